@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 
     from ackproof.cluster.pool import ClusterPool
 
-#: Runs one configuration and returns its run directory and verdict.
-RunTrial = Callable[[Configured], tuple[Path, Verdict]]
+
+class RunTrial(Protocol):
+    """Runs one configuration and returns its run directory and verdict; `then` runs next."""
+
+    def __call__(
+        self, configured: Configured, /, *, then: Configured | None = None
+    ) -> tuple[Path, Verdict]: ...
+
 
 #: After this many consecutive failures a configuration or candidate is given up.
 GIVE_UP_AFTER = 2
@@ -81,7 +87,9 @@ class Attempt:
     result: tuple[Path, Verdict] | AckproofError
 
 
-def attempt(run_trial: RunTrial, configured: Configured) -> Attempt:
+def attempt(
+    run_trial: Callable[[Configured], tuple[Path, Verdict]], configured: Configured
+) -> Attempt:
     """Run a trial. Raises DiskError, because then no further trial could be stored."""
     began = time.monotonic()
     try:

@@ -211,7 +211,8 @@ TOPICS = {name: f"t{index}" for index, name in enumerate(BITES)}
 @pytest.fixture(scope="module")
 def compared(spark, tmp_path_factory):
     from ackproof_spark.checks.comparison import compare
-    from ackproof_spark.reading.final_log import PartitionEnd, parse_records, write_final_log
+    from ackproof_spark.reading.final_log import PartitionEnd, write_final_log
+    from ackproof_spark.reading.record_columns import parse_records
 
     run_dir = tmp_path_factory.mktemp("bite")
     write_run(

@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ import pytest
 from ackproof_spark import tables
 from ackproof_spark.anomaly import OF_CLIENTS
 from ackproof_spark.matching.row_groups import Sizing
-from ackproof_spark.tables import Outcome, RecordState
+from ackproof_spark.tables import PROBE_PRODUCERS, Outcome, RecordState
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from golden.test_oracle import _random_histories
@@ -150,7 +151,23 @@ def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branc
         )
         for partition, stands in log.items()
     ]
-    return History(sends=list(sends.values()), log=records, ends=ends)
+    history = History(sends=list(sends.values()), log=records, ends=ends)
+    return history if draw.random() < 0.5 else _with_probe(history, producers, draw)
+
+
+def _with_probe(history: History, producers: int, draw: random.Random) -> History:
+    """Give the last producers the numbers of the probe's; one that never sent gets any number."""
+    first = draw.randint(0, producers - 1)
+    numbers = [*range(first), *range(PROBE_PRODUCERS, PROBE_PRODUCERS + producers - first)]
+    numbers.append(draw.choice([7, PROBE_PRODUCERS + 7]))
+
+    def named(one: Any) -> Any:
+        values = {name: getattr(one, name) for name in type(one).__slots__}
+        return type(one)(**{**values, "producer": numbers[one.producer]})
+
+    return replace(
+        history, sends=list(map(named, history.sends)), log=list(map(named, history.log))
+    )
 
 
 def _acked_at(send: Send, offset: int) -> Send:

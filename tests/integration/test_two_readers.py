@@ -15,7 +15,7 @@ from ackproof.cluster.cluster import KafkaCluster
 from ackproof.execution.final_log import take_final_log
 from ackproof.judgement import reader_disagreement
 from ackproof_spark import job
-from ackproof_spark.reading import final_log, kafka_source
+from ackproof_spark.reading import final_log, kafka_source, second_reading
 from ackproof_spark.reading.agreement import disagreements, store_disagreements
 from ackproof_spark.reading.final_log import (
     Isolation,
@@ -116,6 +116,29 @@ def test_both_readers_return_the_same_records(
     sequences = [sequence for partition, _, sequence in seen[0] if partition == 0]
     aborted = [sequence for sequence in sequences if sequence // BATCH % 2 == 0]
     assert bool(aborted) is everything
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_what_the_own_reader_stored_agrees_with_the_connector(
+    spark, cluster, ends, tmp_path: Path, isolation: Isolation
+) -> None:
+    second_reading.fetch(
+        tmp_path,
+        bootstrap_servers=cluster.bootstrap_servers,
+        ends=ends,
+        options={},
+        isolation=isolation,
+        headers=False,
+    )
+    own = second_reading.fetched(spark, tmp_path, run_id=RUN_ID)
+    readings = {
+        Reader.CONNECTOR.value: read(spark, cluster, ends, Reader.CONNECTOR, isolation),
+        Reader.PYTHON.value: own,
+    }
+    assert disagreements(readings) is None
+    assert own.count() == BATCH * (14 if isolation is Isolation.READ_UNCOMMITTED else 7)
+    readings[Reader.PYTHON] = own.where("not (partition = 1 and offset = 7)")
+    assert disagreements(readings).count() == 1
 
 
 def test_headers_are_read_on_request(spark, cluster, ends) -> None:

@@ -75,6 +75,7 @@ def compare(
     Examples: [bold]ackproof compare scenarios/acks.yaml[/],
     [bold]ackproof compare scenarios/acks.yaml --trials 30 --budget 2h[/]
     """
+    from ackproof.cluster.pool import ClusterPool
     from ackproof.comparison.compare import Comparison
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
@@ -104,12 +105,14 @@ def compare(
             out=out,
         )
     client = engine(store.configurations)
-    comparison = Comparison(store, on_clusters(out=out, client=client, reporter=reporter), reporter)
-    try:
-        summary = comparison.run()
-    except KeyboardInterrupt:
-        reporter.note(f"continue with: ackproof compare --resume {store.directory}")
-        raise
+    with ClusterPool(client, say=reporter.note) as pool:
+        run_trial = on_clusters(out=out, client=client, reporter=reporter, pool=pool)
+        comparison = Comparison(store, run_trial, reporter)
+        try:
+            summary = comparison.run()
+        except KeyboardInterrupt:
+            reporter.note(f"continue with: ackproof compare --resume {store.directory}")
+            raise
     results = list(store.results())
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)

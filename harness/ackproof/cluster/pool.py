@@ -1,11 +1,11 @@
-"""Reuses one cluster for several runs of a suite, where this cannot change their verdicts.
+"""Provides the clusters of several runs: new ones, booted ahead, or one that serves several.
 
-A cluster is reused if the next run has the same image, version and `cluster:`, the previous run
-ended without trouble, and its faults leave no trace once they are healed. Before that, its topics
-are deleted, and `renewed` verifies that every node runs, every broker is unfenced, and no packet
-filter or queueing rule is left. A cluster with consumer offsets or transactions is not reused,
-because those internal topics cannot be deleted. Empty ones stay: every librdkafka consumer makes
-the brokers create them, also the one that reads the final log.
+A cluster is reused, where this cannot change verdicts, if the next run has the same image, version
+and `cluster:`, the previous run ended without trouble, and its faults leave no trace once they are
+healed. Before that, its topics are deleted, and `renewed` verifies that every node runs, every
+broker is unfenced, and no packet filter or queueing rule is left. A cluster with consumer offsets
+or transactions is not reused, because those internal topics cannot be deleted. Empty ones stay:
+every librdkafka consumer makes the brokers create them, also the one that reads the final log.
 
 The following carries over: broker epochs and producer ids continue, JVMs are warm, and the metadata
 log and the nodes' logs contain the previous run (they are cut at the start of this run). None of it
@@ -17,17 +17,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ackproof.cache import Say, silent
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers.engine import connect
-from ackproof.errors import ClusterError
+from ackproof.errors import AckproofError, ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 _STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _WITHIN_S = 30.0
+
+#: Memory that the engine must have for each node of two clusters at a time.
+_BYTES_A_NODE = 1 << 30
 
 #: Prints what a network fault may have left. `ip nat` is the engine's own table (its name server),
 #: and `noqueue` is the queue of a device without rules.
@@ -60,11 +63,26 @@ class Lease:
         self.reusable = True
 
 
-class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
-    """Keeps the cluster of the previous run for the next one; one cluster at a time.
+class _Kind(NamedTuple):
+    """What two runs must have in common for a cluster to fit both."""
 
-    Without `reuse` every run gets a new cluster. Without a client, one is connected when the first
-    cluster is needed. Leaving the context removes the kept cluster.
+    image: str
+    kafka: str
+    cluster: ClusterSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    cluster: KafkaCluster
+    removal: contextlib.ExitStack
+
+
+class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
+    """Provides the clusters of several runs, and removes them in a thread after each run.
+
+    With `reuse` the cluster of the previous run serves the next one where that is possible.
+    Without a client, one is connected when the first cluster is needed. Leaving the context waits
+    until every cluster is removed.
     """
 
     def __init__(
@@ -73,8 +91,11 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         self._client = client
         self._reuse = reuse
         self._say = say
-        self._kept: tuple[tuple[str, str, ClusterSpec], KafkaCluster] | None = None
-        self._holding = contextlib.ExitStack()
+        self._threads = ThreadPoolExecutor(max_workers=2)
+        self._removals: list[Future[None]] = []
+        self._leased: _Kind | None = None
+        self._kept: tuple[_Kind, _Running] | None = None
+        self._ahead: tuple[_Kind, Future[_Running]] | None = None
         #: Whether the next run's cluster is left up when the run has ended.
         self.leave_up = False
         #: The cluster that was left up.
@@ -83,60 +104,108 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
     @contextlib.contextmanager
     def lease(self, scenario: Scenario, *, image: str, run_id: str, logs: Path) -> Iterator[Lease]:
         """Yield a cluster without topics; raise ClusterError if a node does not boot."""
-        kind = (image, scenario.kafka, scenario.cluster)
-        cluster = self._renewed(kind)
-        reused = cluster is not None
-        if cluster is None:
-            engine = self._client or connect()
-            cluster = self._holding.enter_context(
-                booted(
-                    scenario.cluster,
-                    client=engine,
-                    image=image,
-                    run_id=run_id,
-                    kafka=scenario.kafka,
-                    logs=logs,
-                )
-            )
-        else:
-            cluster.since = datetime.now(UTC)
-            cluster.logs = logs
-        lease = Lease(cluster=cluster, reused=reused)
+        self._await_removals()
+        kind = _Kind(image=image, kafka=scenario.kafka, cluster=scenario.cluster)
+        running = self._renewed(kind)
+        reused = running is not None
+        running = running or self._booted_ahead(kind) or self._boot(kind, run_id)
+        running.cluster.logs = logs
+        lease = Lease(cluster=running.cluster, reused=reused)
+        self._leased = kind
         try:
             yield lease
         except BaseException:
-            self.close()
+            self._remove(running)
             raise
+        finally:
+            self._leased = None
         if self.leave_up:
-            cluster.left_up = True
-            self.left = cluster
-            self.close()
-        elif lease.reusable and self._reuse and leaves_no_trace(scenario):
-            self._kept = kind, cluster
+            running.cluster.left_up = True
+            self.left = running.cluster
+        if lease.reusable and self._reuse and not self.leave_up and leaves_no_trace(scenario):
+            self._kept = kind, running
         else:
-            self.close()
+            self._remove(running)
 
-    def _renewed(self, kind: tuple[str, str, ClusterSpec]) -> KafkaCluster | None:
+    def boot_ahead(self, scenario: Scenario, *, run_id: str) -> None:
+        """Boot the cluster of the next run in a thread, if it is of the leased cluster's kind.
+
+        To be called when nothing of the current run is measured any more; the next run leases the
+        cluster before it starts its clients, so that no run is measured while a cluster boots.
+        """
+        kind = self._leased
+        if kind is None or self._reuse or (scenario.kafka, scenario.cluster) != kind[1:]:
+            return
+        if self._has_room_for(2 * (kind.cluster.brokers + kind.cluster.controllers)):
+            self._ahead = kind, self._threads.submit(self._boot, kind, run_id)
+
+    def _boot(self, kind: _Kind, run_id: str) -> _Running:
+        removal = contextlib.ExitStack()
+        cluster = removal.enter_context(
+            booted(
+                kind.cluster,
+                client=self._client or connect(),
+                image=kind.image,
+                run_id=run_id,
+                kafka=kind.kafka,
+            )
+        )
+        return _Running(cluster=cluster, removal=removal)
+
+    def _has_room_for(self, nodes: int) -> bool:
+        memory = (self._client or connect()).info().get("MemTotal", 0)
+        return bool(memory >= nodes * _BYTES_A_NODE)
+
+    def _booted_ahead(self, kind: _Kind) -> _Running | None:
+        """Return the cluster that was booted ahead, if it came up and is of this kind."""
+        from docker.errors import DockerException
+        from requests import RequestException
+
+        if self._ahead is None:
+            return None
+        (made, boot), self._ahead = self._ahead, None
+        try:
+            running = boot.result()
+        except (AckproofError, DockerException, RequestException) as problem:
+            self._say(f"the cluster is booted again: {problem}")
+            return None
+        if made == kind:
+            return running
+        self._remove(running)
+        return None
+
+    def _renewed(self, kind: _Kind) -> _Running | None:
         """Return the kept cluster, renewed; remove it and return None if that is not possible."""
-        if self._kept is not None and self._kept[0] == kind:
-            _, cluster = self._kept
-            self._kept = None
+        if self._kept is None:
+            return None
+        (made, running), self._kept = self._kept, None
+        if made == kind:
             try:
-                renewed(cluster)
+                renewed(running.cluster)
             except (ClusterError, FaultError) as problem:
                 self._say(f"the cluster of the previous run is not reused: {problem}")
             else:
-                return cluster
-        self.close()
+                running.cluster.since = datetime.now(UTC)
+                return running
+        self._remove(running)
+        self._await_removals()
         return None
 
-    def close(self) -> None:
-        """Remove the kept cluster, if there is one."""
-        self._kept = None
-        self._holding.close()
+    def _remove(self, running: _Running) -> None:
+        self._removals.append(self._threads.submit(running.removal.close))
+
+    def _await_removals(self) -> None:
+        while self._removals:
+            self._removals.pop().result()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._kept is not None:
+            self._remove(self._kept[1])
+        if self._ahead is not None and self._ahead[1].exception() is None:
+            self._remove(self._ahead[1].result())
+        self._kept = self._ahead = None
+        self._threads.shutdown()
+        self._await_removals()
 
 
 def leaves_no_trace(scenario: Scenario) -> bool:

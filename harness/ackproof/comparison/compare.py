@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
 
 from ackproof.comparison.measures import measures
 from ackproof.comparison.plan import label, order
@@ -20,6 +22,7 @@ from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.errors import AckproofError
 from ackproof.progress import Reporter
 from ackproof.runs.directory import write_model
+from ackproof.scenario.loader import Configured
 from ackproof.trials import GIVE_UP_AFTER, RunTrial, attempt
 
 
@@ -62,12 +65,16 @@ class Comparison:
             needed = self._progress.open
             if not needed:
                 break
-            for name in order(self.plan, needed, number):
-                if not any(trial.round == number for trial in self.store.of(name)):
-                    if self._out_of_time():
-                        self._look(number)
-                        return "budget"
-                    self._run_one(name, number)
+            left = [
+                self._of_round(name, number)
+                for name in order(self.plan, needed, number)
+                if not any(trial.round == number for trial in self.store.of(name))
+            ]
+            for configured, then in zip_longest(left, left[1:]):
+                if self._out_of_time():
+                    self._look(number)
+                    return "budget"
+                self._run_one(configured, number, then=then)
             if number in self._progress.design.looks:
                 self._look(number)
         if any(not pair.settled for pair in self._progress.pairs.values()):
@@ -78,12 +85,15 @@ class Comparison:
         finished = [trial for trial in self.store.trials if trial.round <= until]
         self._progress.update(counts(finished, self.plan.configurations))
 
-    def _run_one(self, name: str, number: int) -> None:
+    def _of_round(self, name: str, number: int) -> Configured:
         configured = self._configured[name]
-        self._reporter.note(f"[bold]{name}[/] (trial {number} of at most {self.plan.trials})")
         seed = configured.scenario.seed + number - 1
-        scenario = configured.scenario.model_copy(update={"seed": seed})
-        ended = attempt(self._run_trial, replace(configured, scenario=scenario))
+        return replace(configured, scenario=configured.scenario.model_copy(update={"seed": seed}))
+
+    def _run_one(self, configured: Configured, number: int, *, then: Configured | None) -> None:
+        name = label(configured, self.store.configurations)
+        self._reporter.note(f"[bold]{name}[/] (trial {number} of at most {self.plan.trials})")
+        ended = attempt(partial(self._run_trial, then=then), configured)
         trial = ConfigurationTrial(configuration=name, round=number, seconds=ended.seconds)
         if isinstance(ended.result, AckproofError):
             self.failure = ended.result

@@ -10,6 +10,9 @@ from ackproof.errors import ClusterError
 from ackproof.execution.run_state import RunState, now
 from ackproof.observation import broker_log, observer
 from ackproof.observation.replica_logs import take_replica_logs
+from ackproof.waiting import wait_for
+
+_ANSWER_S = 60.0
 
 
 def take_node_logs(cluster: KafkaCluster, run: RunState) -> None:
@@ -27,8 +30,26 @@ def take_node_logs(cluster: KafkaCluster, run: RunState) -> None:
     run.write("broker_events", events)
 
 
+def take_replicas(topics: Sequence[str], cluster: AnyCluster, run: RunState) -> None:
+    """Store the batch headers of every replica. Nobody may write to the topics meanwhile.
+
+    Raises ClusterError if the brokers do not say who holds the replicas.
+    """
+    if isinstance(cluster, AttachedCluster):
+        return
+    views = wait_for(
+        cluster.partitions,
+        bool,
+        within_s=_ANSWER_S,
+        failure=lambda _: ClusterError(f"no broker has answered for {_ANSWER_S:g} s"),
+    )
+    replicas = {place: view.replicas for place, view in views.items() if place[0] in topics}
+    brokers = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
+    run.write("replica_logs", take_replica_logs(brokers, replicas, run.run_dir))
+
+
 def take_states(topics: Sequence[str], cluster: AnyCluster, run: RunState) -> None:
-    """Store partition and broker states, replicas' segments and clocks.
+    """Store partition and broker states and clocks.
 
     A run without them can be judged, so that failures become troubles of the run.
     """
@@ -44,9 +65,5 @@ def take_states(topics: Sequence[str], cluster: AnyCluster, run: RunState) -> No
         return
     if cluster.since is not None:
         log = log.since(cluster.since)
-    states = [state for state in log.partitions if state.topic in topics]
-    run.write("partition_states", states)
+    run.write("partition_states", [state for state in log.partitions if state.topic in topics])
     run.write("broker_states", log.brokers)
-    replicas = {(state.topic, state.partition): state.replicas for state in states}
-    brokers = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
-    run.write("replica_logs", take_replica_logs(brokers, replicas, run.run_dir))

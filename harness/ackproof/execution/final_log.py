@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ackproof.judgement.spark import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
-from ackproof_spark.reading import agreement, final_log
+from ackproof_spark.reading import agreement, final_log, second_reading
 from ackproof_spark.reading.application_records import Application
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
 from ackproof_spark.spark import client_settings
@@ -40,22 +42,39 @@ def take_final_log(
 ) -> Reading:
     """Read every partition up to its end into the run's final log.
 
-    The first reader is Spark's Kafka connector. ackproof's own reader replaces it if it is absent
-    or fails, as it does with some servers that are not Apache Kafka, and otherwise reads up to
-    `SECOND_READER_UP_TO` offsets a second time; records that only one of them returns go into the
-    table `disagreements`. `settings` are librdkafka's client settings. `committed_only` reads with
-    read_committed. With an `id_header` the records are an application's, and this names the header
-    that holds their ids. Without `end_markers` the ends are high watermarks, not proven.
+    One reader is Spark's Kafka connector. Meanwhile ackproof's own reader reads up to
+    `SECOND_READER_UP_TO` offsets in threads of this process, into files of its own; records that
+    only one of them returns go into the table `disagreements`. The own reader replaces a connector
+    that is absent or fails, as it does with some servers that are not Apache Kafka.
+
+    `settings` are librdkafka's client settings. `committed_only` reads with read_committed. With
+    an `id_header` the records are an application's, and this names the header that holds their ids.
+    Without `end_markers` the ends are high watermarks, not proven.
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """
     settings = settings or {}
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     offsets = sum(end.end_offset - end.begin_offset for end in ends)
+    own_options = client_settings.for_librdkafka(settings)
     application = None
-    with spark_session() as spark, ExitStack() as plans:
+    with ExitStack() as stack:
+        second: Future[None] | None = None
+        folder = Path(stack.enter_context(TemporaryDirectory(dir=run_dir, prefix="reading-")))
+        if offsets <= SECOND_READER_UP_TO:
+            beside = stack.enter_context(ThreadPoolExecutor(max_workers=1))
+            second = beside.submit(
+                second_reading.fetch,
+                folder,
+                bootstrap_servers=bootstrap_servers,
+                ends=ends,
+                options=own_options,
+                isolation=isolation,
+                headers=bool(id_header),
+            )
+        spark = stack.enter_context(spark_session())
         if id_header:
-            plans.enter_context(small_plans(spark, rows=offsets))
+            stack.enter_context(small_plans(spark, rows=offsets))
             application = Application.of_run(spark, run_dir, header=id_header)
         take = partial(
             final_log.take_final_log,
@@ -71,25 +90,16 @@ def take_final_log(
         try:
             taken = take(options=client_settings.for_connector(settings))
         except AnalysisError as error:
-            options = client_settings.for_librdkafka(settings)
-            take(options=options, reader=Reader.PYTHON)
+            take(options=own_options, reader=Reader.PYTHON)
             absent = isinstance(error, ConnectorMissing)
             why = "is absent" if absent else f"failed: {error}"
             return _alone(Reader.PYTHON, f"Spark's Kafka connector {why}")
-        if offsets > SECOND_READER_UP_TO:
+        if second is None:
             return _alone(Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
-        second = final_log.read_final_log(
-            spark,
-            run_id=run_dir.name,
-            bootstrap_servers=bootstrap_servers,
-            ends=taken.ends,
-            options=client_settings.for_librdkafka(settings),
-            reader=Reader.PYTHON,
-            isolation=isolation,
-            application=application,
-        )
+        second.result()
+        own = second_reading.fetched(spark, folder, run_id=run_dir.name, application=application)
         agreement.store_disagreements(
-            {Reader.CONNECTOR: taken.log, Reader.PYTHON: second}, run_dir=run_dir
+            {Reader.CONNECTOR: taken.log, Reader.PYTHON: own}, run_dir=run_dir
         )
         return Reading(readers=[Reader.CONNECTOR, Reader.PYTHON])
 

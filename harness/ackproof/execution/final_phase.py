@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 from ackproof.clients import forwarded_records
 from ackproof.clients.application import AnyWorkload, acked_logs
 from ackproof.cluster.attached import AnyCluster
 from ackproof.errors import ClusterError
+from ackproof.execution.collection import take_replicas
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState
 from ackproof.ledger import application_tables
@@ -25,8 +29,13 @@ def run_final_phase(
     clients: AnyWorkload,
     run: RunState,
     reporter: Reporter,
+    *,
+    meanwhile: Callable[[], None],
 ) -> None:
-    """Store the final log and the consumers' effects. Failures become troubles of the run."""
+    """Store the final log and the consumers' effects. Failures become troubles of the run.
+
+    `meanwhile` is called once nothing is measured any more; it starts what runs beside the reading.
+    """
     partitions = scenario.written
     reason = None
     with reporter.phase("waiting for full ISR"):
@@ -52,7 +61,12 @@ def run_final_phase(
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)
             _take_forwarded(scenario, cluster, run)
-    with reporter.phase("reading the final log with Spark"):
+    meanwhile()
+    with (
+        reporter.phase("reading the final log with Spark"),
+        ThreadPoolExecutor(max_workers=1) as beside,
+    ):
+        replicas = beside.submit(take_replicas, list(scenario.sends), cluster, run)
         reading = take_final_log(
             run.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
@@ -71,6 +85,7 @@ def run_final_phase(
                 for topic, partition in partitions
             ],
         )
+        replicas.result()
     run.readers = reading.readers
     run.unobserved += reading.unobserved
 

@@ -28,7 +28,7 @@ from ackproof.execution.final_phase import run_final_phase
 from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.judgement.spark import preflight
+from ackproof.judgement.spark import preflight, start_early
 from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.prediction.attached import predict_attached
 from ackproof.prediction.replication import predict
@@ -52,27 +52,30 @@ def run(
     pool: ClusterPool | None = None,
     live: bool = False,
     replays: str = "",
+    then: Configured | None = None,
 ) -> tuple[Path, Verdict]:
     """Run one configuration of a scenario; return its run directory and its verdict.
 
     The cluster comes from `pool`; without one it is booted and removed. `client` may be None if the
-    scenario attaches to a cluster. `replays` is the id of the run that is replayed.
+    scenario attaches to a cluster. `replays` is the id of the run that is replayed. `then` is what
+    runs next in the same pool: its cluster boots while this run is read and judged.
 
     Raises AckproofError if the environment does not allow a run. A KeyboardInterrupt passes after
     the cluster is removed and the recorded data is on disk; `ackproof check` can judge it later.
     """
-    run_dir = recorded(
-        configured,
-        out=out,
-        client=client,
-        reporter=reporter,
-        pool=pool,
-        live=live,
-        replays=replays,
-    )
-    with reporter.phase("comparing acked records with the final log"):
-        verdict = judge_run(run_dir)
-    return run_dir, verdict
+    with contextlib.ExitStack() as stack:
+        run_dir = recorded(
+            configured,
+            out=out,
+            client=client,
+            reporter=reporter,
+            pool=pool or stack.enter_context(ClusterPool(client)),
+            live=live,
+            replays=replays,
+            then=then,
+        )
+        with reporter.phase("comparing acked records with the final log"):
+            return run_dir, judge_run(run_dir)
 
 
 def recorded(
@@ -84,6 +87,7 @@ def recorded(
     pool: ClusterPool | None = None,
     live: bool = False,
     replays: str = "",
+    then: Configured | None = None,
 ) -> Path:
     """Run one configuration without judging it; return its run directory. Raises as `run` does."""
     preflight()
@@ -105,6 +109,7 @@ def recorded(
             pool=clusters,
             live=live,
             replays=replays,
+            then=then,
         )
     return run_dir
 
@@ -118,8 +123,13 @@ def record(
     pool: ClusterPool,
     live: bool = False,
     replays: str = "",
+    then: Configured | None = None,
 ) -> None:
     """Run the scenario; leave everything that the judge needs in `run_dir`.
+
+    What takes much CPU time is done before the clients start and after they have ended: Spark
+    starts while the brokers boot, and the cluster of the run after this one (`then`) boots while
+    the final log is read.
 
     Raises AckproofError if the cluster does not come up, DiskError if nothing more can be written.
     Any later error becomes a trouble of the run. KeyboardInterrupt is recorded and raised again.
@@ -130,6 +140,12 @@ def record(
     scenario = configured.scenario
     dump(scenario, run_dir / "scenario.yaml")
     state = RunState(configured, run_dir, replays=replays)
+    spark = start_early()
+
+    def meanwhile() -> None:
+        if then is not None:
+            pool.boot_ahead(then.scenario, run_id=f"{state.run_id}-next-{os.getpid()}")
+
     with state, contextlib.ExitStack() as stack:
         lease: Lease | None = None
         cluster: AnyCluster
@@ -157,6 +173,7 @@ def record(
                     bootstrap_servers=cluster.bootstrap_servers,
                     settings=cluster.client_settings,
                 )
+            spark.join()
             with _workload(scenario)(
                 scenario,
                 run_dir,
@@ -164,7 +181,7 @@ def record(
                 secrets=cluster.client_settings,
             ) as clients:
                 run_fault_phase(scenario, cluster, clients, state, reporter)
-                run_final_phase(scenario, cluster, clients, state, reporter)
+                run_final_phase(scenario, cluster, clients, state, reporter, meanwhile=meanwhile)
             take_states(list(scenario.sends), cluster, state)
         except DiskError:
             raise  # nothing more can be written

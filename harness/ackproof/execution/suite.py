@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,11 +38,20 @@ def run_suite(
     if keep:
         _require_keepable(configurations[-1])
     with ClusterPool(client, reuse=reuse, say=reporter.note) as pool:
-        for number, configured in enumerate(configurations, start=1):
+        pairs = zip_longest(configurations, configurations[1:])
+        for number, (configured, then) in enumerate(pairs, start=1):
             name = configured.name or configured.scenario.name
             reporter.note(f"[bold]{name}[/] ({number} of {len(configurations)})")
             pool.leave_up = keep and number == len(configurations)
-            yield run(configured, out=out, client=client, reporter=reporter, pool=pool, live=live)
+            yield run(
+                configured,
+                out=out,
+                client=client,
+                reporter=reporter,
+                pool=pool,
+                live=live,
+                then=then,
+            )
         if pool.left is not None:
             reporter.note(_how_to_reach(pool.left))
 

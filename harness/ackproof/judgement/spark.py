@@ -51,6 +51,21 @@ def preflight() -> None:
         class_archive.ensure()
 
 
+def start_early() -> threading.Thread:
+    """Start Spark in a thread, which ends when Spark has started.
+
+    A failure is not reported here: the next use of Spark raises it.
+    """
+
+    def start() -> None:
+        with contextlib.suppress(AnalysisError):
+            session()
+
+    thread = threading.Thread(target=start, name="spark-start")
+    thread.start()
+    return thread
+
+
 @contextlib.contextmanager
 def _keep_interrupt_handler() -> Iterator[None]:
     """Restore the handler of Ctrl-C, which SparkContext replaces when it starts."""

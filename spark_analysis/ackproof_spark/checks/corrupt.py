@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.reading.final_log import number
+from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import PLACE, RunTables, kept
 from ackproof_spark.record import HEADER_SIZE, run_token
 from ackproof_spark.tables import Outcome, RecordState

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.reading.final_log import number
+from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.record import HEADER_SIZE, MAGIC
 from ackproof_spark.tables import RecordState

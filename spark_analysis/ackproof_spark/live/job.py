@@ -31,7 +31,7 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import store
 from ackproof_spark.live.partition import Events, Kind, Partition
 from ackproof_spark.live.store import LiveTables
-from ackproof_spark.reading.final_log import parse_records
+from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
 
@@ -101,7 +101,7 @@ def topic_events(
 
 
 def read_events(records: DataFrame, *, run_id: str) -> DataFrame:
-    """Return `records` (as `final_log.parse_records` takes them) as `EVENTS`."""
+    """Return `records` (as `record_columns.parse_records` takes them) as `EVENTS`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     intact = F.col("state") == RecordState.INTACT

@@ -78,7 +78,7 @@ class TopicSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for
         return NAME
 
     def schema(self) -> StructType:
-        """Return the columns that `final_log.parse_records` needs."""
+        """Return the columns that `record_columns.parse_records` needs."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(_SCHEMA)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ackproof_spark.matching.producers import Producers
 from ackproof_spark.matching.row_groups import (
     MAX_PRODUCERS,
     RecordGroup,
@@ -35,7 +36,7 @@ Aside = Callable[[pa.RecordBatch], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Intact records of one partition, by offset."""
+    """Intact records of one partition, by offset; `producer` is an index (`Producers`)."""
 
     offset: Int64s
     producer: Int64s
@@ -50,8 +51,8 @@ class Records:
 class LogReader:
     """Reads the records of one partition with offsets from `begin` to `end` (exclusive).
 
-    A record that is not intact, or whose producer is not below `producers`, cannot match any send
-    and is passed to `aside`.
+    A record that is not intact, or whose producer is none of `producers`, cannot match any send and
+    is passed to `aside`.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class LogReader:
         filesystem: pafs.FileSystem,
         begin: int,
         end: int,
-        producers: int,
+        producers: Producers,
         aside: Aside,
     ) -> None:
         self._filesystem = filesystem
@@ -113,13 +114,14 @@ class LogReader:
 
     def _intact(self, group: RecordGroup, batch: pa.RecordBatch) -> Iterator[Records]:
         """Yield the intact records of a batch; pass the others to `aside`."""
-        producer = integers(batch["producer"])
-        usable = (producer >= 0) & (producer < self._producers)
+        producer = self._producers.indices(integers(batch["producer"]))
+        usable = producer >= 0
         if not whole(group):
             state = batch["state"]
             codes = {word: code for code, word in enumerate(state.dictionary.to_pylist())}
             usable &= state.indices.to_numpy() == codes.get(RecordState.INTACT, -1)
-        columns = {name: integers(batch[name]) for name in _NAMED}
+        columns = {name: integers(batch[name]) for name in ("offset", "sequence")}
+        columns["producer"] = producer
         if not usable.all():
             self._put_aside(group, batch.take(pa.array(np.flatnonzero(~usable))))
             columns = {name: column[usable] for name, column in columns.items()}

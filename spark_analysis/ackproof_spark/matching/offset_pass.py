@@ -34,6 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ackproof_spark.matching.ledger_group import find_sends, sequences_in
+from ackproof_spark.matching.producers import Producers
 from ackproof_spark.matching.row_groups import (
     Layout,
     Sizing,
@@ -115,7 +116,7 @@ def unmatched(
         run = partial(_in_driver, spark, sizing.few)
     compared = _compare(run, layout, pieces, {})
     summaries = _summaries(compared)
-    again, carries, names = _across(pieces, summaries)
+    again, carries, names = _across(pieces, summaries, layout.producers)
     lookups = compared.where(compared.kind == Kind.LOOKUP)
     counted = _total(summary.returned for summary in summaries)
     if again:
@@ -188,7 +189,11 @@ def _compare(
     run: _Run, layout: Layout, pieces: Sequence[Slice], carries: Mapping[int, Carry]
 ) -> DataFrame:
     worker = compare_slices(
-        pieces, filesystem=layout.filesystem, highest=layout.highest, carries=carries
+        pieces,
+        filesystem=layout.filesystem,
+        producers=layout.producers,
+        bounds=layout.bounds,
+        carries=carries,
     )
     return run(worker, positions=len(pieces))
 
@@ -214,7 +219,7 @@ def _summaries(compared: DataFrame) -> list[SliceSummary]:
 
 
 def _across(
-    pieces: Sequence[Slice], summaries: Sequence[SliceSummary]
+    pieces: Sequence[Slice], summaries: Sequence[SliceSummary], producers: Producers
 ) -> tuple[list[Slice], dict[int, Carry], set[tuple[str, int, int]]]:
     """Follow each producer's order across the borders of slices.
 
@@ -234,7 +239,7 @@ def _across(
                 carry[partition, producer] = before[key]
                 late |= matched < before[key][0]
                 if unmatched < before[key][1]:
-                    names.add((piece.topic, producer, before[key][1]))
+                    names.add((piece.topic, producers.number(producer), before[key][1]))
             earlier = before.get(key, (-1, -1))
             before[key] = max(sent, earlier[0]), max(highest, earlier[1])
         if late:

@@ -15,10 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ackproof_spark.matching.producers import Producers
 from ackproof_spark.spark.small_data import FEW
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import (
@@ -26,13 +29,14 @@ from ackproof_spark.tables import (
     LEDGER,
     LOCATION,
     PARTS,
+    PROBE_PRODUCERS,
     RecordState,
 )
 
 #: Writers may truncate longer texts in statistics: only a shorter text can count as constant.
 _WHOLE_TEXT = 32
 
-#: Producer numbers are kept in 16 bits; the highest stands for "no record".
+#: Indices of producers are kept in 16 bits; the highest stands for "no record".
 MAX_PRODUCERS = 2**16 - 1
 
 
@@ -107,15 +111,25 @@ class Layout:
         return sum(group.rows for group in self.sends) + sum(group.rows for group in self.records)
 
     @property
-    def highest(self) -> dict[int, int]:
-        """Upper bound of the sequences by producer; Unaligned if a producer number is too large."""
-        bounds: dict[int, int] = {}
-        for group in self.sends:
-            low, high = group.producers
-            if low < 0 or high >= MAX_PRODUCERS:
+    def producers(self) -> Producers:
+        """The producers of the ledger; Unaligned if their numbers are too many."""
+        counts = {False: 0, True: 0}
+        for low, high in {group.producers for group in self.sends}:
+            of_probe = low >= PROBE_PRODUCERS
+            counts[of_probe] = max(counts[of_probe], high + 1 - of_probe * PROBE_PRODUCERS)
+            if low < 0 or sum(counts.values()) > MAX_PRODUCERS:
                 raise Unaligned(f"producers are numbered {low} to {high}")
-            for producer in range(low, high + 1):
-                bounds[producer] = max(bounds.get(producer, -1), group.sequences[1])
+        return Producers(workload=counts[False], probe=counts[True])
+
+    @property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Upper bound of the sequences by the producer's index, -1 without any."""
+        producers = self.producers
+        bounds = np.full(producers.count, -1, np.int64)
+        for group in self.sends:
+            first, last = producers.indices(np.array(group.producers))
+            here = bounds[first : last + 1]
+            np.maximum(here, group.sequences[1], out=here)
         return bounds
 
 

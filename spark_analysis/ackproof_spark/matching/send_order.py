@@ -33,7 +33,8 @@ _MOST = 4_000_000
 class SendOrder:
     """Running maxima and minima of a slice's sequences, by partition and producer.
 
-    `bounds` is the highest sequence in the ledger by producer; a higher one was never sent.
+    Producers are indices (`producers`). `bounds` is the highest sequence in the ledger of each; a
+    higher one was never sent.
     """
 
     def __init__(self, partitions: Sequence[int], bounds: Int64s, carry: Carry) -> None:

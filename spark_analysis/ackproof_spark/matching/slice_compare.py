@@ -26,6 +26,7 @@ import pyarrow.fs as pafs
 
 from ackproof_spark.matching.ledger_group import Bools, Int64s, LedgerGroup
 from ackproof_spark.matching.log_window import NOBODY, LogReader, LogWindow
+from ackproof_spark.matching.producers import Producers
 from ackproof_spark.matching.row_groups import SendGroup, Unaligned
 from ackproof_spark.matching.send_order import Carry, SendOrder
 from ackproof_spark.matching.slices import Slice
@@ -43,13 +44,14 @@ def compare_slices(
     pieces: Sequence[Slice],
     *,
     filesystem: pafs.FileSystem,
-    highest: Mapping[int, int],
+    producers: Producers,
+    bounds: Int64s,
     carries: Mapping[int, Carry],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `mapInArrow` over indices of `pieces`, which yields `UNMATCHED`.
 
-    `highest` bounds each producer's sequences in the ledger. `carries` is, by a slice's number, the
-    state before it, for slices that are compared again because of it.
+    `bounds` bounds each producer's sequences in the ledger, by its index. `carries` is, by a
+    slice's number, the state before it, for slices that are compared again because of it.
     """
 
     def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,7 +61,8 @@ def compare_slices(
                 comparison = _Comparison(
                     piece,
                     filesystem=filesystem,
-                    highest=highest,
+                    producers=producers,
+                    bounds=bounds,
                     carry=carries.get(piece.number, {}),
                 )
                 yield from comparison.run()
@@ -75,15 +78,15 @@ class _Comparison:
         piece: Slice,
         *,
         filesystem: pafs.FileSystem,
-        highest: Mapping[int, int],
+        producers: Producers,
+        bounds: Int64s,
         carry: Carry,
     ) -> None:
         self._piece = piece
         self._filesystem = filesystem
         self._summary = SliceSummary(number=piece.number)
         self._pending: list[pa.RecordBatch] = []
-        bounds = np.full(max(highest, default=-1) + 1, -1, np.int64)
-        bounds[list(highest)] = list(highest.values())
+        self._producers = producers
         partitions = sorted(piece.log_ends)
         self._order = SendOrder(partitions, bounds, carry)
         first = min((group.first for group in piece.records), default=0)
@@ -97,7 +100,7 @@ class _Comparison:
                 filesystem=filesystem,
                 begin=begin,
                 end=self._end,
-                producers=len(bounds),
+                producers=producers,
                 aside=lambda batch: self._return(
                     Kind.RECORD, {name: batch[name] for name in batch.schema.names}
                 ),
@@ -187,10 +190,12 @@ class _Comparison:
             rows = np.flatnonzero(here)
         unmatched = [adrift] if owned else []
         row = self._row[np.clip(sends.partition, -1, len(self._row) - 1)]
-        sequence, producer = sends.sequence, sends.producer
+        sequence = sends.sequence
+        producer = self._producers.indices(np.atleast_1d(sends.producer))
+        one = len(producer) == 1  # for all sends, or of the only one
         if rows is not None:
             offset, row, sequence = offset[rows], row[rows], sequence[rows]
-            producer = producer[rows] if isinstance(producer, np.ndarray) else producer
+            producer = producer if one else producer[rows]
         beyond = (row < 0) | (offset < low) | (offset >= window.end)
         if beyond.any():
             every = np.arange(group.rows) if rows is None else rows
@@ -201,7 +206,7 @@ class _Comparison:
                 offset[~beyond],
                 sequence[~beyond],
             )
-            producer = producer[~beyond] if isinstance(producer, np.ndarray) else producer
+            producer = producer if one else producer[~beyond]
         at = row * window.width + (offset - window.base)
         matched = (window.sequence.reshape(-1)[at] == sequence) & (
             window.producer.reshape(-1)[at] == producer
@@ -248,20 +253,20 @@ class _Comparison:
                 "topic": pa.repeat(pa.scalar(self._piece.topic), rows),
                 "partition": pa.repeat(pa.scalar(partition, pa.int32()), rows),
                 "offset": pa.array(offset),
-                "producer": pa.array(producer.astype(np.int64)),
+                "producer": pa.array(self._producers.numbers(producer.astype(np.int64))),
                 "sequence": pa.array(sequence),
                 "state": pa.repeat(pa.scalar(RecordState.INTACT.value), rows),
             },
         )
 
     def _look_up(self, producer: int, sequences: Int64s) -> None:
-        rows = len(sequences)
+        rows, number = len(sequences), self._producers.number(producer)
         if rows:
             self._return(
                 Kind.LOOKUP,
                 {
                     "topic": pa.repeat(pa.scalar(self._piece.topic), rows),
-                    "producer": pa.repeat(pa.scalar(producer, pa.int64()), rows),
+                    "producer": pa.repeat(pa.scalar(number, pa.int64()), rows),
                     "sequence": pa.array(sequences),
                 },
             )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import application_records
 from ackproof_spark.reading.application_records import Application
-from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
+from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.storage import address, store
@@ -27,13 +27,10 @@ from ackproof_spark.tables import (
     LOCATION,
     PARTITION_ENDS,
     SCHEMA_VERSION,
-    RecordState,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-_HEAD_SIZE = 64
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Up to this many offsets, ackproof's own reader reads in this process.
 _SMALL = 200_000
@@ -48,6 +45,10 @@ _NO_CONNECTOR = (
 )
 
 _PARTITION = ["topic", "partition"]
+
+#: Raw records, and what else an application's records are recognized by.
+RECORD_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
+IDENTITY_COLUMNS = "key binary, headers array<struct<key: string, value: binary>>"
 
 #: Offsets that one task reads, approximately.
 _OFFSETS_OF_A_TASK = 500_000
@@ -124,9 +125,31 @@ def read_final_log(
         },
         reader=reader,
     )
+    return as_final_log(records, application, run_id=run_id)
+
+
+def as_final_log(records: DataFrame, application: Application | None, *, run_id: str) -> DataFrame:
     if application is not None:
         return application_records.named(records, application, run_id=run_id)
     return parse_records(records, run_id=run_id)
+
+
+def range_options(bootstrap_servers: str, ends: Iterable[PartitionEnd]) -> dict[str, str]:
+    """Return the options of a reader that say what to read."""
+    partitions: dict[str, list[int]] = defaultdict(list)
+    starting: dict[str, dict[str, int]] = defaultdict(dict)
+    ending: dict[str, dict[str, int]] = defaultdict(dict)
+    for end in ends:
+        if end.end_offset > end.begin_offset:
+            partitions[end.topic].append(end.partition)
+            starting[end.topic][str(end.partition)] = end.begin_offset
+            ending[end.topic][str(end.partition)] = end.end_offset
+    return {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "assign": json.dumps(partitions),
+        "startingOffsets": json.dumps(starting),
+        "endingOffsets": json.dumps(ending),
+    }
 
 
 def read_records(
@@ -143,21 +166,13 @@ def read_records(
     without any.
     Otherwise as `read_final_log`.
     """
-    columns = ["topic", "partition", "offset", "timestamp", "value"]
-    schema = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
+    columns, schema = ["topic", "partition", "offset", "timestamp", "value"], RECORD_COLUMNS
     if options.get("includeHeaders", "").lower() == "true":
         columns += ["key", "headers"]
-        schema += ", key binary, headers array<struct<key: string, value: binary>>"
+        schema += f", {IDENTITY_COLUMNS}"
     nonempty = [end for end in ends if end.end_offset > end.begin_offset]
     if not nonempty:
         return spark.createDataFrame([], schema)
-    partitions: dict[str, list[int]] = defaultdict(list)
-    starting: dict[str, dict[str, int]] = defaultdict(dict)
-    ending: dict[str, dict[str, int]] = defaultdict(dict)
-    for end in nonempty:
-        partitions[end.topic].append(end.partition)
-        starting[end.topic][str(end.partition)] = end.begin_offset
-        ending[end.topic][str(end.partition)] = end.end_offset
     offsets = sum(end.end_offset - end.begin_offset for end in nonempty)
     # With fewer tasks, one task may take too long or too much memory.
     tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(nonempty))
@@ -165,10 +180,7 @@ def read_records(
         **_OPTIONS,
         "minPartitions": str(tasks),
         **options,
-        "kafka.bootstrap.servers": bootstrap_servers,
-        "assign": json.dumps(partitions),
-        "startingOffsets": json.dumps(starting),
-        "endingOffsets": json.dumps(ending),
+        **range_options(bootstrap_servers, nonempty),
     }
     if reader is Reader.PYTHON:
         from ackproof_spark.reading import kafka_source
@@ -190,50 +202,6 @@ def read_records(
                 raise ConnectorMissing(_NO_CONNECTOR) from error
             raise
     return records
-
-
-def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
-    """Return `records` (topic, partition, offset, timestamp, value) as `tables.FINAL_LOG`.
-
-    `record` defines the layout of `value`. Without ackproof's magic bytes a record is foreign; with
-    them, but shorter than a header or with a wrong checksum, it is corrupt; intact but of another
-    run, it is foreign.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    value = F.col("value")
-    ours = F.substring(value, 1, 4) == F.lit(MAGIC)
-    checksum = F.lpad(F.hex(F.crc32(F.substring(value, 9, 2**31 - 1))), 8, "0")
-    whole = (F.length(value) >= HEADER_SIZE) & (F.hex(F.substring(value, 5, 4)) == checksum)
-    of_this_run = F.substring(value, 9, 8) == F.lit(run_token(run_id))
-    state = (
-        F.when(value.isNull() | ~ours, RecordState.FOREIGN)
-        .when(~whole, RecordState.CORRUPT)
-        .when(~of_this_run, RecordState.FOREIGN)
-        .otherwise(RecordState.INTACT)
-    )
-    intact = F.col("state") == RecordState.INTACT
-    head = F.hex(F.substring(value, 1, _HEAD_SIZE))
-    return records.withColumn("state", state).select(
-        F.lit(SCHEMA_VERSION).alias("schema_version"),
-        F.lit(run_id).alias("run_id"),
-        "topic",
-        "partition",
-        "offset",
-        F.col("timestamp").alias("written_at"),
-        "state",
-        F.when(intact, number(F.hex(F.substring(value, 17, 8)))).alias("producer"),
-        F.when(intact, number(F.hex(F.substring(value, 25, 8)))).alias("sequence"),
-        F.coalesce(F.length(value), F.lit(0)).alias("size"),
-        F.when(~intact, head).alias("head"),
-    )
-
-
-def number(digits: Column) -> Column:
-    """Return up to 16 hex digits, two's complement, big-endian, as a bigint."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.conv(digits, 16, -10).cast("bigint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -40,6 +42,9 @@ _PREFIX = "kafka."
 #: Records of one Arrow batch, and offsets of one task at most.
 _BATCH = 10_000
 _RANGE = 1_000_000
+
+#: Ranges that `fetch` reads at the same time.
+_THREADS = 4
 
 #: How long brokers may be silent, and how long to wait for a log that is shorter than announced.
 _SILENCE_S = 60.0
@@ -77,6 +82,28 @@ def read_here(options: Mapping[str, str]) -> pa.Table:
     reader = KafkaReader(options)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     return pa.Table.from_batches(batches or [_batch((), headers=_includes_headers(options))])
+
+
+def fetch(options: Mapping[str, str], folder: Path) -> None:
+    """Read all records of these options in threads of this process, into Parquet files.
+
+    Spark is not involved, and can read the same log meanwhile. Raises ConnectionError if brokers
+    stay silent.
+    """
+    import pyarrow.parquet as pq
+
+    reader = KafkaReader(options)
+    parts = reader.partitions()
+    schema = _batch((), headers=_includes_headers(options)).schema
+
+    def take(number: int) -> None:
+        place = folder / f"part-{number:05}.parquet"
+        with pq.ParquetWriter(place, schema, compression="none", use_dictionary=False) as writer:
+            for batch in reader.read(parts[number]):
+                writer.write_batch(batch)
+
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        list(pool.map(take, range(len(parts))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -66,6 +67,7 @@ _MASTER = re.compile(r"local\[(?:\*|[1-9][0-9]*)\]|spark://\S+:[0-9]+|sc://\S+")
 _master = LOCAL
 _used: set[connector.Package] = set()
 _running: SparkSession | None = None
+_starting = threading.Lock()
 _scratch: Path | None = None
 
 
@@ -110,12 +112,19 @@ def is_connect() -> bool:
 def session() -> SparkSession:
     """Return this process's Spark session; the first call starts it where `choose` said.
 
+    A call from another thread meanwhile waits for it.
+
     Spark's connector can read Kafka if `connector.resolve` has fetched it (with Spark Connect: if
     the server has it). Our JVM's output goes to a file, not to this process's stderr.
 
     Raises `AnalysisError` if pyspark or a suitable Java is missing, if the JVM dies, or if the
     cluster does not answer or gives no executor.
     """
+    with _starting:
+        return _session()
+
+
+def _session() -> SparkSession:
     global _running, _scratch  # noqa: PLW0603  Spark allows one session a process: so do we
     if _running is not None and _alive():
         return _running

@@ -48,8 +48,13 @@ class FakeTrials:
         self.out = out
         self.loses = loses
         self.tried: list[tuple[str, int]] = []
+        #: Each trial's configuration, and the one that was to run next.
+        self.pairs: list[tuple[str, str]] = []
 
-    def __call__(self, configured: Configured) -> tuple[Path, Verdict]:
+    def __call__(
+        self, configured: Configured, *, then: Configured | None = None
+    ) -> tuple[Path, Verdict]:
+        self.pairs.append((configured.name, then.name if then else ""))
         seed = configured.scenario.seed
         self.tried.append((configured.name, seed))
         lost = self.loses(configured.name, seed)
@@ -143,6 +148,14 @@ def test_every_round_runs_each_configuration_once_in_a_reproducible_order(
     fake, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
     assert {seed for _, seed in fake.tried[:3]} == {1}
     assert {seed for _, seed in fake.tried[3:]} == {2}
+
+
+def test_a_trial_is_told_which_one_follows_in_its_round(tmp_path: Path) -> None:
+    fake, *_ = compared(tmp_path, all_loses_nothing, trials=2)
+    for number in (1, 2):
+        names = order(plan(), NAMES, number)
+        pairs = list(zip(names, [*names[1:], ""], strict=True))
+        assert fake.pairs[3 * number - 3 : 3 * number] == pairs
 
 
 def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from ackproof.execution import final_log as execution
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
-from ackproof_spark.reading import agreement, final_log
+from ackproof_spark.reading import agreement, final_log, second_reading
 from ackproof_spark.reading.final_log import FinalLog, PartitionEnd, Reader
 
 CONNECTOR, OWN = Reader.CONNECTOR, Reader.PYTHON
@@ -21,18 +22,30 @@ class Readers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: Exception) -> None:
         self.read: list[Reader] = []
+        #: The folders that the own reader was to fill.
+        self.fetched: list[Path] = []
+        #: Where each reader waits for the other one.
+        self.meeting: threading.Barrier | None = None
         self._failures = list(failures)
         session = contextlib.nullcontext(object())
         monkeypatch.setattr(execution, "spark_session", lambda: session)
         monkeypatch.setattr(final_log, "take_final_log", self._take)
-        monkeypatch.setattr(final_log, "read_final_log", lambda *_, **__: self.read.append(OWN))
+        monkeypatch.setattr(second_reading, "fetch", self._fetch)
+        monkeypatch.setattr(second_reading, "fetched", lambda *_, **__: None)
         monkeypatch.setattr(agreement, "store_disagreements", lambda *_, **__: None)
 
     def _take(self, *_: object, reader: Reader = CONNECTOR, **rest: Any) -> FinalLog:
         self.read.append(reader)
         if reader is CONNECTOR and self._failures:
             raise self._failures.pop()
+        if reader is CONNECTOR and self.meeting:
+            self.meeting.wait()
         return FinalLog(log=None, records=1, ends=tuple(rest["ends"]))  # type: ignore[arg-type]
+
+    def _fetch(self, folder: Path, **_: object) -> None:
+        self.fetched.append(folder)
+        if self.meeting:
+            self.meeting.wait()
 
     def take(self, tmp_path: Path, offsets: int = 10) -> execution.Reading:
         end = PartitionEnd(topic="orders", partition=0, begin_offset=0, end_offset=offsets)
@@ -42,7 +55,27 @@ class Readers:
 def test_two_readers_read_a_small_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     readers = Readers(monkeypatch)
     assert readers.take(tmp_path) == execution.Reading(readers=[CONNECTOR, OWN])
-    assert readers.read == [CONNECTOR, OWN]
+    assert (readers.read, len(readers.fetched)) == ([CONNECTOR], 1)
+    assert list(tmp_path.iterdir()) == []  # what the own reader stored is gone
+
+
+def test_no_reader_waits_for_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    readers = Readers(monkeypatch)
+    readers.meeting = threading.Barrier(2, timeout=60)
+    assert readers.take(tmp_path).readers == [CONNECTOR, OWN]
+
+
+def test_a_second_reader_that_fails_is_no_agreement(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    readers = Readers(monkeypatch)
+
+    def silent(*_: object, **__: object) -> None:
+        raise AnalysisError("the brokers returned nothing")
+
+    monkeypatch.setattr(second_reading, "fetch", silent)
+    with pytest.raises(AnalysisError, match="returned nothing"):
+        readers.take(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +100,5 @@ def test_that_one_reader_alone_read_a_large_log_is_said(
 ) -> None:
     readers = Readers(monkeypatch)
     reading = readers.take(tmp_path, offsets=execution.SECOND_READER_UP_TO + 1)
-    assert (reading.readers, readers.read) == ([CONNECTOR], [CONNECTOR])
+    assert (reading.readers, readers.read, readers.fetched) == ([CONNECTOR], [CONNECTOR], [])
     assert "kafka read alone: more than 1,000,000 offsets" in reading.unobserved[0]

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from ackproof_spark import tables
 from ackproof_spark.reading.final_log import (
     PartitionEnd,
-    parse_records,
     read_final_log,
     write_final_log,
 )
+from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.record import (
     HEADER_SIZE,
     MAGIC,

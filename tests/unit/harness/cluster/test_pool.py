@@ -1,0 +1,140 @@
+"""Which cluster a run gets, when it is booted, and when it is removed; without brokers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ackproof.cluster import pool as module
+from ackproof.cluster.pool import ClusterPool
+from ackproof.errors import ClusterError
+from ackproof.scenario.model import Scenario
+
+GIB = 1 << 30
+
+
+def scenario(**changes: object) -> Scenario:
+    return Scenario.model_validate(
+        {
+            "version": 1,
+            "name": "pool",
+            "cluster": {"brokers": 1},
+            "topics": {"orders": {"replication_factor": 1}},
+            "workload": {
+                "topic": "orders",
+                "settings": {"acks": "all", "enable.idempotence": True},
+            },
+            **changes,
+        }
+    )
+
+
+class Clusters:
+    """Clusters that only exist by name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.booted: list[str] = []
+        self.removed: list[str] = []
+        self.failures: list[Exception] = []
+        self.memory = 64 * GIB
+        #: A removal waits for it.
+        self.removable = threading.Event()
+        self.removable.set()
+        monkeypatch.setattr(module, "booted", self._boot)
+
+    @contextlib.contextmanager
+    def _boot(self, *_: object, run_id: str, **__: object) -> Iterator[SimpleNamespace]:
+        if self.failures:
+            raise self.failures.pop()
+        self.booted.append(run_id)
+        yield SimpleNamespace(name=run_id, logs=None, left_up=False)
+        assert self.removable.wait(60)
+        self.removed.append(run_id)
+
+    def pool(self) -> ClusterPool:
+        engine = SimpleNamespace(info=lambda: {"MemTotal": self.memory})
+        return ClusterPool(engine)  # type: ignore[arg-type]
+
+    def run(self, pool: ClusterPool, name: str, *, then: Scenario | None = None) -> str:
+        """Return the name of the cluster that a run got; `then` runs next."""
+        logs = self.folder / name
+        with pool.lease(scenario(), image="i", run_id=name, logs=logs) as lease:
+            assert lease.cluster.logs == logs
+            if then is not None:
+                pool.boot_ahead(then, run_id=f"{name}-next")
+            return lease.cluster.name  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clusters:
+    return Clusters(monkeypatch, tmp_path)
+
+
+def test_a_run_gets_the_cluster_that_was_booted_ahead(clusters: Clusters) -> None:
+    other = scenario(name="another", seed=7)
+    with clusters.pool() as pool:
+        assert clusters.run(pool, "a", then=other) == "a"
+        assert clusters.run(pool, "b") == "a-next"
+        assert clusters.run(pool, "c") == "c"
+    assert clusters.booted == ["a", "a-next", "c"]
+    assert sorted(clusters.removed) == sorted(clusters.booted)
+
+
+@pytest.mark.parametrize(
+    "then", [scenario(cluster={"brokers": 3}), scenario(kafka="3.9.1")], ids=["nodes", "version"]
+)
+def test_only_a_cluster_of_the_same_kind_is_booted_ahead(
+    clusters: Clusters, then: Scenario
+) -> None:
+    with clusters.pool() as pool:
+        clusters.run(pool, "a", then=then)
+    assert clusters.booted == clusters.removed == ["a"]
+
+
+def test_without_memory_for_two_clusters_nothing_is_booted_ahead(clusters: Clusters) -> None:
+    clusters.memory = 4 * GIB - 1  # a broker and a controller, twice
+    with clusters.pool() as pool:
+        clusters.run(pool, "a", then=scenario())
+        assert clusters.run(pool, "b") == "b"
+    assert clusters.booted == ["a", "b"]
+
+
+def test_a_cluster_that_did_not_come_up_ahead_is_booted_again(clusters: Clusters) -> None:
+    with clusters.pool() as pool:
+        with pool.lease(scenario(), image="i", run_id="a", logs=clusters.folder):
+            clusters.failures = [ClusterError("no quorum")]
+            pool.boot_ahead(scenario(), run_id="a-next")
+        assert clusters.run(pool, "b") == "b"
+    assert sorted(clusters.removed) == ["a", "b"]
+
+
+@pytest.mark.parametrize("failure", [None, ClusterError("no quorum")], ids=["up", "not up"])
+def test_a_cluster_booted_ahead_for_nobody_is_removed(
+    clusters: Clusters, failure: ClusterError | None
+) -> None:
+    with clusters.pool() as pool, pool.lease(scenario(), image="i", run_id="a", logs=Path()):
+        clusters.failures = [failure] if failure else []
+        pool.boot_ahead(scenario(), run_id="a-next")
+    assert sorted(clusters.removed) == sorted(clusters.booted)
+
+
+def test_a_run_ends_before_its_cluster_is_removed_and_the_pool_after(clusters: Clusters) -> None:
+    with clusters.pool() as pool:
+        clusters.removable.clear()
+        clusters.run(pool, "a")
+        assert clusters.removed == []
+        clusters.removable.set()
+    assert clusters.removed == ["a"]
+
+
+def test_a_run_without_a_cluster_booted_ahead_waits_for_the_removal(clusters: Clusters) -> None:
+    with clusters.pool() as pool:
+        for number, name in enumerate("abc"):
+            with pool.lease(scenario(), image="i", run_id=name, logs=Path()):
+                assert clusters.removed == clusters.booted[:number]

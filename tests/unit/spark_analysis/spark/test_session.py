@@ -1,0 +1,37 @@
+"""The one session of a process, without Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ackproof_spark.spark import connector, session
+
+
+def test_a_second_call_waits_for_the_first_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    two_at_once = threading.Barrier(2, timeout=1)  # seconds for what must not happen
+    started: list[object] = []
+
+    def start(_: Path) -> object:
+        started.append(object())
+        with contextlib.suppress(threading.BrokenBarrierError):
+            two_at_once.wait()
+        return started[-1]
+
+    monkeypatch.setattr(session, "_running", None)
+    monkeypatch.setattr(session, "_scratch", None)
+    monkeypatch.setattr(session, "_start", start)
+    monkeypatch.setattr(session, "_alive", lambda: True)
+    monkeypatch.setattr(session.scratch, "create", lambda: tmp_path)
+    monkeypatch.setattr(session.atexit, "register", lambda _: None)
+    monkeypatch.setattr(connector, "check_java", lambda: None)
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        found = [call.result() for call in [threads.submit(session.session) for _ in range(2)]]
+    assert len(started) == 1
+    assert found == [started[0]] * 2
