@@ -47,7 +47,8 @@ def _read(path: Path, part: str) -> OwnConfig:
     if part != "producer" and strimzi.is_resource(text):
         return strimzi.parse(text, str(path))
     if part != "producer" and described.is_described(text):
-        return _own(part, described.parse(text, str(path)))
+        own = _own(part, described.parse(text, str(path)))
+        return replace(own, in_force=part == "broker")
     return _own(part, properties.parse(text, str(path)))
 
 
@@ -87,6 +88,7 @@ def _merged(one: OwnConfig, other: OwnConfig) -> OwnConfig:
         brokers=other.brokers or one.brokers,
         partitions=other.partitions or one.partitions,
         replication_factor=other.replication_factor or one.replication_factor,
+        in_force=other.in_force or one.in_force,
     )
     return replace(
         own,

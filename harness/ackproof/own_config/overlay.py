@@ -137,9 +137,10 @@ class _Making:
         """Replace the topic's settings; it inherits those that brokers have defaults for."""
         broker = own.broker or {}
         inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
-        if "min.insync.replicas" in set(inherited) - set(own.topic or {}):
+        own_topic = own.topic or {}
+        if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
             self._of_a_broker(broker)
-        found: dict[str, Given] = {**inherited, **(own.topic or {})}
+        found: dict[str, Given] = {**inherited, **own_topic}
         for key in [key for key in found if key in _REMOVING]:
             given = found.pop(key)
             if key == "cleanup.policy" and "compact" in given.value:

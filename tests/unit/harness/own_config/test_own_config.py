@@ -255,6 +255,15 @@ def test_a_minimum_isr_that_only_brokers_have_is_a_warning(
     assert bool(made.warnings) == warned
 
 
+def test_what_a_running_broker_answers_is_in_force(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text(
+        "All configs for broker 1 are:\n"
+        "  min.insync.replicas=2 sensitive=false synonyms={}\n"
+        "  process.roles=broker sensitive=false synonyms={}\n"
+    )
+    assert overlay(files.read(server=tmp_path / "s"), loader.parse(YOURS)).warnings == ()
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "iso-8859-1"])
 def test_files_of_other_encodings_are_read(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "producer.properties"
