@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from ackproof_model.configuration import Profile
+
 DEFAULT_KAFKA = "4.3.1"
 
 TESTED = (
@@ -64,6 +66,11 @@ def numbers(version: str) -> tuple[int, ...]:
 def uses_zookeeper(version: str) -> bool:
     """Whether ackproof runs this version with ZooKeeper instead of KRaft controllers."""
     return numbers(version) < _KRAFT
+
+
+def caps_min_isr(version: str) -> bool:
+    """Whether brokers take min.insync.replicas as at most the replication factor (KAFKA-15583)."""
+    return Profile.of(version).hw_freeze
 
 
 def scala(version: str) -> str:

@@ -30,15 +30,18 @@ _WHY = {
     "plugins": "classes and files of your machines are not there",
     "retention": "retention is off, so that only a loss removes a record",
 }
-#: Settings that become fields of the scenario.
-FIELDS = ("default.replication.factor", "num.partitions", "process.roles")
+OWN_PARTITIONS = "the scenario has its own partitions"
+#: The setting that becomes a field of the scenario.
+_REPLICAS = "default.replication.factor"
 
 
 def left_out(key: str) -> str:
-    """Return why a run's brokers do not get a setting; '' if they do."""
-    if key in FIELDS or key in PER_TOPIC_SETTINGS:
+    """Return why a run's brokers do not get a setting; '' if they do, or the topic does."""
+    if key == _REPLICAS or key in PER_TOPIC_SETTINGS:
         return ""
-    if key in OWNED_SETTINGS:
+    if key == "num.partitions":
+        return OWN_PARTITIONS
+    if key in OWNED_SETTINGS or key == "process.roles":
         return _WHY["nodes"]
     return next((_WHY[why] for pattern, why in _LEFT_OUT if re.fullmatch(pattern, key)), "")
 
@@ -49,7 +52,7 @@ def taken(settings: Settings, kafka: str) -> dict[str, str]:
         key: given.value
         for key, given in settings.items()
         if given.value
-        and key not in (*FIELDS, *PER_TOPIC_SETTINGS)
+        and key not in (_REPLICAS, *PER_TOPIC_SETTINGS)
         and not left_out(key)
         and not ignored("broker", key, kafka)
     }

@@ -36,19 +36,28 @@ def read(
 
 def _read(path: Path, part: str) -> OwnConfig:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(path.read_bytes())
     except FileNotFoundError:
         folder = path.parent
         near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)
         guess = f" Did you mean {folder / near[0]}?" if near else ""
         raise ScenarioError(f"{path}: no such file.{guess}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from None
     if part != "producer" and strimzi.is_resource(text):
         return strimzi.parse(text, str(path))
     if part != "producer" and described.is_described(text):
-        return _own(part, described.parse(text, str(path)))
+        own = _own(part, described.parse(text, str(path)))
+        return replace(own, in_force=part == "broker")
     return _own(part, properties.parse(text, str(path)))
+
+
+def _text(data: bytes) -> str:
+    """Return the text of a file; what is no UTF-8 is ISO 8859-1, as in `java.util.Properties`."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
 
 
 def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
@@ -56,7 +65,7 @@ def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
         return OwnConfig(broker=settings)
     if part == "producer":
         return OwnConfig(producer=settings)
-    counts = {_COUNTS[key]: _whole(key, settings.pop(key)) for key in _COUNTS if key in settings}
+    counts = {_COUNTS[key]: whole(key, settings.pop(key)) for key in _COUNTS if key in settings}
     return OwnConfig(
         topic=settings,
         partitions=counts.get("partitions"),
@@ -64,7 +73,7 @@ def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
     )
 
 
-def _whole(key: str, given: Given) -> int:
+def whole(key: str, given: Given) -> int:
     """Return the value of a count. Raises ScenarioError."""
     if not given.value.isdecimal() or int(given.value) < 1:
         raise ScenarioError(f"{given.source}: {key}: {given.value!r} is not a whole number from 1")
@@ -79,6 +88,7 @@ def _merged(one: OwnConfig, other: OwnConfig) -> OwnConfig:
         brokers=other.brokers or one.brokers,
         partitions=other.partitions or one.partitions,
         replication_factor=other.replication_factor or one.replication_factor,
+        in_force=other.in_force or one.in_force,
     )
     return replace(
         own,

@@ -12,11 +12,13 @@ from typing import Any
 
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import brokers, producers
+from ackproof.own_config.files import whole
 from ackproof.own_config.settings import Given, OwnConfig, Settings
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored
 from ackproof.scenario.overrides import Overrides
 from ackproof.scenario.types import YamlPath
+from ackproof_model.configuration import Profile
 
 #: Topic settings that would remove records: retention is off in a run.
 _REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retention.ms")
@@ -51,8 +53,10 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         made.topic_settings(own)
     if own.producer is not None:
         made.producer_settings(own.producer)
+    else:
+        made.used.append("the scenario's producers (--producer reads yours)")
     if own.partitions is not None:
-        made.unused[f"partitions={own.partitions}"] = "the scenario has its own partitions"
+        made.unused[f"partitions={own.partitions}"] = brokers.OWN_PARTITIONS
     unused: dict[str, tuple[str, ...]] = {}
     for key, reason in made.unused.items():
         unused[reason] = (*unused.get(reason, ()), key)
@@ -89,7 +93,7 @@ class _Making:
         source = own.read[-1] if own.read else "the cluster"
         if replicas is None and "default.replication.factor" in broker:
             given = broker["default.replication.factor"]
-            replicas, source = int(given.value) if given.value.isdecimal() else None, given.source
+            replicas, source = whole("default.replication.factor", given), given.source
         if replicas is not None:
             self._replicas(replicas, document, source)
         self.used.append(
@@ -133,7 +137,10 @@ class _Making:
         """Replace the topic's settings; it inherits those that brokers have defaults for."""
         broker = own.broker or {}
         inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
-        found: dict[str, Given] = {**inherited, **(own.topic or {})}
+        own_topic = own.topic or {}
+        if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
+            self._of_a_broker(broker)
+        found: dict[str, Given] = {**inherited, **own_topic}
         for key in [key for key in found if key in _REMOVING]:
             given = found.pop(key)
             if key == "cleanup.policy" and "compact" in given.value:
@@ -150,6 +157,17 @@ class _Making:
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
         if "min.insync.replicas" not in found:
             self.used.append(f"min.insync.replicas={least} (Kafka's default)")
+
+    def _of_a_broker(self, broker: Settings) -> None:
+        """Warn of a min.insync.replicas that Kafka takes from other nodes."""
+        key = "min.insync.replicas"
+        roles = broker["process.roles"].value if "process.roles" in broker else "controller"
+        if "controller" not in roles and Profile.of(self.kafka).elr:
+            self.warnings.append(
+                f"{broker[key].source}: {key}: with eligible leader replicas (KIP-966), on by "
+                f"default in Kafka {self.kafka}, a cluster takes it from its controllers' files, "
+                "not from its brokers'; this run sets it for the topic"
+            )
 
     def producer_settings(self, settings: Settings) -> None:
         """Replace the producers' settings, in librdkafka's names."""

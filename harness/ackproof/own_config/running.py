@@ -39,6 +39,7 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
         replication_factor=min(map(len, layout)),
         broker=_given(described, f"broker {ids[0]} at {bootstrap}"),
         topic=_given(of_topic, f"topic {topic} at {bootstrap}"),
+        in_force=True,
         read=(bootstrap,),
     )
 

@@ -28,5 +28,7 @@ class OwnConfig:
     broker: Settings | None = None
     topic: Settings | None = None
     producer: Settings | None = None
+    #: Whether `broker` is what a running broker answered, and no file.
+    in_force: bool = False
     #: Names of what was read, for the description of a scenario.
     read: tuple[str, ...] = field(default=())

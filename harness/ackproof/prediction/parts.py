@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ackproof.kafka_versions import caps_min_isr
 from ackproof.prediction.effect_stress import Place
 from ackproof.prediction.stress import stress_of_steps
 from ackproof_faults import Fault
@@ -72,4 +73,6 @@ def _keeps_isr(suffered: Stress) -> bool:
 
 def _attainable(place: Place) -> bool:
     topic = place.scenario.topics[place.topic]
-    return topic.min_insync_replicas <= topic.replication_factor
+    return (
+        caps_min_isr(place.scenario.kafka) or topic.min_insync_replicas <= topic.replication_factor
+    )

@@ -103,6 +103,11 @@ def of_run(verdict: Verdict, directory: Path, *, predict: Predict | None = None)
         scenario = loader.load(directory / "scenario.yaml")[0].scenario
     except ScenarioError:
         return ""
+    if scenario.topic.replication_factor == 1:
+        return (
+            "Give the topic more replicas: with one, no setting keeps a record that its broker "
+            "loses. 3 replicas with acks=all and min.insync.replicas=2 are usual."
+        )
     safer, changes = safest(scenario)
     if not changes:
         return (

@@ -105,7 +105,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
         topic = scenario.topics[name]
         for key, problem in (
             *_removal_problems(topic, scenario.expect.loss),
-            *_unackable(topic, sends.settings.acks),
+            *_unackable(topic, sends.settings.acks, scenario.kafka),
         ):
             yield ("topics", name, "settings", key), problem
         for path, problem in _sends_problems(name, sends, scenario):
@@ -192,12 +192,13 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
 
 
-def _unackable(topic: TopicSpec, acks: str) -> Iterator[tuple[str, str]]:
-    if acks == "all" and topic.min_insync_replicas > topic.replication_factor:
+def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, str]]:
+    above = topic.min_insync_replicas > topic.replication_factor
+    if acks == "all" and above and not kafka_versions.caps_min_isr(kafka):
         yield (
             "min.insync.replicas",
             f"{topic.min_insync_replicas} is more than the {topic.replication_factor} replicas, so "
-            "nothing is ever acked with acks: all",
+            f"Kafka {kafka} acks nothing with acks: all",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ackproof.kafka_versions import uses_zookeeper
+from ackproof.kafka_versions import caps_min_isr, uses_zookeeper
 from ackproof.scenario.java import JavaConsumerSettings, JavaProducerSettings
 from ackproof.scenario.kafka_keys import Scope, ignored
 from ackproof.scenario.model import Scenario, TopicSpec
@@ -21,7 +21,7 @@ _OF_METADATA = {
 def warnings(scenario: Scenario) -> Iterator[Problem]:
     """Yield where a scenario is legal but doubtful, and why."""
     for name, topic in scenario.topics.items():
-        yield from _replication_warnings(name, topic)
+        yield from _replication_warnings(name, topic, scenario.kafka)
         place: YamlPath = ("topics", name, "settings")
         yield from _key_warnings("topic", topic.settings, place, scenario.kafka)
     yield from _client_warnings(scenario.workload)
@@ -34,14 +34,20 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         yield from _key_warnings("broker", own.settings, place, scenario.kafka)
 
 
-def _replication_warnings(name: str, topic: TopicSpec) -> Iterator[Problem]:
+def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[Problem]:
     place = ("topics", name, "settings", "min.insync.replicas")
     least, replicas = topic.min_insync_replicas, topic.replication_factor
     if least > replicas:
+        effect = (
+            f"Kafka {kafka} takes it as {replicas}, so one broker that is down or behind stops "
+            "every write with acks=all"
+            if caps_min_isr(kafka)
+            else f"Kafka {kafka} refuses every write with acks=all"
+        )
         yield (
             place,
-            f"{least} is above the replication factor {replicas}: no write with acks=all succeeds; "
-            f"set it to {max(replicas - 1, 1)}",
+            f"{least} is above the replication factor {replicas}: {effect}; "
+            f"{max(replicas - 1, 1)} is usual",
         )
     elif least == replicas > 1:
         yield (

@@ -47,15 +47,21 @@ def exit_codes(commands: list[list[str]], folder: Path) -> list[int]:
 
 def test_commands_without_spark(tmp_path: Path) -> None:
     scenario = str(SCENARIOS / "acks-all.yaml")
+    (tmp_path / "server.properties").write_text("default.replication.factor=3\n")
+    (tmp_path / "producer.properties").write_text("acks=all\n")
+    own = ["--server", "server.properties", "--producer", "producer.properties"]
     commands = [
         ["--help"],
+        ["init", "mine.yaml", *own],
+        ["init", "plain.yaml"],
         ["predict", scenario],
+        ["predict", scenario, *own],
         ["validate", scenario],
         ["faults"],
         ["runs"],
         ["scenarios"],
         ["scenarios", "show", "acks"],
-        ["scenarios", "copy", "acks", "mine.yaml"],
+        ["scenarios", "copy", "acks", "acks.yaml"],
         ["schedule", scenario],
         ["schema"],
         ["plan", scenario, "--kills", "0", "--max-states", "1000"],

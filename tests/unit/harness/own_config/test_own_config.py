@@ -225,6 +225,53 @@ def test_a_bad_value_is_an_error_at_its_line(
         laid(tmp_path, producer=producer, topic=topic)
 
 
+def test_every_setting_of_brokers_is_used_or_named(tmp_path: Path) -> None:
+    server = "num.partitions=12\nprocess.roles=broker\nmin.insync.replicas=2\n"
+    _, made = laid(tmp_path, server=server, producer="")
+    assert made.unused["the scenario has its own partitions"] == ("num.partitions",)
+    assert made.unused["ackproof chooses nodes, addresses and folders itself"] == ("process.roles",)
+    assert "the scenario's producers (--producer reads yours)" in made.used
+
+
+@pytest.mark.parametrize(
+    ("roles", "topic", "kafka", "warned"),
+    [
+        ("broker", "", "4.3.1", True),
+        ("broker", "", "3.9.1", False),  # no eligible leader replicas
+        ("broker,controller", "", "4.3.1", False),
+        ("broker", "min.insync.replicas=2", "4.3.1", False),
+    ],
+)
+def test_a_minimum_isr_that_only_brokers_have_is_a_warning(
+    roles: str, topic: str, kafka: str, warned: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "s").write_text(f"process.roles={roles}\nmin.insync.replicas=2\n")
+    (tmp_path / "t").write_text(topic)
+    own = files.read(server=tmp_path / "s", topic=tmp_path / "t")
+    made = overlay(own, loader.parse(YOURS), kafka=kafka)
+    assert [one for one in made.warnings if "s:2: min.insync.replicas: with eligi" in one] == list(
+        made.warnings
+    )
+    assert bool(made.warnings) == warned
+
+
+def test_what_a_running_broker_answers_is_in_force(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text(
+        "All configs for broker 1 are:\n"
+        "  min.insync.replicas=2 sensitive=false synonyms={}\n"
+        "  process.roles=broker sensitive=false synonyms={}\n"
+    )
+    assert overlay(files.read(server=tmp_path / "s"), loader.parse(YOURS)).warnings == ()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "iso-8859-1"])
+def test_files_of_other_encodings_are_read(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "producer.properties"
+    path.write_bytes("acks=1\n# größer\n".encode(encoding))
+    own = files.read(producer=path)
+    assert own.producer == {"acks": Given("1", f"{path}:1")}
+
+
 def test_a_missing_file_has_a_guess(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("")
     with pytest.raises(ScenarioError, match=r"Did you mean .*server\.properties"):
@@ -246,6 +293,13 @@ def test_init_writes_a_scenario_that_is_the_same(tmp_path: Path) -> None:
     assert one.scenario.workload.settings.linger_ms == 0  # the Java client's default before 4.0
     assert one.scenario.topics == scenario.topics
     assert one.scenario.faults == scenario.faults
+
+
+def test_a_replication_factor_that_is_no_number_is_an_error_at_its_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"server\.properties:1: default\.replication\.factor: 'x'"
+    ):
+        laid(tmp_path, server="default.replication.factor=x\n")
 
 
 def test_without_files_nothing_changes() -> None:

@@ -72,3 +72,13 @@ def test_one_partition_without_a_search_decides_for_all() -> None:
     for topic, expected in ((searched, CAN), (several, EITHER)):
         found = parts(killed, cluster={"brokers": 6}, topics={"orders": topic}, max_states=9000)
         assert found["at the end"] == expected
+
+
+@pytest.mark.parametrize(("kafka", "expected"), [("4.3.1", CAN), ("3.6.2", ("can", "either"))])
+def test_a_minimum_isr_above_the_replicas_is_capped_from_3_7(
+    kafka: str, expected: tuple[str, str]
+) -> None:
+    orders = {"replication_factor": 3, "settings": {"min.insync.replicas": 4}}
+    one = load(SCENARIOS / "acks.yaml")[1].scenario.workload.model_dump(by_alias=True)
+    found = parts(QUEUE, kafka=kafka, topics={"orders": orders}, workload=one)
+    assert found["at the end"] == expected

@@ -53,7 +53,12 @@ function looks() {
     plots: plots.length,
     missing: document.querySelector(".missing")?.textContent,
     wide: wide(),
-    overlaps: plots.flatMap(overlaps),
+    overlaps: [
+      ...plots.flatMap((plot) => overlaps(plot.id, plot.querySelectorAll("text"), -2)),
+      ...[...document.querySelectorAll(".sequence .heads")].flatMap(
+        (heads) => overlaps("sequence", heads.querySelectorAll("b"), 2),
+      ),
+    ],
     rates: document.getElementById("run-1-rate")?.layout?.yaxis.range,
   };
 }
@@ -77,19 +82,26 @@ function wide() {
   return [...all, ...found, ...sideways].map(named);
 }
 
-/** Pairs of texts of a plot that cover each other. */
-function overlaps(plot) {
-  const texts = [...plot.querySelectorAll("text")]
+/** Pairs of texts that cover each other, or are less than `apart` pixels apart in a line. */
+function overlaps(where, labels, apart) {
+  const texts = [...labels]
     .filter((text) => text.textContent.trim() && !text.closest(".hoverlayer"))
-    .map((text) => [text.textContent, text.getBoundingClientRect()])
+    .map((text) => [text.textContent, extent(text)])
     .filter(([, box]) => box.width > 0 && box.height > 0);
   const pairs = [];
   texts.forEach(([one, a], at) => texts.slice(at + 1).forEach(([other, b]) => {
     const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
     const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-    if (across > 2 && down > 3) pairs.push(`${plot.id}: ${one} | ${other}`);
+    if (across > -apart && down > 3) pairs.push(`${where}: ${one} | ${other}`);
   }));
   return pairs;
+}
+
+/** The box of the letters: an element of HTML is as wide as its column. */
+function extent(text) {
+  const range = document.createRange();
+  range.selectNodeContents(text);
+  return (text.namespaceURI.endsWith("svg") ? text : range).getBoundingClientRect();
 }
 </script></body>"""
 

@@ -84,6 +84,13 @@ def test_after_a_loss_the_model_is_asked_about_safer_settings(acks_1):
     assert advice.of_run(acks_1.verdict, acks_1.directory, predict=predicting("not modelled")) == ""
 
 
+def test_a_topic_with_one_replica_needs_more(acks_1, tmp_path):
+    text = (acks_1.directory / "scenario.yaml").read_text()
+    alone = text.replace("replication_factor: 3", "replication_factor: 1")
+    (tmp_path / "scenario.yaml").write_text(alone.replace("replicas: 2", "replicas: 1"))
+    assert advice.of_run(acks_1.verdict, tmp_path).startswith("Give the topic more replicas")
+
+
 def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverified, tmp_path):
     def refuses(_: Scenario) -> PredictionRecord:
         raise AssertionError("the model was asked")

@@ -84,7 +84,6 @@ def test_cluster_settings_are_read_as_kafka_reads_them(
         ("WORKLOAD", "records: 18446744073709551616", "workload.records"),
         ("WORKLOAD", "rate: 1e308", "workload.rate"),
         ("WORKLOAD", "seconds: 1e308", "workload.seconds"),
-        ("TOPIC", "min.insync.replicas: 9", "nothing is ever acked with acks: all"),
         ("WHEN", "isr of orders-0 == 99", "'isr of orders-0 == 99' never holds"),
         ("WHEN", "isr of orders-0 >= 4", "never holds with that many replicas"),
         ("WHEN", "last known leader of orders-0 == 9", "there is no broker 9"),

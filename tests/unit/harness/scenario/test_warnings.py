@@ -39,12 +39,18 @@ def test_warnings(assignment: str, warning: str) -> None:
     assert warning in "".join(found)
 
 
-def test_more_than_the_replicas_is_a_warning_where_no_producer_asks_for_acks_all() -> None:
+def test_more_than_the_replicas_is_a_warning_unless_nothing_could_be_acked() -> None:
     more = "topics.orders.settings.min.insync.replicas=4"
     one = ("workload.settings.acks=1", "workload.settings.enable.idempotence=false")
-    assert "4 is above the replication factor 3" in "".join(warned(more, *one))
-    with pytest.raises(ScenarioError, match="4 is more than the 3 replicas"):
-        warned(more)
+    [capped] = warned(more)
+    assert "4 is above the replication factor 3: Kafka 4.3.1 takes it as 3" in capped
+    old = "kafka='3.6.2'"
+    [refused] = warned(old, more, *one)
+    assert "Kafka 3.6.2 refuses every write with acks=all" in refused
+    with pytest.raises(
+        ScenarioError, match=r"4 is more than the 3 replicas.* 3\.6\.2 acks nothing"
+    ):
+        warned(old, more)
 
 
 def test_settings_of_kraft_are_ignored_with_zookeeper() -> None:

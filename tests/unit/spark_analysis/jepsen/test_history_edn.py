@@ -70,11 +70,12 @@ def test_the_notation() -> None:
     text = (
         "#{1 2} #_ {3 4} 5 ; a comment\n"
         '"a\\n\\"b" \\a \\( 1.5 -3N 1e3 #"\\d+" ^{:a 1} [x] #inst "2026" (nil true false) '
-        "{[1 2] :k/w} #object[a.b 0x1 {:status :ready}]"
+        "{[1 2] :k/w} #object[a.b 0x1 {:status :ready}] [##NaN ##-Inf]"
     )
     assert list(edn.forms(text)) == [
         *([1, 2], 5, 'a\n"b', "\\a", "\\(", 1.5, -3, 1000.0, "\\d+", ["x"], "2026"),
         *([None, True, False], {"[1, 2]": ":k/w"}, ["a.b", "0x1", {":status": ":ready"}]),
+        ["##NaN", "##-Inf"],
     ]
 
 

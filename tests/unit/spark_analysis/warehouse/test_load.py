@@ -117,6 +117,7 @@ def jobs_of(warehouse, runs) -> int:
     context.setJobGroup(f"load of {len(runs)}", "")
     try:
         load(warehouse, runs)
+        context._jsc.sc().listenerBus().waitUntilEmpty()  # jobs are counted later
         return len(context.statusTracker().getJobIdsForGroup(f"load of {len(runs)}"))
     finally:
         context.setJobGroup("", "")
