@@ -70,7 +70,9 @@ class ClusterMetadata(PartitionMetadata, Metadata):
         return state.last_known_elr[0] if state and state.last_known_elr else None
 
     def _views(self) -> Mapping[TopicPartition, PartitionView]:
-        return self._cluster.partitions() or {
+        # A request to brokers that do not run ends by its timeout only, once for each question.
+        asked = self._cluster.topology.zookeeper or self._cluster.running_brokers()
+        return (self._cluster.partitions() if asked else {}) or {
             where: PartitionView(
                 leader=None if state.leader < 0 else state.leader,
                 replicas=state.replicas,
