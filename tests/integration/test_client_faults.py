@@ -134,8 +134,8 @@ def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     until(lambda: end(alone, supervisor) > before)
     assert settled(supervisor) == []
     first, successor = supervisor.producers
-    acked = first.progress().acked + successor.progress().acked
-    assert acked <= end(alone, supervisor) <= first.progress().sent + successor.progress().sent
+    # The page of a killed producer may be some sends behind; its ledger, below, is not.
+    assert first.progress().acked + successor.progress().acked <= end(alone, supervisor)
     written = {
         (message.offset(), *decode(message.value())[1:])
         for message in records(alone, first.spec.topic)
