@@ -114,7 +114,10 @@ def test_a_long_run_survives_its_faults_and_stays_flat(
     with Patient(tmp_path, 1, scenario=text.replace("{", "{{").replace("}", "}}")) as patient:
         patient.await_event("ack", lambda: patient.acked > 0)
         # Without clients the log is being read, which is not what has to stay flat.
-        while (sample := _sample(patient, engine))["clients MB"]:
+        while patient.process.poll() is None:
+            sample = _sample(patient, engine)
+            if not sample["clients MB"]:
+                break
             samples.append(sample)
             time.sleep(EVERY_S)
         patient.process.wait()
