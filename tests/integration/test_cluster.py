@@ -8,6 +8,7 @@ from docker import DockerClient
 
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.node_start import USER
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import ClusterSpec, TopicSpec
@@ -36,6 +37,16 @@ def test_no_container_is_privileged(cluster: KafkaCluster) -> None:
     for node in cluster.nodes.values():
         assert not node.container.attrs["HostConfig"]["Privileged"]
         assert not node.container.attrs["HostConfig"]["CapAdd"]
+
+
+def test_a_node_runs_as_a_user_without_rights(cluster: KafkaCluster) -> None:
+    for node in cluster.nodes.values():
+        status = node.container.exec_run(["cat", "/proc/1/status"]).output.decode()
+        said = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert set(said["Uid"].split()) == set(said["Gid"].split()) == {str(USER)}
+        assert said["Groups"].strip() == ""
+        assert {int(said[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {0}
+        assert said["NoNewPrivs"] == "1"
 
 
 def test_a_restarted_broker_has_the_same_identity_data_and_address(

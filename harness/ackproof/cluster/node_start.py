@@ -14,8 +14,16 @@ CONFIG = f"{CONFIG_DIR}/server.properties"
 FORMAT_DIR = f"{CONFIG_DIR}/format"
 #: Where a configuration with secrets is copied to.
 COPIED = "/etc/ackproof.tgz"
+#: The user of a node's JVM inside its container; it needs no entry in the image's passwd.
+USER = 1000
 
-_EXEC = f"exec java $KAFKA_OPTS -cp '{CLASSPATH}'"
+# The script begins as root, to which a new volume belongs. The JVM is a user without rights where
+# the image has `setpriv` (Debian's do, Alpine's do not). Faults change files as root, hence `chown`
+# at each start.
+_EXEC = f"""
+user="setpriv --reuid={USER} --regid={USER} --clear-groups --bounding-set=-all --no-new-privs"
+$user true 2> /dev/null && chown -R {USER}:{USER} {VOLUME_DIR} {CONFIG_DIR} || user=
+exec $user java $KAFKA_OPTS -cp '{CLASSPATH}'"""
 
 # The configuration comes in an environment variable: copying files into four containers before
 # they start takes the engine longer than a broker takes to load its classes. A configuration with
