@@ -219,3 +219,30 @@ def test_only_the_first_errors_of_many_are_explained(tmp_path: Path) -> None:
     said = refusal(tmp_path, SCENARIO + "".join(f"k{n}: 1\n" for n in range(500)))
     assert len(said.splitlines()) <= 22
     assert "and 480 more errors" in said
+
+
+LONG = "z" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("of", "to"),
+    [
+        ("version: 1", f"version: {LONG}"),
+        ("TOPIC", f"min.insync.replicas: {LONG}"),
+        ("PRODUCER", f"nonsense: {LONG}, {LONG}: 1"),
+        ("PRODUCER", f"partitioner: {LONG}"),
+        ("version: 1", f"version: 1\n{LONG}: 1"),
+        ("version: 1", f"version: 1\nk: {LONG}\nk: {LONG}"),
+        ("version: 1", f"version: 1\nk: *{LONG}"),
+        ("version: 1", f"version: 1\nmatrix: {{{LONG}: 1}}"),
+        ("version: 1", f"version: 1\nmatrix: {{a: {{workload.settings.{LONG}: 1}}}}"),
+    ],
+)
+def test_a_long_value_is_not_repeated_whole(tmp_path: Path, of: str, to: str) -> None:
+    said = refusal(tmp_path, SCENARIO.replace(of, to))
+    assert len(said) < 3_000
+
+
+def test_a_file_that_would_take_minutes_to_read_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, SCENARIO + "#" * 1_000_000)
+    assert "characters, and 1,000,000 is the most" in said
