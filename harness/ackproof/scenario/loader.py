@@ -161,7 +161,9 @@ def parse(path: Path) -> CommentedMap:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ScenarioError(f"{path}:{line}: not valid YAML: {_short(str(error.problem))}") from error
+        raise ScenarioError(
+            f"{path}:{line}: not valid YAML: {_short(str(error.problem))}"
+        ) from error
     except (YAMLError, RecursionError, ValueError, TypeError) as error:
         problem = _short(" ".join(str(error).split()))
         raise ScenarioError(f"{path}: not valid YAML: {problem}") from error

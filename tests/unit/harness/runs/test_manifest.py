@@ -150,7 +150,9 @@ def test_everything_that_a_run_may_record_is_listed(tmp_path: Path) -> None:
         planted[-1].parent.mkdir(parents=True, exist_ok=True)
         planted[-1].write_text("{}")
     seal(run_dir, runs.read_record(run_dir))
-    listed = {file.path for file in runs.read_model(run_dir, manifest.NAME, manifest.Manifest).files}
+    listed = {
+        file.path for file in runs.read_model(run_dir, manifest.NAME, manifest.Manifest).files
+    }
     assert {path.relative_to(run_dir).as_posix() for path in planted} <= listed
 
 
