@@ -14,7 +14,7 @@ from pydantic import PrivateAttr, RootModel
 
 from ackproof.kafka_versions import has_idempotence, numbers
 from ackproof.scenario.kafka_keys import Scope, ignored, known
-from ackproof.scenario.librdkafka import KNOWN, forbidden
+from ackproof.scenario.librdkafka import KNOWN, refusal
 from ackproof.scenario.producer import OWNED_CLIENT_SETTINGS, AcksValue, parse_acks, require_legal
 from ackproof.scenario.types import Setting
 
@@ -64,8 +64,6 @@ def _problem(scope: Scope, key: str) -> str:
         return f"{key} is {_OWNED[key]}: remove it"
     if key in known(scope):
         return ""
-    if reason := forbidden(key):
-        return reason
     if key in KNOWN or key in _JAVA_NAMES:
         same = _JAVA_NAMES.get(key)
         hint = f"use {same}" if same in known(scope) else "remove it"
@@ -86,6 +84,8 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
     def of(cls, given: Any, version: str, scope: Scope) -> Self:
         """Return the settings of clients of this version. Raises ValueError if they are illegal."""
         made = cls.model_validate(given if given is not None else {})
+        if problem := refusal(made.root):
+            raise ValueError(problem)
         for key in made.root:
             if problem := _problem(scope, key):
                 raise ValueError(problem)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from ackproof.scenario.types import Setting
@@ -36,11 +37,18 @@ KNOWN = (
 
 #: Properties that no scenario may set: pattern, and why.
 _FORBIDDEN = (
-    (r"plugin\..*", "loads code into the client"),
+    (r"plugin\..*|ssl[._]engine[._].*|ssl\.providers", "loads code into the client"),
+    (r"sasl\.kerberos\.kinit\.cmd", "is a command that a shell executes"),
+    (r"internal\.termination\.signal", "has the client send signals to its process"),
+    (r"offset\.store\..*", "keeps offsets in files, of which Kafka knows nothing"),
     (r"test\.mock\..*", "makes librdkafka a broker of its own, whose acks are not Kafka's"),
-    (r".*_cb|logger|opaque", "is an object of a program, not a setting"),
+    (r".*_cb|logger|opaque|default\.topic\.config", "is an object of a program, not a setting"),
     (r"delivery\.report\.only\.error", "keeps acks from being reported"),
 )
+
+#: Properties by which a client logs in. With them a client connects as soon as it is made, which
+#: is how settings are validated.
+_LOGIN = r"security\.protocol|(enable\.)?sasl\..*"
 
 
 def forbidden(key: str) -> str:
@@ -52,14 +60,32 @@ def forbidden(key: str) -> str:
 
 
 def unreadable_files(settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
-    """Yield settings that name a file which is none, such as a pipe that would block the client.
+    """Yield settings that name a pipe, a device or a socket, which may block the client for ever.
 
-    A file that does not exist is left to librdkafka: the setting may be a folder or a URI.
+    Any setting, as not all that name files are called alike. A file that does not exist is left to
+    librdkafka: the setting may be a folder or a URI.
     """
     for key, value in settings.items():
-        path = Path(str(value))
-        if key.endswith(".location") and path.exists() and not (path.is_file() or path.is_dir()):
+        path = str(value)
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             yield key, f"{key}: {value} is neither a file nor a folder"
+
+
+def refusal(settings: Mapping[str, Setting]) -> str:
+    """Return why the clients of a workload cannot have these settings; '' if they can.
+
+    To be called before a client gets them: what is refused may act as soon as a client is made.
+    """
+    found = chain(
+        map(forbidden, settings),
+        (problem for _, problem in unreadable_files(settings)),
+        (
+            f"{key} is set by ackproof itself (cluster.security, cluster.attach.client): remove it"
+            for key in settings
+            if re.fullmatch(_LOGIN, key)
+        ),
+    )
+    return next(filter(None, found), "")
 
 
 def explained(refusal: Any) -> str:

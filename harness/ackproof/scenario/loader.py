@@ -65,7 +65,7 @@ def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured
         entries = matrix.entries(document["matrix"])
     except matrix.MatrixError as error:
         line, _ = _locate(document, error.path)
-        raise ScenarioError(f"{path}:{line}: {error}") from None
+        raise ScenarioError(f"{path}:{line}: {_short(str(error))}") from None
     for entry in entries:
         scenario = _validate(
             path,
@@ -143,7 +143,12 @@ def parse(path: Path) -> CommentedMap:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
-            document = YAML().load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            if len(text) > _MOST_CHARACTERS:
+                raise ScenarioError(
+                    f"{path}: it has {len(text):,} characters, and {_MOST_CHARACTERS:,} is the most"
+                )
+            document = YAML().load(text)
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
         guess = f" Did you mean {path.parent / near[0]}?" if near else ""
@@ -156,9 +161,12 @@ def parse(path: Path) -> CommentedMap:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ScenarioError(f"{path}:{line}: not valid YAML: {error.problem}") from error
+        raise ScenarioError(
+            f"{path}:{line}: not valid YAML: {_short(str(error.problem))}"
+        ) from error
     except (YAMLError, RecursionError, ValueError, TypeError) as error:
-        raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        problem = _short(" ".join(str(error).split()))
+        raise ScenarioError(f"{path}: not valid YAML: {problem}") from error
     if not isinstance(document, CommentedMap):
         raise ScenarioError(
             f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
@@ -187,7 +195,8 @@ def _validate(
             combined = within == ("matrix",)
             if not (within and in_matrix):
                 line, in_matrix = _locate(document, place)[0], False
-            dotted = ".".join(map(str, place)) or "scenario"
+            dotted = _short(".".join(map(str, place))) or "scenario"
+            problem = _short(problem)
             if source := _source(own, place, problem):
                 lines.append(f"{source}: {dotted}: {problem}")
                 continue
@@ -248,6 +257,17 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
 
 #: The most errors of one file that are explained.
 _MOST_ERRORS = 20
+
+#: YAML is read at some 0.15 ms a line.
+_MOST_CHARACTERS = 1_000_000
+
+#: The most characters of a problem that are shown: of its begin, which has the value, and its end.
+_SHOWN = 300
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]} … {text[-_SHOWN:]}"
+
 
 #: What a value must be, in YAML's terms, by pydantic's type of error.
 _EXPECTED = {

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.scenario.librdkafka import explained, forbidden, unreadable_files
+from ackproof.scenario.librdkafka import explained, refusal
 from ackproof.scenario.types import Setting
 
 #: Client settings that ackproof sets itself.
@@ -104,21 +104,19 @@ class ProducerSettings(BaseModel):
     def _librdkafka_takes_them(self) -> Self:
         from confluent_kafka import KafkaException, Producer
 
+        if problem := refusal(self.__pydantic_extra__):
+            raise ValueError(problem)
         for key in self.__pydantic_extra__:
             if key in OWNED_CLIENT_SETTINGS:
                 raise ValueError(f"{key} is set by ackproof itself: remove it")
-            if reason := forbidden(key):
-                raise ValueError(reason)
             if key in ALIASES:
                 raise ValueError(f"{key} is another name of {ALIASES[key]}: use {ALIASES[key]}")
-        for _, problem in unreadable_files(self.__pydantic_extra__):
-            raise ValueError(problem)
         try:
             Producer({**self.as_client_settings(), "log_level": 0}).close()
-        except KafkaException as refusal:
-            raise ValueError(explained(refusal)) from None
-        except TypeError as refusal:
-            raise ValueError(f"confluent-kafka refuses this: {refusal}") from None
+        except KafkaException as error:
+            raise ValueError(explained(error)) from None
+        except TypeError as error:
+            raise ValueError(f"confluent-kafka refuses this: {error}") from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:

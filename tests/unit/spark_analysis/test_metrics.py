@@ -134,3 +134,8 @@ def test_a_run_without_sends_costs_nothing(spark, tmp_path):
         "ack_latency_ms": None,
         "unacked_partitions": [],
     }
+
+
+def test_partitions_that_were_written_to_and_acked_nothing_are_named(spark, tmp_path) -> None:
+    run_dir = _run(tmp_path, "1/0 to 0: acked at 0", "1/1 to 1: unknown", "1/2 to 0: unknown")
+    assert metrics(spark, run_dir)["unacked_partitions"] == ["t-1"]

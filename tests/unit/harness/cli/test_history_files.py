@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ackproof.cli.history_files import _shown
 from ackproof.errors import ExitCode
 from command_line import ackproof
 
@@ -124,3 +125,7 @@ def test_a_run_directory_has_its_own_configuration(check, tmp_path: Path) -> Non
     code, _, complaints = check({}, str(tmp_path), "--subscribe")
     assert code == ExitCode.USAGE
     assert "a run directory holds its own settings" in complaints
+
+
+def test_a_lone_surrogate_can_be_printed() -> None:
+    assert _shown(["\ud800"]).encode() == b'"\\ud800"'

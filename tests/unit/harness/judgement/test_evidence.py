@@ -239,3 +239,10 @@ def test_replicas_that_were_compared_and_left_no_segment_are_named(
     _replicas(run_dir, logs, batches)
     assert reasons(run_dir) == []  # not compared: a segment could not be read, say
     assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == said
+
+
+def test_a_ledger_that_lost_sends_which_its_page_counted_is_named(run_dir: Path) -> None:
+    (run_dir / "clients").mkdir()
+    page = struct.pack("=5q", State.PRODUCING, 15, 8, 0, 0).ljust(4096, b"\0")
+    (run_dir / "clients" / "producer-0.progress").write_bytes(page)
+    assert reasons(run_dir) == ["producer 0 counted 15 sends, and its ledger has 0"]

@@ -11,8 +11,10 @@ import pytest
 
 from ackproof.clients.shared_page import Progress, ProgressPage, State, recorded
 from ackproof.errors import RunDirectoryError
+from ackproof.judgement.judge import admit
 from ackproof.judgement.progress_pages import check_streams, contradictions
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin, stream_path, table_path
+from ackproof.runs import directory as runs
 from ackproof.scenario.loader import load
 from spark_histories import RUN_ID, parse
 from stored_runs import TOPIC, store
@@ -134,3 +136,16 @@ def test_an_unclosed_stream_of_a_producer_that_ended_is_refused(interrupted: Pat
     page(interrupted, State.DONE, 3, 3, 0, 0)
     with pytest.raises(RunDirectoryError, match="is damaged"):
         check(interrupted)
+
+
+def test_an_interrupted_run_with_a_damaged_stream_is_refused_and_left_alone(
+    interrupted: Path,
+) -> None:
+    page(interrupted, State.PRODUCING, 4, 2, 0, 0)
+    record = runs.read_record(interrupted).model_copy(update={"pid": 0, "finished_at": None})
+    runs.write_model(interrupted / "run.json", record)
+    stream_path(interrupted, 0).write_bytes(b"garbage" * 100)
+    with pytest.raises(RunDirectoryError, match="0 of the 4 sends can be read"):
+        admit(interrupted)
+    assert stream_path(interrupted, 0).read_bytes() == b"garbage" * 100
+    assert not table_path(interrupted, 0).exists()

@@ -124,3 +124,50 @@ def test_a_finished_run_without_its_ends_keeps_its_final_log(tmp_path: Path) -> 
     with pytest.raises(RunDirectoryError, match=r"partition_ends\.parquet is missing"):
         recover_run(run_dir)
     assert pq.read_table(run_dir / FINAL_LOG).num_rows == 1
+
+
+RECORDED = sorted(LOCATION.keys() - manifest._RESULTS)
+
+
+def plant(run_dir: Path, table: str, run_id: str | None = None) -> Path:
+    """Add a file to a table: with one row of this run, without rows if there is no run."""
+    place = LOCATION[table]
+    path = run_dir / (place if place.suffix else place / "planted.parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = {"run_id": pa.array([run_id], pa.string()), "schema_version": pa.array([1])}
+    pq.write_table(pa.table(columns).slice(0, 1 if run_id else 0), path)
+    return path
+
+
+def test_everything_that_a_run_may_record_is_listed(tmp_path: Path) -> None:
+    run_dir = store(tmp_path / "run", parse({}))
+    planted = [plant(run_dir, table) for table in RECORDED]
+    for name in (
+        *("metadata.log", "clients/producer-0.progress", "clients/producer-0.json"),
+        "zookeeper/version-2/log.1",
+    ):
+        planted.append(run_dir / name)
+        planted[-1].parent.mkdir(parents=True, exist_ok=True)
+        planted[-1].write_text("{}")
+    seal(run_dir, runs.read_record(run_dir))
+    listed = {
+        file.path for file in runs.read_model(run_dir, manifest.NAME, manifest.Manifest).files
+    }
+    assert {path.relative_to(run_dir).as_posix() for path in planted} <= listed
+
+
+def test_only_results_may_be_missing_in_the_manifest() -> None:
+    results = {"anomalies", "causes", "lost_stories"}
+    live = {"live_partitions", "live_windows", "loss_candidates"}
+    assert set(LOCATION) - set(RECORDED) == results | live
+
+
+@pytest.mark.parametrize("table", RECORDED)
+def test_a_row_of_another_run_is_found_in_each_table(tmp_path: Path, table: str) -> None:
+    run_dir = store(tmp_path / "run", parse({}))
+    plant(run_dir, table, RUN_ID)
+    manifest.check_tables(run_dir, RUN_ID)
+    path = plant(run_dir, table, "another")
+    with pytest.raises(RunDirectoryError, match="rows of another run") as caught:
+        manifest.check_tables(run_dir, RUN_ID)
+    assert str(path) in str(caught.value)

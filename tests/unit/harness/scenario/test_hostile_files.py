@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from ackproof.errors import ScenarioError
+from ackproof.scenario.librdkafka import unreadable_files
 from ackproof.scenario.loader import load
 
 SCENARIO = """\
@@ -42,6 +44,17 @@ def test_the_scenario_itself_is_legal(tmp_path: Path) -> None:
     ("setting", "said"),
     [
         ("plugin.library.paths: /tmp/any.so", "plugin.library.paths loads code into the client"),
+        ("ssl.engine.location: /tmp/any.so", "ssl.engine.location loads code into the client"),
+        ("ssl.engine.id: any", "ssl.engine.id loads code into the client"),
+        ("ssl_engine_callback_data: any", "loads code into the client"),
+        ("security.protocol: ssl, ssl.providers: /tmp/any.so", "ssl.providers loads code"),
+        ("sasl.kerberos.kinit.cmd: touch any", "is a command that a shell executes"),
+        ("internal.termination.signal: 9", "has the client send signals to its process"),
+        ("offset.store.method: file", "keeps offsets in files"),
+        ("default.topic.config: any", "default.topic.config is an object of a program"),
+        ("security.protocol: sasl_ssl", "security.protocol is set by ackproof itself"),
+        ("sasl.oauthbearer.method: oidc", "sasl.oauthbearer.method is set by ackproof itself"),
+        ("enable.sasl.oauthbearer.unsecure.jwt: true", "is set by ackproof itself"),
         ("test.mock.num.brokers: 3", "makes librdkafka a broker of its own"),
         ("error_cb: any", "error_cb is an object of a program"),
         ("logger: any", "logger is an object of a program"),
@@ -52,6 +65,53 @@ def test_settings_that_run_code_or_hide_acks_are_refused(
     tmp_path: Path, of: str, setting: str, said: str
 ) -> None:
     assert said in refusal(tmp_path, SCENARIO.replace(of, setting))
+
+
+@pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "security.protocol: ssl, ssl.engine.location: /tmp/any.so",
+        "security.protocol: ssl, ssl.providers: /tmp/any.so",
+        "plugin.library.paths: /tmp/any.so",
+        "security.protocol: sasl_ssl, sasl.mechanisms: OAUTHBEARER, sasl.oauthbearer.method: oidc",
+        "internal.termination.signal: 9",
+    ],
+)
+def test_no_client_is_made_with_settings_that_act_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str, setting: str
+) -> None:
+    made: list[dict[str, object]] = []
+
+    class Client:
+        def __init__(self, settings: dict[str, object]) -> None:
+            made.append(settings)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("confluent_kafka.Producer", Client)
+    monkeypatch.setattr("confluent_kafka.Consumer", Client)
+    refusal(tmp_path, SCENARIO.replace(of, setting))
+    names = {part.partition(":")[0] for part in setting.split(", ")}
+    assert made
+    assert not any(names & settings.keys() for settings in made)
+
+
+@pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("ssl.engine.factory.class: any", "ssl.engine.factory.class loads code into the client"),
+        ("sasl.jaas.config: any", "sasl.jaas.config is set by ackproof itself"),
+        ("sasl.kerberos.kinit.cmd: any", "is a command that a shell executes"),
+    ],
+)
+def test_the_java_client_runs_no_code_of_a_scenario(
+    tmp_path: Path, of: str, setting: str, said: str
+) -> None:
+    text = SCENARIO.replace("workload:", "workload:\n  client: java")
+    assert said in refusal(tmp_path, text.replace(of, setting))
 
 
 @pytest.mark.parametrize("value", ["1000", '"+1000"', '" 1000"'])
@@ -126,11 +186,27 @@ def test_names_of_configurations_fit_into_a_file_name(tmp_path: Path, length: in
 
 
 @pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
-def test_a_pipe_as_a_file_blocks_nothing(tmp_path: Path, of: str) -> None:
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ssl.ca.location",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "client.rack",
+    ],
+)
+def test_a_pipe_as_a_file_blocks_nothing(tmp_path: Path, of: str, key: str) -> None:
     pipe = tmp_path / "ca.pem"
     os.mkfifo(pipe)
-    text = SCENARIO.replace(of, f"security.protocol: ssl, ssl.ca.location: {pipe}")
-    assert "is neither a file nor a folder" in refusal(tmp_path, text)
+    text = SCENARIO.replace(of, f"security.protocol: ssl, {key}: {pipe}")
+    assert f"{key}: {pipe} is neither a file nor a folder" in refusal(tmp_path, text)
+
+
+def test_devices_and_sockets_are_no_files_and_long_texts_no_paths(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        given = {"a": "/dev/zero", "b": str(tmp_path / "s"), "c": str(tmp_path), "d": "x" * 99_999}
+        assert [key for key, _ in unreadable_files(given)] == ["a", "b"]
 
 
 def test_an_error_in_merged_keys_has_a_line(tmp_path: Path) -> None:
@@ -143,3 +219,30 @@ def test_only_the_first_errors_of_many_are_explained(tmp_path: Path) -> None:
     said = refusal(tmp_path, SCENARIO + "".join(f"k{n}: 1\n" for n in range(500)))
     assert len(said.splitlines()) <= 22
     assert "and 480 more errors" in said
+
+
+LONG = "z" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("of", "to"),
+    [
+        ("version: 1", f"version: {LONG}"),
+        ("TOPIC", f"min.insync.replicas: {LONG}"),
+        ("PRODUCER", f"nonsense: {LONG}, {LONG}: 1"),
+        ("PRODUCER", f"partitioner: {LONG}"),
+        ("version: 1", f"version: 1\n{LONG}: 1"),
+        ("version: 1", f"version: 1\nk: {LONG}\nk: {LONG}"),
+        ("version: 1", f"version: 1\nk: *{LONG}"),
+        ("version: 1", f"version: 1\nmatrix: {{{LONG}: 1}}"),
+        ("version: 1", f"version: 1\nmatrix: {{a: {{workload.settings.{LONG}: 1}}}}"),
+    ],
+)
+def test_a_long_value_is_not_repeated_whole(tmp_path: Path, of: str, to: str) -> None:
+    said = refusal(tmp_path, SCENARIO.replace(of, to))
+    assert len(said) < 3_000
+
+
+def test_a_file_that_would_take_minutes_to_read_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, SCENARIO + "#" * 1_000_000)
+    assert "characters, and 1,000,000 is the most" in said
