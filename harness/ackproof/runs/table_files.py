@@ -69,25 +69,28 @@ def open_file(path: Path) -> pq.ParquetFile:
 
 def constants(path: Path) -> tuple[set[Any], set[Any]]:
     """Return all values of the columns `schema_version` and `run_id`."""
-    with open_file(path) as file:
-        for name in ("schema_version", "run_id"):
-            if name not in file.schema_arrow.names:
-                raise RunDirectoryError(f"{path} has no column {name}: it is no table of a run")
-        return _distinct(path, file, "schema_version"), _distinct(path, file, "run_id")
+    return distinct(path, "schema_version"), distinct(path, "run_id")
 
 
-def _distinct(path: Path, file: pq.ParquetFile, name: str) -> set[Any]:
-    """Return the values of a column of numbers or text, or of many but the least and greatest."""
+def distinct(path: Path, name: str) -> set[Any]:
+    """Return the values of a column; of three or more in one row group perhaps only two.
+
+    Raises RunDirectoryError if the file is damaged or has no such column.
+    """
     import pyarrow.compute as pc
 
-    index = file.schema_arrow.names.index(name)
-    found: set[Any] = set()
-    for group in range(file.metadata.num_row_groups):
-        statistics = file.metadata.row_group(group).column(index).statistics
-        if statistics is not None and statistics.has_min_max and not statistics.null_count:
-            found |= {statistics.min, statistics.max}
-        else:
-            found |= set(pc.unique(_column(path, file, name, group)).to_pylist())
+    with open_file(path) as file:
+        names = file.schema_arrow.names
+        if name not in names:
+            raise RunDirectoryError(f"{path} has no column {name}: it is no table of a run")
+        found: set[Any] = set()
+        for group in range(file.metadata.num_row_groups):
+            column = file.metadata.row_group(group).column(names.index(name))
+            statistics = column.statistics
+            if statistics is not None and statistics.has_min_max and not statistics.null_count:
+                found |= {statistics.min, statistics.max}
+            else:
+                found |= set(pc.unique(_column(path, file, name, group)).to_pylist())
     return found
 
 
