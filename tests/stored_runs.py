@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ackproof.runs import directory as runs
@@ -32,7 +32,12 @@ def store(
     (run_dir / "scenario.yaml").write_text(_SCENARIO.format(partitions=partitions))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     record = runs.RunRecord(
-        run_id=RUN_ID, image="none", pid=1, started_at=now, finished_at=now, readers=list(readers)
+        run_id=RUN_ID,
+        image="none",
+        pid=1,
+        started_at=now,
+        finished_at=now + timedelta(minutes=1),
+        readers=list(readers),
     )
     runs.write_model(run_dir / "run.json", record)
     prediction = runs.PredictionRecord(

@@ -51,6 +51,7 @@ from ackproof_faults.schedule.blocks import (
     every_fault,
     plain,
 )
+from ackproof_faults.schedule.counts import times_begun
 from ackproof_faults.schedule.observation import SendCounts
 from ackproof_faults.schedule.schedule import Schedule
 
@@ -207,6 +208,7 @@ __all__ = [
     "recovered",
     "registered",
     "sent",
+    "times_begun",
 ]
 
 if not TYPE_CHECKING:  # or a type checker would accept every name

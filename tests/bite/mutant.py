@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
@@ -32,3 +36,8 @@ def recorded_manifest(run_dir: Path) -> manifest.Manifest:
 def replace(path: Path, content: bytes) -> None:
     path.unlink()  # it is a link to the recorded file
     path.write_bytes(content)
+
+
+def write(path: Path, table: pa.Table, **how: Any) -> None:
+    path.unlink()
+    pq.write_table(table, path, **how)

@@ -7,9 +7,7 @@ verdict. `reorder` changes nothing that matters: the order of rows, and how file
 from __future__ import annotations
 
 import functools
-import io
 import random
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -17,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from ruamel.yaml import YAML
 
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof_spark.tables import LOCATION, Outcome, RecordState
-from bite.mutant import Mutant, copy, replace
+from bite.mutant import Mutant, copy, write
+from bite.run_documents import DOCUMENTS
 from bite.shared_files import parts, remembered
 
 Row = dict[str, Any]
@@ -115,6 +113,11 @@ def _end_early(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, index, end_offset=rows[index]["end_offset"] - draw.randint(1, 50))
 
 
+def _end_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, end_offset=rows[index]["end_offset"] + draw.choice([1, 50, 2**40]))
+
+
 def _begin_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     index = draw.randrange(len(rows))
     return _with(rows, index, begin_offset=draw.randint(1, 50))
@@ -141,6 +144,36 @@ def _healed_before(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     index = draw.randrange(len(rows))
     early = rows[index]["injected_at"] - timedelta(seconds=1)
     return _with(rows, index, healed_at=early)
+
+
+def _never_healed(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), healed_at=None, recovered_at=None)
+
+
+def _at_another_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Move a window, as long as it was, out of the run."""
+    index = draw.randrange(len(rows))
+    by = timedelta(days=draw.choice([-1000, -1, 1, 1000]))
+    times = ("injected_at", "verified_at", "healed_at", "recovered_at")
+    moved = {name: rows[index][name] + by for name in times if rows[index][name] is not None}
+    return _with(rows, index, **moved)
+
+
+def _at_nobody(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), nodes=[])
+
+
+def _without_proof(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), evidence="")
+
+
+def _once_more(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Append a window of a fault that the scenario injects, under a number of its own."""
+    return [*rows, {**draw.choice(rows), "window": len(rows)}]
+
+
+def _double(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return [dict(row) for row in rows for _ in range(2)]
 
 
 def _read_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -193,59 +226,6 @@ def _nothing(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return []
 
 
-# Falsification of files that are no tables: each changes one in a copy of a run.
-
-
-def _forget_readers(draw: random.Random, run_dir: Path) -> None:
-    record = runs.read_record(run_dir).model_copy(update={"readers": []})
-    runs.write_model(run_dir / "run.json", record)
-
-
-def _another_run(draw: random.Random, run_dir: Path) -> None:
-    record = runs.read_record(run_dir).model_copy(update={"run_id": "another"})
-    runs.write_model(run_dir / "run.json", record)
-
-
-def _count_otherwise(draw: random.Random, run_dir: Path) -> None:
-    """Count one send more or less as sent, acked, failed or unknown."""
-    path = draw.choice(sorted((run_dir / "clients").glob("*.progress")))
-    page = bytearray(path.read_bytes())
-    counts = [index for index in range(1, 5) if struct.unpack_from("=q", page, 8 * index)[0] > 0]
-    place = 8 * draw.choice(counts)
-    count = struct.unpack_from("=q", page, place)[0]
-    struct.pack_into("=q", page, place, count + draw.choice([-1, 1, 100]))
-    replace(path, bytes(page))
-
-
-def _forget_faults(draw: random.Random, run_dir: Path) -> None:
-    path = run_dir / "scenario.yaml"
-    replace(path, _rewritten(path.read_bytes(), _without_faults))
-
-
-def _more_partitions(draw: random.Random, run_dir: Path) -> None:
-    path = run_dir / "scenario.yaml"
-    replace(path, _rewritten(path.read_bytes(), _one_more_partition))
-
-
-def _without_faults(scenario: dict[str, Any]) -> None:
-    del scenario["faults"]
-
-
-def _one_more_partition(scenario: dict[str, Any]) -> None:
-    topic = scenario["topics"]["orders"]
-    topic["partitions"] = topic.get("partitions", 1) + 1
-
-
-@functools.cache
-def _rewritten(content: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
-    yaml = YAML(typ="safe")
-    document = yaml.load(content)
-    change(document)
-    written = io.BytesIO()
-    yaml.dump(document, written)
-    return written.getvalue()
-
-
 #: What must be noticed in which table.
 FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
     "ledger": (
@@ -253,9 +233,14 @@ FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
         *(_move, _rename, _nothing),
     ),
     "final_log": (_drop, _repeat, _repeat_behind, _swap_names, _move, _corrupt, _rename, _nothing),
-    "partition_ends": (_drop, _repeat, _end_early, _begin_late, _incomplete, _move, _nothing),
+    "partition_ends": (
+        *(_drop, _repeat, _double, _end_early, _end_late, _begin_late, _incomplete, _move),
+        _nothing,
+    ),
     "fault_windows": (
-        *(_drop, _unverified, _verified_at_no_time, _another_fault, _healed_before, _nothing),
+        *(_drop, _repeat, _double, _unverified, _verified_at_no_time, _another_fault),
+        *(_healed_before, _never_healed, _at_another_time, _at_nobody, _without_proof),
+        *(_once_more, _nothing),
     ),
     "reads": (_drop, _repeat, _move, _shift_offset, _read_a_ghost, _nothing),
     "effects": (_drop, _repeat, _move, _shift_offset, _rename, _nothing),
@@ -265,11 +250,6 @@ FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
     "replica_batches": (_drop_inner, _trade_checksum, _call_damaged, _another_epoch, _nothing),
     "replica_logs": (_drop_inner, _nothing),
 }
-
-#: What must be noticed in files that are no tables.
-DOCUMENTS: Sequence[Callable[[random.Random, Path], None]] = (
-    *(_forget_readers, _another_run, _count_otherwise, _forget_faults, _more_partitions),
-)
 
 
 def falsify(run_dir: Path, to: Path, seed: int) -> Mutant:
@@ -303,7 +283,7 @@ def _change(path: Path, recorded: Path, change: Change, draw: random.Random) -> 
     rows = change(draw, before)
     if rows is None:
         return False
-    _write(path, pa.Table.from_pylist(rows, schema=schema))
+    write(path, pa.Table.from_pylist(rows, schema=schema))
     return True
 
 
@@ -324,7 +304,7 @@ def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
             order = pa.array(draw.sample(range(rows.num_rows), rows.num_rows), pa.int64())
             codec = draw.choice(["none", "snappy", "zstd", "gzip"])
             group = draw.choice([7, 100, 10**6])
-            _write(path, rows.take(order), compression=codec, row_group_size=group)
+            write(path, rows.take(order), compression=codec, row_group_size=group)
     _seal(to, run_dir)
     return Mutant(run_dir=to, what=f"reordered (seed {seed})")
 
@@ -334,11 +314,6 @@ def _seal(run_dir: Path, recorded: Path) -> None:
     (run_dir / manifest.NAME).unlink()
     with remembered(recorded):
         manifest.write(run_dir, runs.read_record(run_dir).run_id)
-
-
-def _write(path: Path, table: pa.Table, **how: Any) -> None:
-    path.unlink()
-    pq.write_table(table, path, **how)
 
 
 def _with(rows: list[Row], index: int, **changes: Any) -> list[Row]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ackproof.judgement import trace_validation
 from ackproof.runs import directory as runs
-from ackproof.runs import manifest
+from ackproof.runs import manifest, table_files
 
 
 def parts(path: Path) -> list[Path]:
@@ -69,7 +69,8 @@ def remembered(run_dir: Path) -> Iterator[None]:
     with ExitStack() as patches:
         for owner, name in (
             (manifest, "_digest"),
-            (manifest, "_constants"),
+            (table_files, "constants"),
+            (table_files, "problems"),
             (manifest, "_rows"),
             (pq, "read_table"),
             (pq, "read_metadata"),

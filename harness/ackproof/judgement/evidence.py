@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ackproof.judgement import client_tables, progress_pages
-from ackproof.runs import manifest
+from ackproof.judgement import client_tables, fault_evidence, progress_pages
+from ackproof.runs import manifest, table_files
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.commit import Commit
 from ackproof.scenario.model import Scenario
-from ackproof_faults import plain
 from ackproof_spark.tables import LOCATION, Outcome
 
 #: A run with fewer acked sends than this share proves little about the sends that it lost sight of.
@@ -36,7 +35,7 @@ def missing_evidence(
     return [
         *_of_the_record(run_dir, record),
         # What keeps faults from happening is a trouble of the run already.
-        *(() if record.troubles else _of_faults(scenario, faults)),
+        *(() if record.troubles else fault_evidence.contradictions(scenario, record, faults)),
         *_of_ends(run_dir, scenario),
         *_of_clients(run_dir, scenario, acked=observed["acked"]),
         # An application may leave partitions unused.
@@ -55,34 +54,11 @@ def _of_the_record(run_dir: Path, record: RunRecord) -> Iterator[str]:
         )
     if record.sealed and not record.readers and any(_last_offsets(run_dir)):
         yield "run.json names no reader of the final log"
-
-
-def _of_faults(scenario: Scenario, faults: Sequence[FaultReport]) -> Iterator[str]:
-    """Yield the faults of the scenario that left no proof that they held."""
-    names = Counter(fault.fault for fault in faults)
-    if plain(scenario.faults):
-        for name, count in Counter(fault.name for fault in scenario.faults).items():
-            if names[name] < count:
-                yield (
-                    f"the scenario injects {name} {_times(count)}, and fault_windows records it "
-                    f"{_times(names[name])}"
-                )
-    elif not faults:
-        yield "the scenario injects faults, and fault_windows records none"
-    declared = {fault.name for fault in scenario.every_fault}
-    for name in sorted(names.keys() - declared):
-        yield f"fault_windows records {name}, which the scenario does not inject"
-    for fault in faults:
-        times = [fault.injected_at, fault.verified_at, fault.healed_at, fault.recovered_at]
-        known = [time for time in times if time is not None]
-        if fault.verified and fault.verified_at is None:
-            yield f"{fault.fault} of {fault.target} is called verified without a time"
-        if known != sorted(known):
-            yield f"the times of {fault.fault} of {fault.target} are not in order"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    if record.sealed:  # a client has its page before it has its specification
+        for kind in ("producer", "consumer", "probe"):
+            for specification in sorted((run_dir / "clients").glob(f"{kind}-*.json")):
+                if not specification.with_suffix(".progress").exists():
+                    yield f"the progress page of {specification.stem} is missing"
 
 
 def _of_ends(run_dir: Path, scenario: Scenario) -> Iterator[str]:
@@ -95,12 +71,18 @@ def _of_ends(run_dir: Path, scenario: Scenario) -> Iterator[str]:
             yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
     for topic, partition in sorted(ends):
         yield f"partition_ends has {topic}-{partition}, which the scenario does not write to"
+    # Each offset has a record, unless it has the marker of a transaction; an application may have
+    # any, and a topic that others write to.
+    workload = scenario.workload
+    gapless = workload.transactions is None and workload.application is None
     last = _last_offsets(run_dir)
     for row in rows:
         name, end = f"{row['topic']}-{row['partition']}", row["end_offset"]
         read = last.get((row["topic"], row["partition"]), row["begin_offset"] - 1)
         if read >= end:
             yield f"{name} ends at offset {end}, and its final log has offset {read}"
+        elif gapless and row["complete"] and read < end - 1:
+            yield f"{name} ends at offset {end}, and its final log has nothing after offset {read}"
 
 
 def _last_offsets(run_dir: Path) -> dict[tuple[str, int], int]:
@@ -143,9 +125,10 @@ def _of_clients(run_dir: Path, scenario: Scenario, *, acked: int) -> Iterator[st
     implied: dict[str, str] = {}
     if scenario.workload.transactions is not None:
         implied["transactions"] = "transactional producers"
-    if groups := scenario.workload.consumers:
+    groups = scenario.workload.consumers
+    if groups:
         implied |= {"reads": "consumers", "consumer_events": "consumers"}
-        if any(Commit(group.commit) is not Commit.TRANSACTION for group in groups.values()):
+        if _processing(scenario):
             implied["effects"] = "consumers"
     for table, clients in implied.items():
         files = list((run_dir / LOCATION[table]).rglob("*.parquet"))
@@ -153,6 +136,17 @@ def _of_clients(run_dir: Path, scenario: Scenario, *, acked: int) -> Iterator[st
             yield f"the scenario has {clients}, and the table {table} is missing"
         elif acked and not any(pq.read_metadata(file).num_rows for file in files):
             yield f"the scenario has {clients}, and the table {table} is empty"
+        elif acked and table != "transactions":
+            here = _processing(scenario) if table == "effects" else set(groups)
+            left = set().union(*(table_files.distinct(file, "group") for file in files))
+            for name in sorted(here - left):
+                yield f"the table {table} has nothing of the consumer group {name}"
+
+
+def _processing(scenario: Scenario) -> set[str]:
+    """Return the consumer groups that leave rows of `effects` for what they process."""
+    groups = scenario.workload.consumers.items()
+    return {name for name, group in groups if Commit(group.commit) is not Commit.TRANSACTION}
 
 
 def _of_outcomes(observed: Mapping[str, int], unacked_partitions: Sequence[str]) -> Iterator[str]:

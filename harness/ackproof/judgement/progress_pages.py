@@ -73,16 +73,20 @@ def _comparable(counted: Progress, scenario: Scenario) -> Iterator[tuple[str, in
 
 def _pages(run_dir: Path, scenario: Scenario) -> Iterator[tuple[int, tuple[State, Progress]]]:
     folder = run_dir / "clients"
-    paths = {
-        int(path.stem.removeprefix("producer-")): path
-        for path in folder.glob("producer-*.progress")
-    }
+    paths = {_number(path): path for path in folder.glob("producer-*.progress")}
     for number, (topic, partition) in enumerate(scenario.written, PROBE_PRODUCERS):
         path = folder / f"probe-{topic}-{partition}.progress"
         if path.exists():
             paths[number] = path
     for number, path in paths.items():
         yield number, read(path)
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.stem.removeprefix("producer-"))
+    except ValueError:
+        raise RunDirectoryError(f"{path} is of no producer: its name has no number") from None
 
 
 def read(path: Path) -> tuple[State, Progress]:

@@ -182,7 +182,7 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
             path, page_checksum_verification=True
         ).to_pylist()
         return rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, OverflowError) as error:
         raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 

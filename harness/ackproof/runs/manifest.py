@@ -9,16 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import RunDirectoryError
 from ackproof.runs import directory as runs
+from ackproof.runs import table_files
 from ackproof_spark.tables import LOCATION, PARTS, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 NAME = "manifest.json"
 
@@ -101,26 +98,16 @@ def verify(run_dir: Path, run_id: str) -> None:
 
 
 def check_tables(run_dir: Path, run_id: str) -> None:
-    """Check that every row of the recorded tables is of this run and of a known format.
+    """Check that the recorded files are what their readers expect: tables of this run, documents.
 
-    Reads only the statistics of Parquet files that have them. Raises RunDirectoryError.
+    Raises RunDirectoryError.
     """
-    for path in _evidence(run_dir):
-        if path.suffix != ".parquet":
-            continue
-        versions, ids = _constants(path)
-        if other := versions - {SCHEMA_VERSION}:
-            raise RunDirectoryError(
-                f"{path} has rows of a table of schema version {', '.join(map(str, other))}; this "
-                f"ackproof reads version {SCHEMA_VERSION}",
-                hint="Read it with the ackproof that wrote it.",
-            )
-        if other := ids - {run_id}:
-            raise RunDirectoryError(
-                f"{path} has rows of another run ({', '.join(map(str, sorted(other, key=str)))}), "
-                f"and run.json is of the run {run_id}",
-                hint=_HINT,
-            )
+    for table, path in _tables(run_dir):
+        if path == run_dir / LOCATION[table] or path.match(PARTS):
+            table_files.check(path, table, run_id)
+    for name in _DOCUMENTS:
+        if (run_dir / name).is_dir():
+            raise RunDirectoryError(f"{run_dir / name} is a folder", hint=_HINT)
 
 
 def _evidence(run_dir: Path) -> Iterator[Path]:
@@ -128,17 +115,23 @@ def _evidence(run_dir: Path) -> Iterator[Path]:
     for name in _DOCUMENTS:
         if (run_dir / name).is_file():
             yield run_dir / name
+    for _, path in _tables(run_dir):
+        yield path
+    yield from sorted((run_dir / "zookeeper").rglob("log.*"))
+    for pattern in _OF_CLIENTS:
+        yield from sorted(path for path in (run_dir / "clients").glob(pattern) if path.is_file())
+
+
+def _tables(run_dir: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files of each recorded table, with its name."""
     for table, location in LOCATION.items():
         if table in _RESULTS:
             continue
         path = run_dir / location
         if path.is_file():
-            yield path
+            yield table, path
         elif path.is_dir():
-            yield from sorted(file for file in path.rglob("*") if _is_part(file))
-    yield from sorted((run_dir / "zookeeper").rglob("log.*"))
-    for pattern in _OF_CLIENTS:
-        yield from sorted((run_dir / "clients").glob(pattern))
+            yield from ((table, file) for file in sorted(path.rglob("*")) if _is_part(file))
 
 
 def _is_part(file: Path) -> bool:
@@ -157,7 +150,7 @@ def _recorded(run_dir: Path, path: Path) -> RecordedFile:
 
 
 def _rows(path: Path) -> int:
-    with _parquet(path) as file:
+    with table_files.open_file(path) as file:
         return int(file.metadata.num_rows)
 
 
@@ -168,39 +161,3 @@ def _relative(run_dir: Path, path: Path) -> str:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _parquet(path: Path) -> pq.ParquetFile:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
-
-
-def _constants(path: Path) -> tuple[set[Any], set[Any]]:
-    """Return all values of the columns `schema_version` and `run_id`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    with _parquet(path) as file:
-        names = file.schema_arrow.names
-        values = []
-        for name in ("schema_version", "run_id"):
-            if name not in names:
-                raise RunDirectoryError(f"{path} has no column {name}: it is no table of a run")
-            found: set[Any] = set()
-            for group in range(file.metadata.num_row_groups):
-                statistics = file.metadata.row_group(group).column(names.index(name)).statistics
-                if statistics is not None and statistics.has_min_max and not statistics.null_count:
-                    found |= {statistics.min, statistics.max}
-                    continue
-                try:
-                    column = file.read_row_group(group, columns=[name])[name]
-                except (pa.ArrowException, OSError) as error:
-                    raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
-                found |= set(pc.unique(column).to_pylist())
-            values.append(found)
-    return values[0], values[1]

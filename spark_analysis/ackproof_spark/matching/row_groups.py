@@ -9,6 +9,7 @@ general path.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import pairwise
@@ -225,7 +226,8 @@ def _footers_of(filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> li
                 if statistics.has_null_count:
                     nulls[column.path_in_schema] = statistics.null_count
                 if statistics.has_min_max:
-                    ranges[column.path_in_schema] = (statistics.min, statistics.max)
+                    with suppress(OverflowError):  # a time that Python has not, of a corrupt record
+                        ranges[column.path_in_schema] = (statistics.min, statistics.max)
             if group.num_rows:
                 footers.append(
                     _Footer(

@@ -27,8 +27,10 @@ OBSERVED = {"sent": 10, "acked": 10, "failed": 0, "unknown": 0}
 KILL = {"fault": "kill", "target": "leader of orders-0", "when": "3 acked", "heal_after": "1s"}
 
 
+TIMES = ("injected_at", "verified_at", "healed_at", "recovered_at")
+
+
 def window(fault: str = "kill", **changes: Any) -> FaultReport:
-    times = {"injected_at": 1, "verified_at": 2, "healed_at": 3, "recovered_at": 4}
     row = {
         "window": 0,
         "fault": fault,
@@ -37,8 +39,8 @@ def window(fault: str = "kill", **changes: Any) -> FaultReport:
         "parameters": "{}",
         "trigger": "",
         "verified": True,
-        "evidence": "",
-        **{name: START + timedelta(seconds=second) for name, second in times.items()},
+        "evidence": "broker 1 ended by SIGKILL",
+        **{name: START + timedelta(seconds=second) for second, name in enumerate(TIMES, 1)},
         **changes,
     }
     return FaultReport.model_validate(
@@ -88,7 +90,25 @@ def test_complete_evidence_gives_no_reason(run_dir: Path) -> None:
         ((), "the scenario injects kill once, and fault_windows records it 0 times"),
         ((window("pause"),), "fault_windows records pause, which the scenario does not inject"),
         ((window(verified_at=None),), "is called verified without a time"),
-        ((window(healed_at=START),), "the times of kill of leader of orders-0 are not in order"),
+        ((window(healed_at=START),), "kill of leader of orders-0 has times that are not in order"),
+        (
+            (window(), window(window=1)),
+            "the scenario injects kill once, and fault_windows records it 2 times",
+        ),
+        ((window(window=1),), "are not numbered from 0 without a gap"),
+        ((window(nodes=[]),), "kill of leader of orders-0 has hit no node"),
+        ((window(nodes=[1, 2]),), "kill of leader of orders-0 has hit 1, 2"),
+        ((window(target="broker 7"),), "kill of broker 7 is none that the scenario injects"),
+        ((window(evidence=""),), "is called verified without evidence"),
+        (
+            (window(healed_at=None, recovered_at=None),),
+            "kill of leader of orders-0 was never healed",
+        ),
+        ((window(injected_at=START - timedelta(days=1)),), "is dated outside the run"),
+        (
+            (window(**{name: START.replace(year=2030) for name in TIMES}),),
+            "kill of leader of orders-0 is dated outside the run",
+        ),
     ],
 )
 def test_a_fault_that_left_no_proof_is_named(
@@ -100,8 +120,24 @@ def test_a_fault_that_left_no_proof_is_named(
 
 def test_a_loop_of_faults_that_left_none_is_named(run_dir: Path) -> None:
     change_scenario(run_dir, faults=[{"sequence": [KILL], "repeat": 2}])
-    assert reasons(run_dir, faults=(window(), window())) == []
+    twice = (window(), window(window=1))
+    assert reasons(run_dir, faults=twice) == []
     assert reasons(run_dir) == ["the scenario injects faults, and fault_windows records none"]
+    said = "the scenario injects kill at most 2 times, and fault_windows records it 3 times"
+    assert reasons(run_dir, faults=(*twice, window(window=2))) == [said]
+
+
+def test_a_fault_at_brokers_of_the_scenario_has_hit_these(run_dir: Path) -> None:
+    change_scenario(run_dir, faults=[{**KILL, "target": [1, 3]}])
+    assert reasons(run_dir, faults=(window(target="broker 1, 3", nodes=[1, 3]),)) == []
+    (said,) = reasons(run_dir, faults=(window(target="broker 1, 3", nodes=[1, 2]),))
+    assert said == "kill of broker 1, 3 has hit 1, 2"
+
+
+def test_a_fault_whose_target_is_drawn_may_hit_any_broker(run_dir: Path) -> None:
+    change_scenario(run_dir, faults=[{**KILL, "target": "any broker"}])
+    assert reasons(run_dir, faults=(window(target="broker 2", nodes=[2]),)) == []
+    assert "injects kill once" in reasons(run_dir)[0]
 
 
 def test_a_missing_manifest_of_a_sealed_run_is_named(run_dir: Path) -> None:
@@ -127,6 +163,8 @@ def test_a_sealed_run_whose_final_log_nobody_read_is_named(run_dir: Path) -> Non
         ([{}, {"partition": 7}], "partition_ends has orders-7, which the scenario does not write"),
         ([{"end_offset": 5}], "orders-0 ends at offset 5, and its final log has offset 9"),
         ([{"end_offset": -1}], "orders-0 ends at offset -1, and its final log has offset 9"),
+        ([{"end_offset": 11}], "ends at offset 11, and its final log has nothing after offset 9"),
+        ([{"end_offset": 2**63 - 1}], "and its final log has nothing after offset 9"),
     ],
 )
 @pytest.mark.parametrize("statistics", [True, False])
@@ -139,6 +177,52 @@ def test_ends_that_contradict_the_final_log_are_named(
     log = run_dir / LOCATION["final_log"] / "part-0.parquet"
     pq.write_table(pq.read_table(log), log, write_statistics=statistics)
     assert said in "; ".join(reasons(run_dir))
+
+
+def test_a_log_that_may_end_with_markers_of_transactions_is_not_named(run_dir: Path) -> None:
+    end = {"topic": TOPIC, "partition": 0, "begin_offset": 0, "end_offset": 12, "complete": True}
+    runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, RUN_ID, [end])
+    assert "and its final log has nothing after offset 9" in reasons(run_dir)[0]
+    change_scenario(run_dir, workload={"transactions": {"size": 10}})
+    assert not [reason for reason in reasons(run_dir) if "ends at" in reason]
+
+
+def test_a_log_that_was_not_read_to_its_end_is_named_once(run_dir: Path) -> None:
+    end = {"topic": TOPIC, "partition": 0, "begin_offset": 0, "end_offset": 12, "complete": False}
+    runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, RUN_ID, [end])
+    assert reasons(run_dir) == []  # `conclusiveness` says it
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_consumer_group_that_left_nothing_is_named(run_dir: Path, statistics: bool) -> None:
+    into = {"commit": "transaction", "into": ["copies"]}
+    groups = {"a": {"commit": "after"}, "b": {"commit": "after"}, "c": into}
+    topics = {"orders": {"settings": {"min.insync.replicas": 2}}, "copies": {}}
+    change_scenario(run_dir, topics=topics, workload={"consumers": groups})
+    record = {"consumer": 0, "topic": TOPIC, "partition": 0, "offset": 0, "poll": 0, "number": 0}
+    record |= {"isolation_level": "read_committed", "event": "started"}
+    record |= dict.fromkeys(("at", "read_at", "processed_at"), START)
+    for table, left in (("reads", "ac"), ("consumer_events", "abc"), ("effects", "a")):
+        (run_dir / LOCATION[table]).mkdir()
+        schema = getattr(tables, table.upper())
+        for number, group in enumerate(left):
+            file = run_dir / LOCATION[table] / f"consumer-{number}.parquet"
+            row = {key: record[key] for key in record if key in schema.names}
+            runs.write_table(file, schema, RUN_ID, [{**row, "group": group}])
+            pq.write_table(pq.read_table(file), file, write_statistics=statistics)
+    assert reasons(run_dir) == [
+        "the table reads has nothing of the consumer group b",
+        "the table effects has nothing of the consumer group b",
+    ]
+
+
+@pytest.mark.parametrize("client", ["producer-0", "consumer-3", "probe-0"])
+def test_a_client_of_a_sealed_run_without_its_page_is_named(run_dir: Path, client: str) -> None:
+    (run_dir / "clients").mkdir()
+    (run_dir / "clients" / f"{client}.json").write_text("{}")
+    assert reasons(run_dir) == []  # a run of an older ackproof
+    seal(run_dir, runs.read_record(run_dir).model_copy(update={"readers": ["kafka"]}))
+    assert reasons(run_dir) == [f"the progress page of {client} is missing"]
 
 
 def test_tables_that_the_clients_should_have_left_are_named(run_dir: Path) -> None:

@@ -85,6 +85,15 @@ def test_a_ledger_that_contradicts_a_page_is_named(
     assert reason in said(run_dir)[0]
 
 
+def test_a_page_of_no_producer_is_refused(run_dir: Path) -> None:
+    page(run_dir, State.DONE, 10, 8, 1, 1)
+    (run_dir / "clients" / "producer-0.progress").rename(
+        run_dir / "clients" / "producer-x.progress"
+    )
+    with pytest.raises(RunDirectoryError, match="its name has no number"):
+        said(run_dir)
+
+
 @pytest.mark.parametrize("counts", [(10, 9, 1, 1), (10, 7, 1, 1)])
 def test_a_page_whose_sum_is_wrong_is_named(run_dir: Path, counts: tuple[int, ...]) -> None:
     page(run_dir, State.DONE, *counts)

@@ -14,7 +14,8 @@ from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run, seal
-from ackproof_spark.tables import LOCATION
+from ackproof_spark import tables
+from ackproof_spark.tables import LOCATION, TIME
 from spark_histories import RUN_ID, parse
 from stored_runs import store
 
@@ -115,6 +116,127 @@ def test_one_row_of_another_run_is_found_wherever_it_is(
     pq.write_table(changed, run_dir / FINAL_LOG, write_statistics=statistics)
     with pytest.raises(RunDirectoryError, match=said):
         manifest.check_tables(run_dir, RUN_ID)
+
+
+Change = Callable[[pa.Table, str], pa.Table]
+
+
+def without(rows: pa.Table, column: str) -> pa.Table:
+    return rows.drop_columns([column])
+
+
+def twice(rows: pa.Table, column: str) -> pa.Table:
+    return rows.append_column(column, rows[column])
+
+
+def as_text(rows: pa.Table, column: str) -> pa.Table:
+    return _put(rows, column, pa.array(["no"] * len(rows)))
+
+
+def as_null(rows: pa.Table, column: str) -> pa.Table:
+    return _put(rows, column, pa.nulls(len(rows), rows.schema.field(column).type))
+
+
+def after_9999(rows: pa.Table, column: str) -> pa.Table:
+    return _put(rows, column, pa.array([2**62] * len(rows), TIME))
+
+
+def doubled(rows: pa.Table, column: str) -> pa.Table:
+    return pa.concat_tables([rows, rows])
+
+
+def _put(rows: pa.Table, column: str, values: pa.Array) -> pa.Table:
+    return rows.set_column(rows.schema.get_field_index(column), column, values)
+
+
+def changed_table(
+    run_dir: Path, table: str, change: Change, column: str, *, statistics: bool
+) -> Path:
+    """Change a column of a table that has one row, which is added where there is none."""
+    path = run_dir / LOCATION[table]
+    if path.suffix != ".parquet":
+        path = path / {"ledger": "producer-0"}.get(table, "part-0")
+        path = path.with_suffix(".parquet")
+    path.parent.mkdir(exist_ok=True)
+    schema = getattr(tables, table.upper())
+    if not path.exists() or not pq.read_metadata(path).num_rows:
+        zero = {pa.int32(): 0, pa.int64(): 0, TIME: 0, pa.string(): "", pa.bool_(): True}
+        row = {field.name: zero.get(field.type, [1]) for field in schema}
+        runs.write_table(path, schema, RUN_ID, [{**row, "schema_version": 1, "run_id": RUN_ID}])
+    rows = pq.read_table(path, partitioning=None)
+    pq.write_table(change(rows, column), path, write_statistics=statistics)
+    return path
+
+
+CHANGES: dict[Change, str] = {
+    without: "it has no column {column}",
+    twice: "it has 2 columns {column}",
+    as_text: "its column {column} is of type string, not",
+    as_null: "its column {column} has rows without a value",
+    after_9999: "its column {column} has a time outside the years 1 to 9999",
+    doubled: "it has more than one row of the same",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "changes"),
+    [
+        ("ledger", "outcome", (without, twice, as_null)),
+        ("ledger", "offset", (without, twice, as_text)),
+        ("ledger", "sent_at", (without, as_text, after_9999)),
+        ("final_log", "offset", (without, as_text, as_null)),
+        ("final_log", "partition", (without, as_text, as_null)),
+        ("final_log", "state", (without, as_null)),
+        ("partition_ends", "partition", (without, as_text, as_null)),
+        ("partition_ends", "end_offset", (without, as_text, as_null)),
+        ("partition_ends", "complete", (without, as_text, as_null, doubled)),
+        ("fault_windows", "fault", (without, as_null, doubled)),
+        ("fault_windows", "nodes", (without, as_text, as_null)),
+        ("fault_windows", "healed_at", (without, as_text, after_9999)),
+        ("disagreements", "reader", (without, as_null)),
+        ("partition_states", "isr", (without, as_text, as_null)),
+        ("probe", "ok", (without, as_text, as_null)),
+        ("replica_batches", "crc_ok", (without, as_text, as_null)),
+        ("transactions", "initialized_at", (as_text, as_null, after_9999)),
+    ],
+)
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_table_that_its_readers_cannot_rely_on_is_refused(
+    sealed: Path, table: str, column: str, changes: tuple[Change, ...], statistics: bool
+) -> None:
+    for change in changes:
+        path = changed_table(sealed, table, change, column, statistics=statistics)
+        with pytest.raises(RunDirectoryError) as caught:
+            manifest.check_tables(sealed, RUN_ID)
+        assert CHANGES[change].format(column=column) in str(caught.value)
+        path.unlink()
+
+
+def test_what_a_table_may_lack_or_have_is_not_refused(sealed: Path) -> None:
+    """An older run has no facts, an offset may be unknown, and records have any date."""
+    for table, column, change in (
+        ("fault_windows", "facts", without),
+        ("fault_windows", "facts", as_null),
+        ("ledger", "offset", as_null),
+        ("final_log", "written_at", after_9999),
+        ("disagreements", "written_at", after_9999),
+    ):
+        for statistics in (True, False):
+            path = changed_table(sealed, table, change, column, statistics=statistics)
+            manifest.check_tables(sealed, RUN_ID)
+            path.unlink()
+
+
+def test_a_folder_in_place_of_a_document_is_refused(sealed: Path) -> None:
+    (sealed / "metadata.log").mkdir()
+    with pytest.raises(RunDirectoryError, match=r"metadata\.log is a folder"):
+        manifest.check_tables(sealed, RUN_ID)
+
+
+def test_a_file_in_place_of_the_folder_of_a_table_is_refused(sealed: Path) -> None:
+    (sealed / LOCATION["disagreements"]).write_text("no table")
+    with pytest.raises(RunDirectoryError, match="is damaged or cut short"):
+        manifest.check_tables(sealed, RUN_ID)
 
 
 def test_a_finished_run_without_its_ends_keeps_its_final_log(tmp_path: Path) -> None:

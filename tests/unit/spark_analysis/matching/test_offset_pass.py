@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
@@ -116,6 +117,18 @@ def test_what_cannot_be_decided_stays_with_the_rows(spark, run):
     with ExitStack() as caches:
         left = unmatched(spark, run_dir, whole, sizing=FORCED, caches=caches)
         assert left.undecidable is reasons
+
+
+def test_a_record_of_no_year_of_pythons_is_laid_out_like_any_other(run, tmp_path):
+    folder = tmp_path / tables.LOCATION["final_log"]
+    folder.mkdir()
+    (tmp_path / tables.LOCATION["ledger"]).symlink_to(run[0] / tables.LOCATION["ledger"])
+    for path in (run[0] / tables.LOCATION["final_log"]).glob("*.parquet"):
+        log = pq.read_table(path, schema=tables.FINAL_LOG).slice(0, 1)
+        at = log.schema.get_field_index("written_at")
+        late = pa.array([2**62], tables.TIME)
+        pq.write_table(log.set_column(at, log.schema.field(at), late), folder / path.name)
+    assert {group.rows for group in read_layout(tmp_path).records} == {1}
 
 
 @pytest.mark.spark

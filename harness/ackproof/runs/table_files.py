@@ -1,0 +1,184 @@
+"""Holds the files of a recorded table against the one definition of its columns.
+
+Whoever reads a table afterwards may rely on names, types, values that are there, and times that
+Python has. Only the statistics of files that have them are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackproof.errors import RunDirectoryError
+from ackproof_spark import tables
+from ackproof_spark.tables import SCHEMA_VERSION, TIME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+#: Columns that were added later: older runs lack them.
+_LATER = {("fault_windows", "facts")}
+
+#: What names a row, where a second row of that name would count twice.
+_NAMES = {"partition_ends": ("topic", "partition"), "fault_windows": ("window",)}
+
+#: Tables whose times are those in records: a corrupt record, or a client, may have any.
+_DATED_BY_RECORDS = ("final_log", "disagreements")
+
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1)
+_EARLIEST, _LATEST = ((end - _EPOCH) // _MICROSECOND for end in (datetime.min, datetime.max))
+
+
+def check(path: Path, table: str, run_id: str) -> None:
+    """Check that a file of a table has its columns, and rows of this run only.
+
+    Raises RunDirectoryError.
+    """
+    versions, ids = constants(path)
+    if other := versions - {SCHEMA_VERSION}:
+        raise RunDirectoryError(
+            f"{path} has rows of a table of schema version {', '.join(map(str, other))}; this "
+            f"ackproof reads version {SCHEMA_VERSION}",
+            hint="Read it with the ackproof that wrote it.",
+        )
+    if other := ids - {run_id}:
+        raise RunDirectoryError(
+            f"{path} has rows of another run ({', '.join(map(str, sorted(other, key=str)))}), "
+            f"and run.json is of the run {run_id}",
+            hint="Judge the directory as it was recorded: restore the file from a copy.",
+        )
+    if wrong := problems(path, table):
+        raise RunDirectoryError(
+            f"{path} is no table {table} as ackproof records it: {'; '.join(wrong)}",
+            hint="Judge the directory as it was recorded: restore the file from a copy.",
+        )
+
+
+def open_file(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file. Raises RunDirectoryError if it is none."""
+    import pyarrow.parquet as pq
+
+    with _readable(path):
+        return pq.ParquetFile(path)
+
+
+def constants(path: Path) -> tuple[set[Any], set[Any]]:
+    """Return all values of the columns `schema_version` and `run_id`."""
+    return distinct(path, "schema_version"), distinct(path, "run_id")
+
+
+def distinct(path: Path, name: str) -> set[Any]:
+    """Return the values of a column; of three or more in one row group perhaps only two.
+
+    Raises RunDirectoryError if the file is damaged or has no such column.
+    """
+    import pyarrow.compute as pc
+
+    with open_file(path) as file:
+        names = file.schema_arrow.names
+        if name not in names:
+            raise RunDirectoryError(f"{path} has no column {name}: it is no table of a run")
+        found: set[Any] = set()
+        for group in range(file.metadata.num_row_groups):
+            column = file.metadata.row_group(group).column(names.index(name))
+            statistics = column.statistics
+            if statistics is not None and statistics.has_min_max and not statistics.null_count:
+                found |= {statistics.min, statistics.max}
+            else:
+                found |= set(pc.unique(_column(path, file, name, group)).to_pylist())
+    return found
+
+
+def problems(path: Path, table: str) -> list[str]:
+    """Return in what a file differs from the definition of its table."""
+    schema: pa.Schema = getattr(tables, table.upper())
+    with open_file(path) as file:
+        return list(_of_columns(file, table, schema)) or list(_of_values(path, file, table, schema))
+
+
+def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
+    names = file.schema_arrow.names
+    for field in schema:
+        count = names.count(field.name)
+        if count != 1:
+            if count or (table, field.name) not in _LATER:
+                yield (
+                    f"it has {count} columns {field.name}"
+                    if count
+                    else (f"it has no column {field.name}")
+                )
+            continue
+        found = file.schema_arrow.field(field.name).type
+        if found != field.type:
+            yield f"its column {field.name} is of type {found}, not {field.type}"
+
+
+def _of_values(path: Path, file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
+    for field in schema:
+        if field.name not in file.schema_arrow.names:
+            continue
+        if not field.nullable and _has_nulls(path, file, field.name):
+            yield f"its column {field.name} has rows without a value"
+        if field.type == TIME and table not in _DATED_BY_RECORDS:
+            least, greatest = _extremes(path, file, field.name)
+            if least < _EARLIEST or greatest > _LATEST:
+                yield f"its column {field.name} has a time outside the years 1 to 9999"
+    if table in _NAMES:
+        name = list(_NAMES[table])
+        with _readable(path):
+            rows = file.read(columns=name)
+        if len(rows.group_by(name).aggregate([])) < len(rows):
+            yield f"it has more than one row of the same {' and '.join(name)}"
+
+
+def _has_nulls(path: Path, file: pq.ParquetFile, name: str) -> bool:
+    index = file.schema_arrow.names.index(name)  # of its only leaf, too: no table nests structs
+    stored = file.schema.column(index)
+    if stored.max_definition_level == 0:
+        return False  # the file cannot express it
+    for group in range(file.metadata.num_row_groups):
+        statistics = file.metadata.row_group(group).column(index).statistics
+        if stored.max_repetition_level or statistics is None or not statistics.has_null_count:
+            nulls = _column(path, file, name, group).null_count
+        else:
+            nulls = statistics.null_count
+        if nulls:
+            return True
+    return False
+
+
+def _extremes(path: Path, file: pq.ParquetFile, name: str) -> tuple[int, int]:
+    """Return the earliest and latest time of a column, in microseconds since 1970; 0 if none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    index = file.schema_arrow.names.index(name)
+    found = [0]
+    for group in range(file.metadata.num_row_groups):
+        statistics = file.metadata.row_group(group).column(index).statistics
+        if statistics is not None and statistics.has_min_max:
+            found += [statistics.min_raw, statistics.max_raw]
+        else:
+            times = _column(path, file, name, group).cast(pa.int64()).drop_null()
+            found += [time for time in pc.min_max(times).as_py().values() if time is not None]
+    return min(found), max(found)
+
+
+def _column(path: Path, file: pq.ParquetFile, name: str, group: int) -> pa.ChunkedArray:
+    with _readable(path):
+        return file.read_row_group(group, columns=[name])[name]
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
