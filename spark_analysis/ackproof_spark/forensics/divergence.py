@@ -16,6 +16,8 @@ topics must not be compared at all, since each broker compacts for itself.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.anomaly_rows import text
@@ -59,31 +61,31 @@ def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
         .join(F.broadcast(ranges), place)
         .where((F.col("last_offset") >= F.col("begin")) & (F.col("base_offset") < F.col("until")))
     )
-    same = F.struct(*_SAME)
+    # Numbers only, which a hash aggregate holds: a run has millions of batches, and the details of
+    # all of them do not fit into memory.
+    unequal = [F.col(f"{name}_least") != F.col(f"{name}_most") for name in _SAME]
     differing = (
         held.groupBy(*place, "base_offset")
         .agg(
-            F.first("brokers").alias("brokers"),
             F.count("*").alias("copies"),
-            F.min(same).alias("least"),
-            F.max(same).alias("most"),
+            F.max(F.size("brokers")).alias("replicas"),
+            *(F.min(name).alias(f"{name}_least") for name in _SAME),
+            *(F.max(name).alias(f"{name}_most") for name in _SAME),
+        )
+        .where(reduce(or_, unequal, F.col("copies") != F.col("replicas")) | ~F.col("crc_ok_least"))
+        .groupBy(*place)
+        .agg(F.min("base_offset").alias("offset"), F.count("*").alias("batches"))
+    )
+    there = (
+        held.withColumnRenamed("base_offset", "offset")
+        .join(F.broadcast(differing), [*place, "offset"])
+        .groupBy(*place, "offset", "batches")
+        .agg(
+            F.first("brokers").alias("brokers"),
             F.collect_list(F.struct("broker", *_SAME)).alias("there"),
         )
-        .where(
-            (F.col("copies") != F.size("brokers"))
-            | (F.col("least") != F.col("most"))
-            | ~F.col("least.crc_ok")
-        )
     )
-    return (
-        differing.groupBy(*place)
-        .agg(
-            F.min("base_offset").alias("offset"),
-            F.min_by(F.struct("brokers", "there"), "base_offset").alias("first"),
-            F.count("*").alias("batches"),
-        )
-        .select(*place, "offset", _description().alias("found"))
-    )
+    return there.select(*place, "offset", _description().alias("found"))
 
 
 def _description() -> Column:
@@ -91,7 +93,7 @@ def _description() -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     def of(broker: Column) -> Column:
-        own = F.filter("first.there", lambda batch: batch["broker"] == broker)
+        own = F.filter("there", lambda batch: batch["broker"] == broker)
         there = F.get(own, F.lit(0))
         batch = text(
             "broker {}: offsets {}-{}, epoch {}, {} bytes, checksum {}",
@@ -105,5 +107,5 @@ def _description() -> Column:
         damaged = F.when(there["crc_ok"], "").otherwise(", which the bytes do not match")
         return F.coalesce(F.concat(batch, damaged), text("broker {}: no batch starts here", broker))
 
-    copies = F.array_join(F.transform("first.brokers", of), "; ")
+    copies = F.array_join(F.transform("brokers", of), "; ")
     return F.concat(copies, text("; {} batches differ", F.col("batches")))
