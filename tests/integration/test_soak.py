@@ -120,12 +120,12 @@ def test_a_long_run_survives_its_faults_and_stays_flat(
                 break
             samples.append(sample)
             time.sleep(EVERY_S)
+        for name in FLAT:
+            print(f"{name}: {[round(sample[name]) for sample in samples]}")  # noqa: T201
         patient.process.wait()
         assert patient.run_dir is not None, patient.said
         verdict = runs.read_verdict(patient.run_dir)
         print(f"\n{verdict.observed}, {len(verdict.faults)} faults in {MINUTES} minutes")  # noqa: T201
-        for name in FLAT:
-            print(f"{name}: {[round(sample[name]) for sample in samples]}")  # noqa: T201
         assert verdict.predicted["lost"] == "impossible"
         assert verdict.verdict is Word.HOLDS, verdict.reason
         assert verdict.observed["acked"] >= MINUTES / 60 * 10_000_000

@@ -61,13 +61,15 @@ def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:
     from pyspark.sql import functions as F  # noqa: N812
 
     within = (F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end"))
-    offsets = F.sum(F.when(within, F.col("high") - F.col("low") + 1))
+    # The small side is broadcast and the rows are added up where they are read: a run has millions.
+    counted = (
+        covered.join(F.broadcast(ends), _PLACE)
+        .groupBy(*_PLACE)
+        .agg(F.sum(F.when(within, F.col("high") - F.col("low") + 1)).alias("offsets"))
+    )
     rows = (
-        F.broadcast(ends)
-        .join(covered, _PLACE, "left")
-        .groupBy(*_PLACE, "begin", "end")
-        .agg(F.coalesce(offsets, F.lit(0)).alias("offsets"))
-        .where(F.col("offsets") < F.col("end") - F.col("begin"))
+        ends.join(F.broadcast(counted), _PLACE, "left")
+        .where(F.coalesce("offsets", F.lit(0)) < F.col("end") - F.col("begin"))
         .collect()
     )
     return [(row["topic"], row["partition"]) for row in rows]
