@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -251,13 +252,27 @@ def test_a_finished_run_without_its_ends_keeps_its_final_log(tmp_path: Path) -> 
 RECORDED = sorted(LOCATION.keys() - manifest._RESULTS)
 
 
+#: A value of each type of a required column.
+PLANTED = {
+    pa.int32(): 0,
+    pa.int64(): 0,
+    pa.float64(): 0.0,
+    pa.bool_(): False,
+    pa.string(): "",
+    TIME: datetime(2026, 1, 1, tzinfo=UTC),
+    pa.list_(pa.int32()): [],
+}
+
+
 def plant(run_dir: Path, table: str, run_id: str | None = None) -> Path:
     """Add a file to a table: with one row of this run, without rows if there is no run."""
     place = LOCATION[table]
     path = run_dir / (place if place.suffix else place / "planted.parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = {"run_id": pa.array([run_id], pa.string()), "schema_version": pa.array([1])}
-    pq.write_table(pa.table(columns).slice(0, 1 if run_id else 0), path)
+    schema = getattr(tables, table.upper())
+    row = {field.name: None if field.nullable else PLANTED[field.type] for field in schema}
+    rows = [row | {"run_id": run_id, "schema_version": 1}] if run_id else []
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
     return path
 
 
