@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
@@ -148,7 +149,10 @@ def conclude(
             f"{line.said} {_ANOMALY[line.what]}, none expected" for line in definite
         )
     if inconclusive_reasons:
-        return Word.INCONCLUSIVE, "; ".join(inconclusive_reasons)
+        return Word.INCONCLUSIVE, "; ".join(
+            reason if times == 1 else f"{reason} ({times} times)"
+            for reason, times in Counter(inconclusive_reasons).items()
+        )
     violated = [line for line in expectations if not line.met]
     if violated:
         return Word.VIOLATED, "; ".join(

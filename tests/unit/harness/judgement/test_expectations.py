@@ -48,6 +48,12 @@ def test_no_observed_loss_is_inconclusive_if_the_run_is_not_conclusive() -> None
     assert judged(Expect(loss="some"), ["interrupted"]) is Word.INCONCLUSIVE
 
 
+def test_a_reason_that_applies_often_is_told_once() -> None:
+    expectations = check_expectations(Expect(loss="none"), CLEAN, METRICS)
+    _, reason = conclude(expectations, ["cut off", "interrupted", "cut off"])
+    assert reason == "cut off (2 times); interrupted"
+
+
 def test_no_loss_where_some_is_expected_violates() -> None:
     assert judged(Expect(loss="some")) is Word.VIOLATED
     assert judged(Expect(loss="some"), lost=1) is Word.HOLDS
