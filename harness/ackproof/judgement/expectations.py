@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
