@@ -7,7 +7,7 @@ from typing import Any
 
 _WIDTH = 760
 _LEFT = 70
-_PLOT = _WIDTH - _LEFT - 10
+_PLOT = _WIDTH - _LEFT - 20
 _RATE = 110
 _ROW = 18
 #: Brokers 1 to 7, and no leader.
