@@ -20,12 +20,12 @@ _DAMAGED = r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE.NO_H
 _MEANINGS = (
     (
         r"OutOfMemoryError|Java heap space|GC overhead limit|[Ee]xit(?:ed with)? code 137",
-        "Spark ran out of memory; raise spark.executor.memory (spark.driver.memory if Spark runs "
-        "in this process), or use more and smaller partitions",
+        "Spark ran out of memory; raise spark.executor.memory (if Spark runs in this process, set "
+        "the variable SPARK_DRIVER_MEMORY, 1g by default), or use more and smaller partitions",
     ),
     (
         r"SparkContext was shut down|stopped SparkContext",
-        "Spark ended during a job: it ran out of memory (raise spark.driver.memory or "
+        "Spark ended during a job: it ran out of memory (raise SPARK_DRIVER_MEMORY or "
         "spark.executor.memory), lost its executors too often, or was stopped",
     ),
     (
@@ -62,7 +62,7 @@ _MEANINGS = (
     (
         r"Answer from Java side is empty|Error while sending or receiving|Connection refused"
         r"|All masters are unresponsive",
-        "Spark does not answer: its driver ran out of memory (raise spark.driver.memory), "
+        "Spark does not answer: its driver ran out of memory (raise SPARK_DRIVER_MEMORY), "
         "was stopped, or its master is down; see their logs",
     ),
     (r"No space left on device", "a disk that Spark uses is full"),

@@ -55,6 +55,8 @@ _DELTA_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
+#: Memory of the JVM in this process, which runs the tasks unless the master is a cluster. Spark's own
+#: variable sets it.
 _DRIVER_MEMORY = "1g"
 
 _CONNECT_PORT = 15002
@@ -241,10 +243,11 @@ def _start(folder: Path) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    memory = os.environ.get("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)
     settings = {
         "spark.app.name": "ackproof",
         "spark.master": _master,
-        "spark.driver.memory": _DRIVER_MEMORY,
+        "spark.driver.memory": memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Otherwise every column of a query asks the JVM twice for its Python call site.
@@ -289,7 +292,7 @@ def _start(folder: Path) -> SparkSession:
         report = "\n".join(said.read_text(errors="replace").splitlines()[-20:])
         raise AnalysisError(
             f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM needs "
-            f"{_DRIVER_MEMORY} of memory, and free space in {folder.parent}. Its log ends with:\n"
+            f"{memory} of memory (SPARK_DRIVER_MEMORY), and free space in {folder.parent}. Its log ends with:\n"
             f"{report}"
         ) from error
 

@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf, java_gateway
 
+from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import connector, session
 
 
@@ -35,3 +37,22 @@ def test_a_second_call_waits_for_the_first_start(
         found = [call.result() for call in [threads.submit(session.session) for _ in range(2)]]
     assert len(started) == 1
     assert found == [started[0]] * 2
+
+
+@pytest.mark.parametrize(("variable", "expected"), [(None, "1g"), ("3g", "3g")])
+def test_sparks_own_variable_sets_the_memory_of_its_jvm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str | None, expected: str
+) -> None:
+    given: list[str | None] = []
+
+    def launch(conf: SparkConf, **_: object) -> None:
+        given.append(conf.get("spark.driver.memory"))
+        raise OSError("no JVM for this test")
+
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
+    if variable:
+        monkeypatch.setenv("SPARK_DRIVER_MEMORY", variable)
+    with pytest.raises(AnalysisError, match=f"{expected} of memory"):
+        session._start(tmp_path)
+    assert given == [expected]
