@@ -55,8 +55,8 @@ _DELTA_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
-#: Memory of the JVM in this process, which runs the tasks unless the master is a cluster. Spark's own
-#: variable sets it.
+#: Memory of the JVM of this process, which runs the tasks unless the master is a cluster. Spark's
+#: own variable sets it.
 _DRIVER_MEMORY = "1g"
 
 _CONNECT_PORT = 15002
@@ -292,8 +292,8 @@ def _start(folder: Path) -> SparkSession:
         report = "\n".join(said.read_text(errors="replace").splitlines()[-20:])
         raise AnalysisError(
             f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM needs "
-            f"{memory} of memory (SPARK_DRIVER_MEMORY), and free space in {folder.parent}. Its log ends with:\n"
-            f"{report}"
+            f"{memory} of memory (SPARK_DRIVER_MEMORY), and free space in {folder.parent}. Its log "
+            f"ends with:\n{report}"
         ) from error
 
 
