@@ -7,6 +7,7 @@ cluster may serve the next run, too.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -55,6 +56,9 @@ def main() -> int:
     parser.add_argument("--budget", default="", metavar="TIME", help="begin no run after this time")
     parser.add_argument("--pages", action="store_true", help="run nothing, write the pages")
     chosen = parser.parse_args()
+    # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     code = int(ExitCode.HOLDS)
     if not chosen.pages:
         arms = selected(chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard)

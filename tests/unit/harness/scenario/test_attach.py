@@ -45,6 +45,8 @@ def test_a_dumped_scenario_loads_as_itself(tmp_path: Path) -> None:
         ({"i_own": "other:9092"}, [], "'other:9092' is not the cluster"),
         ({}, [KILL], "set cluster.attach.i_own to 'kafka:9092'"),
         ({"i_own": "kafka:9092"}, [KILL], "set cluster.attach.containers"),
+        ({"client": {"plugin.library.paths": "any.so"}}, [], "loads code into the client"),
+        ({"client": {"sasl.kerberos.keytab": '";touch any;"'}}, [], "that a shell executes"),
         ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "that 'kill' may act on"),
         ({"i_own": "kafka:9092"}, [{"fault": "isolate", "target": 1}], "'isolate' needs"),
         ({"topic_prefix": "yours-"}, [], "must begin with 'yours-'"),
