@@ -108,14 +108,24 @@ class DiskError(AckproofError):
     """A file cannot be written."""
 
 
+#: What raises when the engine's daemon ends or refuses.
+_ENGINE_LIBRARIES = ("docker", "requests")
+
+
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn errors of `ackproof_faults` and `ackproof_spark` into the tree of this module."""
+    """Turn errors of `ackproof_faults`, `ackproof_spark` and the engine into this module's tree."""
     try:
         yield
     except AckproofError:
         raise
     except Exception as error:
+        if type(error).__module__.partition(".")[0] in _ENGINE_LIBRARIES:
+            raise EngineError(
+                f"the container engine failed: {error}",
+                hint="`docker version` must show a server; what was recorded is kept, and "
+                "`ackproof clean` removes what is left running",
+            ) from error
         kind = _kind_for(error)
         if kind is None:
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from docker.errors import DockerException
+from requests import RequestException
 
 from ackproof import errors
 from ackproof.errors import AckproofError, ExitCode, translated
@@ -38,3 +40,11 @@ def test_errors_of_other_packages_join_the_tree(
     assert type(caught.value) is expected
     assert caught.value.exit_code == code
     assert caught.value.message == str(raised)
+
+
+@pytest.mark.parametrize("raised", [DockerException("down"), RequestException("aborted")])
+def test_an_engine_that_has_gone_is_no_unexpected_error(raised: Exception) -> None:
+    with pytest.raises(errors.EngineError) as caught, translated():
+        raise raised
+    assert caught.value.message == f"the container engine failed: {raised}"
+    assert "`ackproof clean`" in caught.value.hint
