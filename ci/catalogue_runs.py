@@ -222,4 +222,8 @@ def plot_of(run_data: Run) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.stderr.write("catalogue: interrupted; every run that was judged is stored\n")
+        sys.exit(130)

@@ -113,14 +113,21 @@ class StreamReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the complete batches."""
-        while self.schema is not None:
+        if self.schema is None:
+            return
+        self._source.seek(0)
+        # Threads cost more than the small batches of a slow client.
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        reader = pa.ipc.open_stream(self._source, options=options)
+        while True:
             start = self._source.tell()
-            if self._source.read(len(END_OF_STREAM)) == END_OF_STREAM:
-                self.closed = True
-                return
-            self._source.seek(start)
             try:
-                yield pa.ipc.read_record_batch(self._source, self.schema)
+                yield reader.read_next_batch()
+            except StopIteration:
+                # Also at the end of a file that lacks the marker.
+                self._source.seek(start)
+                self.closed = self._source.read(len(END_OF_STREAM)) == END_OF_STREAM
+                return
             except (pa.ArrowException, OSError, EOFError, MemoryError):
                 return
 
