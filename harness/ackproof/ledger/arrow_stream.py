@@ -5,15 +5,20 @@ survive the end of the process; an incomplete batch at the end is dropped. (A po
 is not survived: nothing is fsynced, and the run would be void anyway.) During a run
 `<table>/_<process>.arrows` contains one process's rows of a table; `close` converts it to
 `<process>.parquet`. The leading `_` hides it from Spark and DuckDB.
+
+The writer holds a lock on its stream, which the kernel frees with the process: a client outlives a
+harness that was killed for a moment, and what it still writes must not miss the conversion.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +53,8 @@ class StreamWriter:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            with contextlib.suppress(OSError):  # a filesystem without locks
+                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise self._disk_error(error) from error
         self._stream = pa.ipc.new_stream(self._message, schema, options=_OPTIONS)
@@ -83,7 +90,21 @@ class StreamWriter:
         )
 
 
-@contextmanager
+def held(run_dir: Path) -> list[Path]:
+    """Return the streams of a run whose writers still run."""
+    return [path for path in sorted(run_dir.rglob(f"_*{_SUFFIX}")) if _is_held(path)]
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        with path.open("r+b") as stream:
+            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in {errno.EACCES, errno.EAGAIN}
+    return False
+
+
+@contextlib.contextmanager
 def damage_reported(path: Path) -> Iterator[None]:
     """Turn what reading a damaged stream raises into `RunDirectoryError`."""
     try:

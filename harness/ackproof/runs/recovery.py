@@ -11,13 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ackproof.errors import RunDirectoryError
-from ackproof.ledger import finalize
+from ackproof.ledger import arrow_stream, finalize
 from ackproof.processes import is_running
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
 from ackproof.scenario.loader import load
+from ackproof.waiting import wait_for
 from ackproof_spark.tables import FAULT_WINDOWS, FINAL_LOG, LOCATION, PARTITION_ENDS
+
+#: How long clients may take to end after their harness.
+CLIENTS_END_S = 120.0
 
 
 def seal(run_dir: Path, record: RunRecord) -> None:
@@ -44,6 +48,7 @@ def recover_run(run_dir: Path) -> None:
             hint="Wait until it ends: its ledger cannot be closed before.",
         )
     if record.finished_at is None:
+        _await_clients(run_dir)
         ended = {
             "finished_at": datetime.fromtimestamp(_last_change(run_dir), tz=UTC),
             "troubles": [*record.troubles, "the harness was killed before the run ended"],
@@ -59,6 +64,19 @@ def recover_run(run_dir: Path) -> None:
         )
     finalize.close(run_dir)
     _add_absent_tables(run_dir, record.run_id)
+
+
+def _await_clients(run_dir: Path) -> None:
+    """Wait until the clients of a killed harness have noticed, and have ended."""
+    wait_for(
+        lambda: arrow_stream.held(run_dir),
+        lambda held: not held,
+        within_s=CLIENTS_END_S,
+        failure=lambda held: RunDirectoryError(
+            f"clients of {run_dir.name} still write, for example {held[0].name}",
+            hint="They end by themselves when their harness has ended, unless they are suspended.",
+        ),
+    )
 
 
 def _last_change(run_dir: Path) -> float:

@@ -12,7 +12,9 @@ import os
 import re
 import socket
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -270,7 +272,7 @@ def _start(folder: Path) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     said = folder / "jvm.log"
     try:
-        with said.open("w") as log:
+        with said.open("w") as log, _temporary_files_in(folder):
             # Spark 4.0 makes a folder `artifacts` where its JVM starts.
             gateway = launch_gateway(
                 conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
@@ -295,6 +297,16 @@ def _start(folder: Path) -> SparkSession:
             f"{memory} of memory (SPARK_DRIVER_MEMORY), and free space in {folder.parent}. Its log "
             f"ends with:\n{report}"
         ) from error
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Have pyspark write its JVM's secret into `folder`: a SIGKILL would leave it elsewhere."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _is_local() -> bool:

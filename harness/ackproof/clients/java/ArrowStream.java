@@ -177,6 +177,16 @@ final class ArrowStream implements Closeable {
                         StandardOpenOption.WRITE,
                         StandardOpenOption.CREATE_NEW,
                         StandardOpenOption.APPEND);
+        lock();
+    }
+
+    /** Marks the stream as being written, as `StreamWriter` does, until this process ends. */
+    private void lock() {
+        try {
+            file.tryLock();
+        } catch (IOException ignored) {
+            // A filesystem without locks.
+        }
     }
 
     /** Appends a batch of all columns of the schema, after the schema if it is the first. */

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import RunDirectoryError
+from ackproof.ledger import arrow_stream
 from ackproof.runs import directory as runs
+from ackproof.runs import recovery
 from ackproof.runs.recovery import recover_run
 from ackproof.scenario.loader import dump, load
 from ackproof_spark.tables import LOCATION
@@ -57,6 +61,47 @@ def test_an_incomplete_final_log_is_discarded(tmp_path: Path) -> None:
     (half / "part.parquet").write_text("half")
     recover_run(run_dir)
     assert pq.read_table(run_dir / LOCATION["final_log"]).num_rows == 0
+
+
+#: A client whose harness was killed: it writes once more when it is told, and then ends.
+CLIENT = """\
+import sys
+from pathlib import Path
+from ackproof.ledger.arrow_stream import TableStream
+from ackproof_spark.tables import CONSUMER_EVENTS
+constants = {"run_id": "run", "consumer": 0, "group": "readers", "event": "revoked"}
+stream = TableStream(Path(sys.argv[1]), CONSUMER_EVENTS, constants)
+for line in sys.stdin:
+    stream.write({"at": [0], "poll": [int(line)]})
+    print(line, end="", flush=True)
+"""
+
+
+def test_what_a_client_writes_after_its_harness_was_killed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = started(tmp_path / "run", pid=NO_PROCESS)
+    stream = arrow_stream.stream_path(run_dir, "consumer_events", "consumer-0")
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(stream)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        for poll in (0, 1):
+            client.stdin.write(f"{poll}\n")
+            client.stdin.flush()
+            assert client.stdout.readline() == f"{poll}\n"
+            monkeypatch.setattr(recovery, "CLIENTS_END_S", 0.1)
+            with pytest.raises(RunDirectoryError, match=r"still write, for example _consumer-0"):
+                recover_run(run_dir)
+        client.stdin.close()
+        monkeypatch.undo()
+        recover_run(run_dir)
+    events = pq.read_table(run_dir / LOCATION["consumer_events"])
+    assert events["poll"].to_pylist() == [0, 1]
 
 
 def test_a_run_in_progress_is_refused(tmp_path: Path) -> None:

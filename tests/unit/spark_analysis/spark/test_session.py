@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -56,3 +57,19 @@ def test_sparks_own_variable_sets_the_memory_of_its_jvm(
     with pytest.raises(AnalysisError, match=f"{expected} of memory"):
         session._start(tmp_path)
     assert given == [expected]
+
+
+def test_pyspark_writes_the_secret_of_its_jvm_into_the_sessions_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before, seen = tempfile.gettempdir(), []
+
+    def launch(*_: object, **__: object) -> None:
+        seen.append(tempfile.gettempdir())
+        raise OSError("no JVM for this test")
+
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    with pytest.raises(AnalysisError):
+        session._start(tmp_path)
+    assert seen == [str(tmp_path)]
+    assert tempfile.gettempdir() == before
