@@ -60,6 +60,10 @@ _OPTIONS = {
     "kafka.check.crcs": "false",
 }
 
+#: The connector asks for the bounds of a partition after each poll, and a broker answers that after
+#: the next fetch, which at the end of the partition would wait half a second.
+_CONNECTOR_OPTIONS = {"kafka.fetch.max.wait.ms": "10"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEnd:
@@ -178,6 +182,7 @@ def read_records(
     tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(nonempty))
     settings = {
         **_OPTIONS,
+        **(_CONNECTOR_OPTIONS if reader is Reader.CONNECTOR else {}),
         "minPartitions": str(tasks),
         **options,
         **range_options(bootstrap_servers, nonempty),

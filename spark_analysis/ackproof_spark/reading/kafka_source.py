@@ -49,7 +49,7 @@ _THREADS = 4
 #: How long brokers may be silent, and how long to wait for a log that is shorter than announced.
 _SILENCE_S = 60.0
 _SHORT_S = 5.0
-_POLL_S = 0.5
+_POLL_S = 0.05
 
 _SETTINGS = {
     # A consumer needs a group id, although this one neither joins the group nor commits.
@@ -62,6 +62,8 @@ _SETTINGS = {
     "enable.partition.eof": True,
     # A damaged record is evidence. The client's own check would refuse its whole batch.
     "check.crcs": False,
+    # Everything to read is there: a request at the end of a partition would wait half a second.
+    "fetch.wait.max.ms": 10,
     "isolation.level": "read_uncommitted",
     "log_level": 0,
 }
