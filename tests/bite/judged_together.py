@@ -35,7 +35,7 @@ from ackproof_spark.forensics.causes import Cause
 from ackproof_spark.forensics.investigation import Investigation, investigate
 from ackproof_spark.matching.row_groups import Sizing
 from ackproof_spark.metrics import metrics, probe_writes, unavailability
-from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.reading.run_tables import read_table, rows_of
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import ANOMALIES, LEDGER, LOCATION, PROBE_PRODUCERS, Outcome
 from bite.shared_files import parts, remembered
@@ -142,6 +142,7 @@ def _compared(
         spark,
         folder,
         lost=comparison.counts[Anomaly.LOST],
+        rows=comparison.sent + rows_of(spark, folder, ("final_log", "replica_batches")),
         settings={
             f"{topic}{_MARK}{number}": settings
             for topic, settings in durability_settings(scenario).items()

@@ -18,6 +18,7 @@ from ackproof.judgement.judge import fault_kinds
 from ackproof_spark import tables
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import Settings
+from ackproof_spark.spark.small_data import FEW, small_plans
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 from spark_histories import (
     RUN_ID,
@@ -432,8 +433,8 @@ def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any
     }
 
 
-def judged(spark, run_dir, acks: Mapping[str, str]):
-    """Compare and investigate a run; `acks` of a topic's producers by topic."""
+def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
+    """Compare and investigate a run as one of `rows`; `acks` of a topic's producers by topic."""
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
 
@@ -442,13 +443,15 @@ def judged(spark, run_dir, acks: Mapping[str, str]):
         topic: Settings(acks=value, min_insync_replicas=2, kafka_version="4.3.1")
         for topic, value in acks.items()
     }
-    found = investigate(
-        spark,
-        run_dir,
-        lost=lost,
-        settings=settings,
-        faults=fault_kinds(),
-    )
+    with small_plans(spark, rows=rows):
+        found = investigate(
+            spark,
+            run_dir,
+            lost=lost,
+            rows=rows,
+            settings=settings,
+            faults=fault_kinds(),
+        )
     stories: dict[str, list[str]] = {}
     for row in pq.read_table(run_dir / LOCATION["lost_stories"]).to_pylist() if lost else ():
         stories.setdefault(row["topic"], []).append(_story(row))
@@ -536,15 +539,17 @@ def test_they_are_counted(agreement):
     }
 
 
-def test_what_was_not_taken_is_not_called_whole(spark, tmp_path):
+@pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
+def test_what_was_not_taken_is_not_called_whole(spark, tmp_path, rows):
     topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
     write(tmp_path, topics, incomplete=["agree"])
-    found, _, _ = judged(spark, tmp_path, {})
+    found, _, _ = judged(spark, tmp_path, {}, rows=rows)
     assert found.counts == {Anomaly.DIVERGED: 1}  # seen is seen; of gaps nothing is known
 
 
-def test_without_evidence_there_are_stories_all_the_same(spark, tmp_path):
+@pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
+def test_without_evidence_there_are_stories_all_the_same(spark, tmp_path, rows):
     write_run(tmp_path, {"b2": B2.history})
-    found, stories, _ = judged(spark, tmp_path, {"b2": "1"})
+    found, stories, _ = judged(spark, tmp_path, {"b2": "1"}, rows=rows)
     assert found.counts == {}
     assert _first_only(stories["b2"]) == list(WITH_ACKS_1["unknown"].expected)

@@ -81,23 +81,34 @@ def _compare(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Compared
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
     from ackproof_spark.metrics import metrics, probe_writes
-    from ackproof_spark.spark.small_data import small_plans
+    from ackproof_spark.reading.run_tables import rows_of
+    from ackproof_spark.spark.small_data import side_by_side, small_plans
 
     comparison = compare(spark, run_dir, omitted=expectations.inapplicable(scenario))
-    investigation = investigate(
-        spark,
-        run_dir,
-        lost=comparison.counts[Anomaly.LOST],
-        settings=durability_settings(scenario),
-        faults=fault_kinds(),
-        compacted=scenario.topic.compacted,
-    )
-    with small_plans(spark, rows=comparison.sent):
+    rows = comparison.sent + rows_of(spark, run_dir, ("final_log", "replica_batches"))
+
+    def investigated() -> Investigation:
+        return investigate(
+            spark,
+            run_dir,
+            lost=comparison.counts[Anomaly.LOST],
+            rows=rows,
+            settings=durability_settings(scenario),
+            faults=fault_kinds(),
+            compacted=scenario.topic.compacted,
+        )
+
+    def measured() -> tuple[dict[str, Any], dict[str, int]]:
+        probed = probe_writes(spark, run_dir) if scenario.workload.probe else {}
+        return metrics(spark, run_dir), probed
+
+    with small_plans(spark, rows=rows):
+        investigation, (metrics_, probed) = side_by_side(investigated, measured, rows=rows)
         return Compared(
             comparison=comparison,
             investigation=investigation,
-            metrics=metrics(spark, run_dir),
-            probe_writes=probe_writes(spark, run_dir) if scenario.workload.probe else {},
+            metrics=metrics_,
+            probe_writes=probed,
             by_topic=_by_topic(spark, run_dir, scenario),
         )
 

@@ -13,7 +13,7 @@ from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables, read_table
-from ackproof_spark.spark.small_data import FEW, local, small_plans
+from ackproof_spark.spark.small_data import FEW, local, side_by_side
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
 
@@ -34,12 +34,14 @@ def investigate(
     run_dir: Path | str,
     *,
     lost: int,
+    rows: int,
     settings: Mapping[str, Settings],
     faults: Mapping[str, FaultKind],
     compacted: bool = False,
 ) -> Investigation:
     """Compare the replicas of a run after `compare`, and explain its `lost` records.
 
+    `rows` bounds the rows of its larger tables: the evidence of few is kept at the driver.
     `settings` are by topic, `faults` by name. Adds anomalies to the run's `anomalies`, and writes
     `lost_stories` if there are any. Missing evidence is no error; it limits what can be found.
     Replicas of `compacted` topics are not compared: each broker compacts for itself. Raises
@@ -47,22 +49,24 @@ def investigate(
     """
     tables, evidence = RunTables.read(spark, run_dir), Evidence.read(spark, run_dir)
     anomalies = read_table(spark, run_dir, "anomalies", ANOMALIES)
-    rows = tables.final_log.count() + evidence.replica_batches.count()
-    with small_plans(spark, rows=rows):
-        if rows <= FEW:  # several questions start from each table
-            evidence = evidence.kept(local)
-        causes = []
-        if lost:
-            causes = explain(
-                spark,
-                run_dir,
-                tables=tables,
-                anomalies=anomalies,
-                evidence=evidence,
-                settings=settings,
-                faults=faults,
-            )
-        counts = {} if compacted else _differences(tables, evidence, run_dir)
+    if rows <= FEW:  # several questions start from each table
+        evidence = evidence.kept(local)
+
+    def explained() -> list[Cause]:
+        return explain(
+            spark,
+            run_dir,
+            tables=tables,
+            anomalies=anomalies,
+            evidence=evidence,
+            settings=settings,
+            faults=faults,
+        )
+
+    def compared() -> dict[Anomaly, int]:
+        return {} if compacted else _differences(tables, evidence, run_dir)
+
+    causes, counts = side_by_side(explained if lost else list, compared, rows=rows)
     return Investigation(counts=counts, causes=causes)
 
 

@@ -6,9 +6,9 @@ that some check may report remain, so that the checks are cheap and none repeats
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property, reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,7 +208,10 @@ class RunTables:
 
 def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
     """Return the run id of these tables, read from one row of each; empty if they are."""
-    rows = [row for table in tables for row in table.select("schema_version", "run_id").take(1)]
+    from pyspark.sql import DataFrame
+
+    ids = [table.select("schema_version", "run_id").limit(1) for table in tables]
+    rows = reduce(DataFrame.unionByName, ids).collect()
     versions = {row["schema_version"] for row in rows} - {SCHEMA_VERSION}
     if versions:
         raise RunError(
@@ -262,11 +265,26 @@ def read_tables(
 
 def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
     """Return whether the run has left a table."""
+    if isinstance(run_dir, Path):
+        return (run_dir / LOCATION[name]).exists()
     try:
         read_table(spark, run_dir, name, pa.schema([]))
     except RunError:
         return False
     return True
+
+
+def rows_of(spark: SparkSession, run_dir: Path | str, names: Iterable[str]) -> int:
+    """Return the number of rows of these tables together, read from their footers."""
+    from pyspark.sql import DataFrame
+
+    no_columns = pa.schema([])
+    there = [
+        read_table(spark, run_dir, name, no_columns)
+        for name in names
+        if has_table(spark, run_dir, name)
+    ]
+    return reduce(DataFrame.unionByName, there).count() if there else 0
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Plans for few rows, and small results kept at the driver.
+"""Plans for few rows, several questions at once, and small results kept at the driver.
 
 For some thousand rows, Spark takes ten times as long to plan and compile a check as to run it, and
 repeats that in every query for everything that the query is built from.
@@ -6,9 +6,10 @@ repeats that in every query for everything that the query is built from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.spark.arrow_frames import from_arrow
 
@@ -46,6 +47,18 @@ def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[N
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
+
+
+def side_by_side(*questions: Callable[[], Any], rows: int) -> list[Any]:
+    """Return the answers to questions of Spark, asked at the same time if there are few `rows`.
+
+    Spark plans a query on one core, and the answer of few rows is all planning. Many rows keep all
+    cores busy, and share the memory of one question at a time.
+    """
+    if rows > FEW:
+        return [question() for question in questions]
+    with ThreadPoolExecutor(len(questions), thread_name_prefix="spark-question") as threads:
+        return [asked.result() for asked in [threads.submit(each) for each in questions]]
 
 
 def local(frame: DataFrame) -> DataFrame:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 
 import pytest
 
 from ackproof_spark.reading.run_tables import RunTables, kept
-from ackproof_spark.spark.small_data import FEW, local, small_plans
+from ackproof_spark.spark.small_data import FEW, local, side_by_side, small_plans
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +41,29 @@ def test_a_local_frame_has_the_same_rows_and_types_and_is_joined_without_exchang
     with small_plans(spark, rows=3):
         other = frame.repartition(2).join(frame.repartition(3), "id")
         assert "Exchange" in other._jdf.queryExecution().executedPlan().toString()
+
+
+def test_questions_of_few_rows_are_asked_at_the_same_time_and_answered_in_order():
+    both = threading.Barrier(2, timeout=60)
+
+    def meet(name):
+        both.wait()
+        return name
+
+    assert side_by_side(lambda: meet("one"), lambda: meet("other"), rows=FEW) == ["one", "other"]
+
+
+def test_questions_of_many_rows_are_asked_one_after_the_other():
+    asked_by = side_by_side(threading.get_ident, threading.get_ident, rows=FEW + 1)
+    assert asked_by == [threading.get_ident()] * 2
+
+
+def test_what_one_question_raises_is_raised():
+    def fail():
+        raise ValueError("no such table")
+
+    with pytest.raises(ValueError, match="no such table"):
+        side_by_side(list, fail, rows=FEW)
 
 
 def test_what_several_checks_start_from_is_made_once_for_the_same_tables(spark):
