@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -56,8 +57,7 @@ def check(
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
     [bold]ackproof check --acked acked.jsonl --bootstrap localhost:9092[/]
     """
-    from ackproof.judgement.judge import judge_run
-    from ackproof.report.terminal import print_run
+    from ackproof.judgement.spark import start_early
 
     settings = {
         "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",
@@ -85,6 +85,8 @@ def check(
             "name run directories or history files, or acked logs with --acked",
             param_hint="PATHS",
         )
+    if all(path.exists() for path in paths):
+        start_early()  # while the rest of ackproof is imported, and the files are read
     if history_files.are_histories(paths):
         reports = history_files.check_histories(paths, settings)
         if as_json:
@@ -97,13 +99,20 @@ def check(
             "these options are for history files; a run directory holds its own settings",
             param_hint="--subscribe, --acks, …",
         )
+    _judge_runs(paths, as_json=as_json)
+
+
+def _judge_runs(run_dirs: Sequence[Path], *, as_json: bool) -> None:
+    from ackproof.judgement.judge import judge_run
+    from ackproof.report.terminal import print_run
+
     verdicts = []
     failures: list[AckproofError] = []
-    for run_dir in paths:
+    for run_dir in run_dirs:
         try:
             verdict = judge_run(run_dir.resolve())
         except AckproofError as error:
-            if len(paths) == 1:
+            if len(run_dirs) == 1:
                 raise
             failures.append(error)
             continue
@@ -112,7 +121,7 @@ def check(
             print_run(stdout(), verdict, run_dir)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        print_json(documents if len(paths) > 1 else documents[0])
+        print_json(documents if len(run_dirs) > 1 else documents[0])
     for failure in failures[:-1]:
         print_error(failure)
     exit_with(verdicts, failures[-1] if failures else None)
