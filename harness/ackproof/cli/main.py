@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Annotated, Any, TextIO, cast
@@ -138,6 +139,7 @@ def main() -> None:
     """Run the command. Every error becomes one message and an exit code."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    sys.unraisablehook = _raise_again
     # Libraries log tracebacks of their own, such as py4j when a signal interrupts it.
     logging.getLogger().addHandler(logging.NullHandler())
     sys.stdout = cast("TextIO", _Results(sys.stdout))
@@ -202,6 +204,9 @@ class _Results:
 
 _interrupts: list[int] = []
 
+#: Long enough to leave the finalizer that swallowed an interrupt.
+_AGAIN_S = 0.05
+
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt at the first signal only: later ones must not stop the cleanup."""
@@ -209,3 +214,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     if len(_interrupts) == 1:
         raise KeyboardInterrupt
     stderr().print("still cleaning up (`ackproof clean` removes what is left)")
+
+
+def _raise_again(ignored: Any) -> None:
+    """Repeat an interrupt that came during a finalizer, such as py4j's, where Python ignores it."""
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+    _interrupts.clear()
+    main_thread = threading.main_thread().ident
+    again = threading.Timer(_AGAIN_S, signal.pthread_kill, (main_thread, signal.SIGINT))
+    again.daemon = True
+    again.start()

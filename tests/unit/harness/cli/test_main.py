@@ -55,6 +55,35 @@ def test_a_closed_pipe_changes_no_exit_code(command: list[str]) -> None:
         assert [line for line in said if not line.startswith(b"warning: ")] == []
 
 
+_INTERRUPTED_IN_A_FINALIZER = """
+import signal, threading, weakref
+from ackproof.cli import main
+
+class Finalized:
+    pass
+
+def wait():
+    one = Finalized()
+    seen = weakref.ref(one, lambda _: signal.raise_signal(signal.{name}))
+    del one
+    threading.Event().wait(60)
+    print("never interrupted")
+
+main.app.command("wait")(wait)
+main.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_during_a_finalizer_interrupts_all_the_same(name: str) -> None:
+    code = _INTERRUPTED_IN_A_FINALIZER.format(name=name)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "wait"], capture_output=True, text=True, timeout=120
+    )
+    assert (ended.returncode, ended.stdout) == (ExitCode.INCONCLUSIVE, "")
+    assert ended.stderr == "interrupted: nothing is left running, recorded data is kept\n"
+
+
 def test_validate_reports_every_file_in_json_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
