@@ -147,7 +147,7 @@ def test_the_diff_by_spark_submit(
     cluster: SparkCluster, bare: Path, wheel: Path, package: Path, tmp_path: Path
 ) -> None:
     run_dir = store(tmp_path / "run", PLANTED)
-    job = wheel / "ackproof" / "spark_analysis" / "job.py"
+    job = wheel / "ackproof_spark" / "job.py"
     result = submit(
         cluster, bare, wheel, "--py-files", package, job, "diff", "--input", f"file://{run_dir}"
     )
@@ -160,7 +160,7 @@ def test_the_diff_by_spark_submit(
 def test_a_directory_that_the_job_cannot_read_is_reported(
     cluster: SparkCluster, bare: Path, wheel: Path, package: Path, tmp_path: Path
 ) -> None:
-    job = wheel / "ackproof" / "spark_analysis" / "job.py"
+    job = wheel / "ackproof_spark" / "job.py"
     result = submit(
         cluster, bare, wheel, "--py-files", package, job, "diff", "--input", f"file://{tmp_path}/no"
     )

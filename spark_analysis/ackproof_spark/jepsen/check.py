@@ -31,7 +31,7 @@ from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.reader import Cases, HistoryFile
 from ackproof_spark.jepsen.tables import FURTHER, HistoryAnomaly
 from ackproof_spark.spark.arrow_frames import from_arrow
-from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.spark.small_data import side_by_side, small_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,16 +55,12 @@ class Report:
     further: dict[str, list[Any]]
 
 
-def find(histories: Histories, *, ww_deps: bool) -> DataFrame:
-    """Return every anomaly of these histories, one row each (`tables.ANOMALIES`).
-
-    `ww_deps`: whether cycles may use what the order of a log implies.
-    """
+def find(histories: Histories) -> DataFrame:
+    """Return every anomaly of these histories but cycles, one row each (`tables.ANOMALIES`)."""
     from pyspark.sql import DataFrame
 
     families = (offsets, lost_writes, unpolled, visibility, operation_order, process_order)
-    found = [family.find(histories) for family in families]
-    return reduce(DataFrame.unionByName, [*found, cycles.find(histories, ww_deps=ww_deps)])
+    return reduce(DataFrame.unionByName, (family.find(histories) for family in families))
 
 
 def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS) -> list[Report]:
@@ -73,11 +69,16 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
     `defaults` is what holds for settings that a file does not tell.
     """
     histories = Histories(micro_ops=from_arrow(spark, cases.micro_ops))
-    with small_plans(spark, rows=len(cases.micro_ops)), histories.cached():
-        found = find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist()
-        timed = any(file.times for file in cases.files)
-        changes = unpolled.changes(histories).toArrow().to_pylist() if timed else []
-    found_in, changes_in = _by_history(found), _by_history(changes)
+    rows = len(cases.micro_ops)
+    timed = any(file.times for file in cases.files)
+    with small_plans(spark, rows=rows), histories.cached():
+        found, in_cycles, changes = side_by_side(
+            lambda: find(histories).toArrow().to_pylist(),
+            lambda: cycles.find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist(),
+            lambda: unpolled.changes(histories).toArrow().to_pylist() if timed else [],
+            rows=rows,
+        )
+    found_in, changes_in = _by_history([*found, *in_cycles]), _by_history(changes)
     return [
         _report(file, defaults, found_in.get(number, []), changes_in.get(number, []))
         for number, file in enumerate(cases.files)

@@ -33,7 +33,7 @@ def test_anomalies_are_rows_with_their_history(spark) -> None:
         row(7, 1, "poll", 0, "read"),
     ]
     micro_ops = spark.createDataFrame(pa.Table.from_pylist(rows, schema=MICRO_OPS))
-    found = find(Histories(micro_ops=micro_ops), ww_deps=True)
+    found = find(Histories(micro_ops=micro_ops))
     assert found.schema.names == from_arrow_schema(ANOMALIES).names
     told = {(one["history"], one["anomaly"]): one for one in found.collect()}
     assert sorted(told) == [(4, "lost-write"), (4, "unseen")]
