@@ -85,20 +85,21 @@ def check(
             "name run directories or history files, or acked logs with --acked",
             param_hint="PATHS",
         )
+    histories = history_files.are_histories(paths)
+    if not histories and any(value is not None for value in settings.values()):
+        raise typer.BadParameter(
+            "these options are for history files; a run directory holds its own settings",
+            param_hint="--subscribe, --acks, …",
+        )
     if all(path.exists() for path in paths):
         start_early()  # while the rest of ackproof is imported, and the files are read
-    if history_files.are_histories(paths):
+    if histories:
         reports = history_files.check_histories(paths, settings)
         if as_json:
             print_json([history_files.document(one) for one in reports])
         else:
             history_files.print_reports(stdout(), reports)
         raise typer.Exit(history_files.exit_code(reports))
-    if any(value is not None for value in settings.values()):
-        raise typer.BadParameter(
-            "these options are for history files; a run directory holds its own settings",
-            param_hint="--subscribe, --acks, …",
-        )
     _judge_runs(paths, as_json=as_json)
 
 

@@ -52,8 +52,8 @@ def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[N
 def side_by_side(*questions: Callable[[], Any], rows: int) -> list[Any]:
     """Return the answers to questions of Spark, asked at the same time if there are few `rows`.
 
-    Spark plans a query on one core, and the answer of few rows is all planning. Many rows keep all
-    cores busy, and share the memory of one question at a time.
+    A question of few rows keeps one core busy: it is planned, and its short tasks are started, one
+    after the other. Many rows keep all cores busy, and would share the memory.
     """
     if rows > FEW:
         return [question() for question in questions]
