@@ -44,6 +44,19 @@ class SparkCluster:
             if "CoarseGrainedExecutorBackend" in " ".join(_command_line(child))
         ]
 
+    def refuse_executors_like(self, executor: psutil.Process) -> None:
+        """Have no worker start another executor of this one's application.
+
+        A worker makes a folder for each executor, below one of the application: a file is there.
+        """
+        with contextlib.suppress(psutil.NoSuchProcess):
+            application = Path(executor.cwd()).parent.name
+            for worker in self.folder.glob("worker-*/"):
+                place = worker / application
+                if place.is_dir():
+                    place.rename(worker / f"ended-{application}")
+                place.touch()
+
 
 def _command_line(process: psutil.Process) -> Sequence[str]:
     try:

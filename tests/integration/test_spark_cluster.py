@@ -190,13 +190,17 @@ def test_check_gives_the_same_verdict_wherever_spark_runs(
         assert judged(run_dir, cluster.master) == here
 
 
-def dying(cluster: SparkCluster, run_dir: Path, *, kill: int) -> subprocess.CompletedProcess[str]:
-    """Check a run while its first `kill` executors are killed."""
+def dying(
+    cluster: SparkCluster, run_dir: Path, *, kill: int, no_more: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Check a run while its first `kill` executors are killed, and `no_more` can start."""
     with started("check", run_dir, "--spark", cluster.master, "--json") as process:
         killed: set[int] = set()
         while process.poll() is None:
             for executor in cluster.executors():
                 if len(killed) < kill and executor.pid not in killed:
+                    if no_more:
+                        cluster.refuse_executors_like(executor)
                     executor.kill()
                     killed.add(executor.pid)
             time.sleep(0.05)  # executors come and go; nobody tells
@@ -213,7 +217,7 @@ def test_a_lost_executor_does_not_change_the_verdict(cluster: SparkCluster, tmp_
 
 
 def test_without_executors_there_is_no_verdict(cluster: SparkCluster, tmp_path: Path) -> None:
-    result = dying(cluster, store(tmp_path / "run", PLANTED), kill=1000)
+    result = dying(cluster, store(tmp_path / "run", PLANTED), kill=1000, no_more=True)
     assert (result.returncode, result.stdout) == (4, "")
     assert "executor" in result.stderr or "Spark does not answer" in result.stderr
     assert "Traceback" not in result.stderr
