@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
+import numpy as np
+
 from ackproof.comparison.statistics import (
     Count,
     Design,
-    clopper_pearson,
     holm,
     interval,
     interval_levels,
+    limits,
     loss_test,
 )
 
@@ -116,15 +118,13 @@ def more_trials(a: Count, b: Count, design: Design, *, pairs: int, margin: float
     z = norm.ppf(1 - design.level / max(pairs, 1) / 2) + norm.ppf(_POWER)
     to_differ = 2 * (z / effect) ** 2 + 2 / effect if effect > 1e-6 else math.inf
     last = interval_levels(design)[-1]
-    to_be_alike = math.inf
-    for trials in range(1, MAX_TRIALS + 1):
-        ends = [
-            clopper_pearson(round(trials * count.losing / max(count.trials, 1)), trials, last)
-            for count in (a, b)
-        ]
-        if max(ends[1].high - ends[0].low, ends[0].high - ends[1].low) <= margin:
-            to_be_alike = trials
-            break
+    trials = np.arange(1, MAX_TRIALS + 1)
+    (low_a, high_a), (low_b, high_b) = (
+        limits(np.rint(trials * count.losing / max(count.trials, 1)).astype(int), trials, last)
+        for count in (a, b)
+    )
+    alike = np.flatnonzero(np.maximum(high_b - low_a, high_a - low_b) <= margin)
+    to_be_alike = float(trials[alike[0]]) if alike.size else math.inf
     needed = min(to_differ, to_be_alike)
     if needed > MAX_TRIALS:
         return None

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 #: Maximum number of looks, and the trials of each configuration before the first look.
 LOOKS = 5
@@ -79,8 +80,8 @@ class Design:
 
 def clopper_pearson(losing: int, trials: int, alpha: float) -> Interval:
     """Return the exact two-sided interval for a fixed number of trials."""
-    low, high = _limits(trials, alpha)
-    return Interval(low=float(low[losing]), high=float(high[losing]))
+    low, high = limits(np.array([losing]), np.array([trials]), alpha)
+    return Interval(low=float(low[0]), high=float(high[0]))
 
 
 @cache
@@ -113,15 +114,18 @@ def _weights(design: Design) -> list[float]:
 
 def _worst_coverage(looks: Sequence[int], levels: Sequence[float]) -> float:
     """Return the lowest simultaneous coverage of all looks' intervals over all probabilities."""
-    limits = [_limits(n, level) for n, level in zip(looks, levels, strict=True)]
-    ends = np.concatenate([side for pair in limits for side in pair])
+    sides = [
+        limits(np.arange(n + 1), np.full(n + 1, n), level)
+        for n, level in zip(looks, levels, strict=True)
+    ]
+    ends = np.concatenate([side for pair in sides for side in pair])
     ends = ends[(ends > 0) & (ends < 1)]
     ends = ends[:: max(1, len(ends) // 400)]
     # Coverage jumps at the limits of intervals; the lowest values are just beside them.
     truths = np.unique(np.concatenate([np.linspace(0, 1, 201), ends - 1e-9, ends + 1e-9]))
     now = np.zeros((len(truths), looks[-1] + 1))
     now[:, 0] = 1.0
-    at = dict(zip(looks, limits, strict=True))
+    at = dict(zip(looks, sides, strict=True))
     chance = truths[:, None]
     for trials in range(1, looks[-1] + 1):
         after = now * (1 - chance)
@@ -134,16 +138,13 @@ def _worst_coverage(looks: Sequence[int], levels: Sequence[float]) -> float:
     return float(now.sum(axis=1).min())
 
 
-def _limits(trials: int, alpha: float) -> tuple[Floats, Floats]:
-    """Return the lower and upper Clopper-Pearson limits for 0 to `trials` losing trials."""
+def limits(losing: Integers, trials: Integers, alpha: float) -> tuple[Floats, Floats]:
+    """Return the lower and upper Clopper-Pearson limits, elementwise."""
     from scipy.stats import beta
 
-    losing = np.arange(trials + 1)
-    low = np.zeros(trials + 1)
-    low[1:] = beta.ppf(alpha / 2, losing[1:], trials - losing[1:] + 1)
-    high = np.ones(trials + 1)
-    high[:-1] = beta.ppf(1 - alpha / 2, losing[:-1] + 1, trials - losing[:-1])
-    return low, high
+    low = beta.ppf(alpha / 2, np.maximum(losing, 1), trials - losing + 1)
+    high = beta.ppf(1 - alpha / 2, losing + 1, np.maximum(trials - losing, 1))
+    return np.where(losing == 0, 0.0, low), np.where(losing == trials, 1.0, high)
 
 
 @cache

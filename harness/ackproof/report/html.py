@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,9 @@ def _as_text(trace: dict[str, Any]) -> dict[str, Any]:
     return trace | labels
 
 
+@cache
 def environment() -> Environment:
+    """Return the templates' environment, which compiles each template once."""
     environment = Environment(
         loader=PackageLoader("ackproof.report"),
         autoescape=True,
