@@ -16,9 +16,8 @@ from typing import Any
 import pyarrow as pa
 import typer
 from typer.cli import get_docs_for_click
-from typer.main import get_command
 
-from ackproof.cli.main import app
+from ackproof.cli.main import command_tree
 from ackproof.errors import ExitCode
 from ackproof.ledger.acked_log import AckedSend
 from ackproof.scenario.model import json_schema
@@ -78,7 +77,7 @@ def acked_log() -> str:
 
 def commands() -> str:
     """Return every command with its arguments and options, as their code has them."""
-    command = get_command(app)
+    command = command_tree()
     made = get_docs_for_click(
         obj=command, ctx=typer.Context(command, info_name="ackproof"), name="ackproof"
     )

@@ -20,9 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
-from ackproof.cli.main import app
+from ackproof.cli.main import command_tree
 
 ROOT = Path(__file__).parents[1]
 #: Where `ackproof` is.
@@ -100,7 +98,7 @@ def lines(block: Block) -> list[str]:
 
 def unknown_words(command: str) -> list[str]:
     """Return the words of an `ackproof` command that are no command and no option of it."""
-    known: Any = get_command(app)
+    known: Any = command_tree()
     words = shlex.split(command)[1:]
     while words and (commands := getattr(known, "commands", None)):
         if words[0] not in commands:

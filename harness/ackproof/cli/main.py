@@ -12,11 +12,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from ackproof.cli import (
     baseline,
@@ -146,11 +148,17 @@ def main() -> None:
     sys.exit(_run_command())
 
 
+@cache
+def command_tree() -> TyperGroup:
+    """Return all commands, made once: typer evaluates the annotations of each."""
+    return cast("TyperGroup", get_command(app))
+
+
 def _run_command() -> int:
     try:
         with translated():
             # The code of a command that ended with typer.Exit, else None; 130 after Ctrl-C.
-            code = app(standalone_mode=False) or ExitCode.HOLDS
+            code = command_tree()(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:
         error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
         return ExitCode.USAGE

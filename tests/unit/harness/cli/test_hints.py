@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from typer.main import get_command
-
-from ackproof.cli.main import app
+from ackproof.cli.main import command_tree
 from documented import ROOT, unknown_words
 
 SOURCES = sorted((ROOT / "harness" / "ackproof").rglob("*.py"))
@@ -54,7 +52,7 @@ def test_texts_name_commands_and_options_that_exist() -> None:
     assert len(said) > 20
     assert {command: words for command in said if (words := unknown_words(command))} == {}
     assert {option for one in sources for option in hinted_options(one)} <= all_options(
-        get_command(app)
+        command_tree()
     )
 
 
@@ -63,4 +61,4 @@ def test_a_hint_that_names_nothing_is_noticed() -> None:
     [said] = commands(source)
     assert unknown_words(said) == ["--resum"]
     assert list(hinted_options('E(hint="Name another with --nowhere.")')) == ["--nowhere"]
-    assert "--nowhere" not in all_options(get_command(app))
+    assert "--nowhere" not in all_options(command_tree())

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from ackproof.cli.main import app
+from ackproof.cli.main import command_tree
 from command_line import ackproof
 
 _BOXES = re.compile("[─-╿]")
@@ -22,7 +21,7 @@ def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 PRINTING = [
-    *([*path, "--help"] for path in commands(get_command(app))),
+    *([*path, "--help"] for path in commands(command_tree())),
     ["faults"],
     ["faults", "isolate_replication"],
     ["scenarios"],
