@@ -37,7 +37,7 @@ _SELECT = {
 
 def read(warehouse: Warehouse) -> Trends:
     """Query a warehouse. Raises WarehouseError if it contains no runs."""
-    trends = Trends(**{name: warehouse.query(sql) for name, sql in _SELECT.items()})
+    trends = Trends(**warehouse.queries(_SELECT))
     if not trends.runs:
         raise WarehouseError(
             f"{warehouse.storage.address} contains no runs",

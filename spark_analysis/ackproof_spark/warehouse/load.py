@@ -13,6 +13,7 @@ import pyarrow as pa
 from ackproof_spark import tables
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.events import events
 from ackproof_spark.warehouse.formats import frame
 from ackproof_spark.warehouse.per_second import per_second
@@ -111,8 +112,9 @@ def _write(
     load_ids = frame(
         spark, [{"run_id": run.run_id, "load_id": run.digest} for run in runs], _LOAD_IDS
     )
-    for name, rows in written.items():
-        warehouse.tables.replace_runs(name, _conform(rows, load_ids, TABLES[name]))
+    with small_plans(spark, rows=sum(run.run["sent"] for run in runs)):
+        for name, rows in written.items():
+            warehouse.tables.replace_runs(name, _conform(rows, load_ids, TABLES[name]))
 
 
 _LOAD_IDS = pa.schema([("run_id", pa.string()), ("load_id", pa.string())])

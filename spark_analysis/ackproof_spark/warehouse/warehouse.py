@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,10 +102,17 @@ class Warehouse:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a query over the views."""
+        return self.queries({"": sql})[""]
+
+    def queries(self, asked: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of each query over the views, which are made once for all of them."""
         with explained():
             for statement in views.statements(self.tables, temporary=True):
                 self.spark.sql(statement)
-            return [row.asDict() for row in self.spark.sql(sql).collect()]
+            return {
+                name: [row.asDict() for row in self.spark.sql(sql).collect()]
+                for name, sql in asked.items()
+            }
 
 
 def read_format(storage: Storage) -> Format | None:

@@ -12,6 +12,7 @@ from ackproof.errors import RunDirectoryError
 from ackproof.report import warehouse_rows as rows
 from ackproof.report.outcome import outcome
 from ackproof_spark.errors import AnalysisError, WarehouseError
+from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.formats import Format, Tables
 from ackproof_spark.warehouse.load import Loaded, load
 from ackproof_spark.warehouse.schemas import TABLES
@@ -31,22 +32,23 @@ def counts(warehouse) -> dict[str, int]:
     counted = " UNION ALL ".join(
         f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES
     )
-    return {row["name"]: row["n"] for row in warehouse.query(counted)}
+    with small_plans(warehouse.spark, rows=0):
+        return {row["name"]: row["n"] for row in warehouse.query(counted)}
 
 
-def stored(warehouse) -> dict[str, list[tuple]]:
+def stored(warehouse) -> dict[str, list[str]]:
     """Return the rows of each table as they are stored, whether a view shows them or not."""
-    return {
-        name: sorted(
-            map(
-                str,
-                warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name(name)}")
-                .drop("loaded_at")
-                .collect(),
-            )
-        )
+    tables = " UNION ALL ".join(
+        f"SELECT '{name}' AS name, to_json(struct(*)) AS row FROM "
+        f"(SELECT * {'EXCEPT (loaded_at) ' if name == 'runs' else ''}FROM "
+        f"{warehouse.tables.sql_name(name)})"
         for name in TABLES
-    }
+    )
+    rows: dict[str, list[str]] = {name: [] for name in TABLES}
+    with small_plans(warehouse.spark, rows=0):
+        for name, row in warehouse.spark.sql(tables).collect():
+            rows[name].append(row)
+    return {name: sorted(found) for name, found in rows.items()}
 
 
 def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
