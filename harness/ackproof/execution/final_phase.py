@@ -59,7 +59,7 @@ def run_final_phase(
     ends = cluster.admin.write_end_markers(partitions)
     if scenario.workload.transactions is not None and isinstance(cluster, KafkaCluster):
         with reporter.phase("waiting for open transactions"):
-            opened = OpenTransactions(OfCluster(cluster, scenario.kafka), ends)
+            opened = OpenTransactions(OfCluster(cluster, scenario.kafka), ends, say=reporter.note)
             run.troubles += opened.end(timeout_s=scenario.workload.transactions.timeout)
             if opened.found:
                 run.write("hanging_transactions", opened.found)

@@ -7,7 +7,7 @@ and then aborted as an operator would, so that the final log can be read to its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -68,11 +68,18 @@ class OfCluster:
 class OpenTransactions:
     """The transactions that keep partitions from being read up to `ends`.
 
-    `found` are rows of the table `hanging_transactions`.
+    `found` are rows of the table `hanging_transactions`; `say` is told of each.
     """
 
-    def __init__(self, cluster: Partitions, ends: Mapping[TopicPartition, int]) -> None:
+    def __init__(
+        self,
+        cluster: Partitions,
+        ends: Mapping[TopicPartition, int],
+        *,
+        say: Callable[[str], None],
+    ) -> None:
         self.found: list[dict[str, Any]] = []
+        self._say = say
         self._cluster = cluster
         self._ends = ends
         self._suspects: set[HangingTransaction] = set()
@@ -115,6 +122,7 @@ class OpenTransactions:
         for hanging in sorted(named & self._suspects, key=str):
             row = {**asdict(hanging), "found_at": self._cluster.now(), "aborted_at": None}
             self.found.append(row)
+            self._say(f"{hanging}: read_committed consumers cannot read past it")
             try:
                 self._cluster.abort(hanging)
             except ClusterError as error:

@@ -40,6 +40,7 @@ class Cluster:
     ) -> None:
         self.hangs = set(hangs)
         self.aborted: list[HangingTransaction] = []
+        self.said: list[str] = []
         self.finds = 0
         self._open_for, self._named_for, self._refuses = open_for, named_for, refuses
 
@@ -69,7 +70,7 @@ class Cluster:
 
 
 def end(cluster: Cluster, *, timeout_s: float = 600) -> tuple[OpenTransactions, list[str]]:
-    opened = OpenTransactions(cluster, ENDS)
+    opened = OpenTransactions(cluster, ENDS, say=cluster.said.append)
     return opened, opened.end(timeout_s=timeout_s, markers_s=0.01, every_s=0.001)
 
 
@@ -94,6 +95,10 @@ def test_what_hangs_is_recorded_and_aborted_and_the_rest_can_be_read() -> None:
     assert troubles == []
     assert cluster.aborted == [hanging(1), hanging(2)]
     assert [(row["partition"], row["start_offset"]) for row in opened.found] == [(1, 12), (2, 12)]
+    assert cluster.said[0] == (
+        "a transaction hangs in orders-1 since offset 12 (producer id 7, epoch 0): "
+        "read_committed consumers cannot read past it"
+    )
     assert all(row["found_at"] == row["aborted_at"] == AT for row in opened.found)
 
 
