@@ -112,7 +112,14 @@ _ALONE = ("add_broker", "add_controller", "remove_broker", "remove_controller", 
 #: Nothing is expected: runs are held against predictions only.
 _EXPECT = (
     *("loss", "duplicates", "reordered", "phantom", "corrupt", "failed", "unknown"),
-    *("aborted_read", "zombie_commit", "unprocessed", "reprocessed", "read_then_gone"),
+    *(
+        "aborted_read",
+        "zombie_commit",
+        "hanging_transaction",
+        "unprocessed",
+        "reprocessed",
+        "read_then_gone",
+    ),
 )
 
 

@@ -19,6 +19,7 @@ class Anomaly(StrEnum):
     UNSEEN = "unseen"
     ABORTED_READ = "aborted-read"
     ZOMBIE_COMMIT = "zombie-commit"
+    HANGING_TRANSACTION = "hanging-transaction"
     UNPROCESSED = "unprocessed"
     REPROCESSED = "reprocessed"
     POLL_SKIP = "poll-skip"
@@ -42,7 +43,11 @@ PREDICTED = (
 OF_REPLICAS = (Anomaly.DIVERGED, Anomaly.GAP)
 
 #: Anomalies of transactions: not counted where there were none.
-OF_TRANSACTIONS = (Anomaly.ABORTED_READ, Anomaly.ZOMBIE_COMMIT)
+OF_TRANSACTIONS = (
+    Anomaly.ABORTED_READ,
+    Anomaly.ZOMBIE_COMMIT,
+    Anomaly.HANGING_TRANSACTION,
+)
 
 #: Anomalies that only consumers can show: not counted where there were none.
 OF_CONSUMERS = (

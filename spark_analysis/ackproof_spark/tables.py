@@ -112,6 +112,22 @@ TRANSACTIONS = _table(
     pa.field("ended_at", TIME),
 )
 
+#: One row a transaction that is open in a partition's log and unknown to its coordinator, so that
+#: nobody ends it: the last stable offset stands at `start_offset`. Found after all clients had
+#: ended; absent if there is none. `last_at` is the time in its newest record. `aborted_at` is when
+#: an operator's abort ended it, null if that was refused.
+HANGING_TRANSACTIONS = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("producer_id", pa.int64()),
+    _required("producer_epoch", pa.int32()),
+    _required("coordinator_epoch", pa.int32()),
+    _required("start_offset", pa.int64()),
+    _required("last_at", TIME),
+    _required("found_at", TIME),
+    pa.field("aborted_at", TIME),
+)
+
 #: One row a record that a consumer's poll returned, in the order of its polls: `number` counts the
 #: records of a poll. `producer` and `sequence` are null unless the record is ours and intact.
 READS = _table(
@@ -258,8 +274,9 @@ BROKER_STATES = _table(
 
 #: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent,
 #: unseen, corrupt), where it stands (duplicated, reordered, phantom, corrupt) or where it was read
-#: (read-then-gone); `window` is the fault in force when the send resolved (read-then-gone: when its
-#: record was read); `found` says what stands at that offset now.
+#: (read-then-gone), or that of the first record (hanging-transaction); `window` is the fault in
+#: force when the send resolved (read-then-gone: when its record was read; hanging-transaction: when
+#: its last record was sent); `found` says what stands at that offset now.
 ANOMALIES = _table(
     _required("anomaly", pa.string()),
     _required("topic", pa.string()),
@@ -444,6 +461,7 @@ LOCATION = {
     "lost_stories": Path("lost_stories"),
     "causes": Path("causes.parquet"),
     "transactions": Path("transactions"),
+    "hanging_transactions": Path("hanging_transactions.parquet"),
     "reads": Path("reads"),
     "consumer_events": Path("consumer_events"),
     "effects": Path("effects"),
@@ -463,6 +481,7 @@ OPTIONAL = (
     "identities",
     "undecidable",
     "transactions",
+    "hanging_transactions",
     "reads",
     "consumer_events",
     "effects",

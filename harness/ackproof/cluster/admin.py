@@ -119,12 +119,26 @@ class Admin:
 
         return self._offsets(partitions, OffsetSpec.latest(), "the high watermark")
 
+    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offset of each partition, as `begin_offsets` does."""
+        from confluent_kafka.admin import OffsetSpec
+
+        return self._offsets(
+            partitions, OffsetSpec.latest(), "the last stable offset", committed=True
+        )
+
     def _offsets(
-        self, partitions: Sequence[TopicPartition], spec: Any, what: str
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: Any,
+        what: str,
+        *,
+        committed: bool = False,
     ) -> dict[TopicPartition, int]:
         import confluent_kafka
-        from confluent_kafka import KafkaException
+        from confluent_kafka import IsolationLevel, KafkaException
 
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         request = {
             confluent_kafka.TopicPartition(topic, partition): spec
             for topic, partition in partitions
@@ -133,7 +147,7 @@ class Admin:
 
         def look() -> dict[TopicPartition, int] | None:
             nonlocal refusal
-            answers = self.client().list_offsets(request, request_timeout=30)
+            answers = self.client().list_offsets(request, isolation_level=level, request_timeout=30)
             try:
                 return {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
             except KafkaException as error:

@@ -1,4 +1,4 @@
-"""The final phase of a run: wait for full ISR, let consumers catch up, read the final log."""
+"""The final phase of a run: wait for full ISR, end open transactions, read the final log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from ackproof.clients import forwarded_records
 from ackproof.clients.application import AnyWorkload, acked_logs
 from ackproof.cluster.attached import AnyCluster
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.execution.collection import take_replicas
 from ackproof.execution.final_log import take_final_log
+from ackproof.execution.open_transactions import OfCluster, OpenTransactions
 from ackproof.execution.run_state import RunState
 from ackproof.ledger import application_tables
 from ackproof.progress import Reporter
@@ -55,6 +57,12 @@ def run_final_phase(
         run.unobserved += logs.remarks
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
+    if scenario.workload.transactions is not None and isinstance(cluster, KafkaCluster):
+        with reporter.phase("waiting for open transactions"):
+            opened = OpenTransactions(OfCluster(cluster, scenario.kafka), ends, say=reporter.note)
+            run.troubles += opened.end(timeout_s=scenario.workload.transactions.timeout)
+            if opened.found:
+                run.write("hanging_transactions", opened.found)
     if run.end_live is not None:
         run.end_live(ends)
     if clients.consumers:

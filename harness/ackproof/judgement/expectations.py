@@ -32,6 +32,7 @@ _ANOMALY = {
     "diverged": "diverged",
     "aborted_read": "aborted-read",
     "zombie_commit": "zombie-commit",
+    "hanging_transaction": "hanging-transaction",
     "unprocessed": "unprocessed",
     "reprocessed": "reprocessed",
     "read_then_gone": "read-then-gone",

@@ -12,9 +12,19 @@ from ackproof.scenario.model import Scenario
 from ackproof_faults.effects import Client
 from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
-from ackproof_model.transactions import PERTURBATIONS, TransactionBudgets, TransactionModel
+from ackproof_model.transactions import (
+    PERTURBATIONS,
+    TransactionBudgets,
+    TransactionChecks,
+    TransactionModel,
+)
 from ackproof_model.transactions.state import State
 from ackproof_spark.anomaly import Anomaly
+
+#: Where Kafka describes what a late request does, unless it is KAFKA-17754.
+_LATE_REQUEST = {"hanging": "KIP-890"}
+
+_VERIFICATION = "transaction.partition.verification.enable"
 
 Search = SearchResult[str, State]
 
@@ -67,7 +77,7 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
     ]
     zombies = _has_living_predecessors(scenario)
     found = transactions.search(
-        model, until=["aborted-read", *(["zombie-commit"] if zombies else [])]
+        model, until=["aborted-read", "hanging", *(["zombie-commit"] if zombies else [])]
     )
     if uncommitted:
         reason = (
@@ -95,6 +105,7 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
         )
     else:
         yield (Anomaly.ZOMBIE_COMMIT, *answer("zombie-commit", model, found, causes))
+    yield (Anomaly.HANGING_TRANSACTION, *answer("hanging", model, found, causes))
 
 
 def question(
@@ -135,6 +146,7 @@ def question(
             log_losses=int(faulted and any(map(may_lose, topics))),
             in_all=IN_ALL,
         ),
+        checks=TransactionChecks(verification=_verification(scenario)),
     )
     return model, causes
 
@@ -147,7 +159,7 @@ def answer(
     if anomaly in found.traces:
         trace = found.traces[anomaly]
         kinds = spent(PERTURBATIONS, budgets, trace)
-        known = "; KAFKA-17754" if kinds == ["delays"] else ""
+        known = f"; {_LATE_REQUEST.get(anomaly, 'KAFKA-17754')}" if kinds == ["delays"] else ""
         reason = f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}{known}"
         return Likelihood.POSSIBLE, reason
     if not found.complete:
@@ -158,6 +170,11 @@ def answer(
         f"the search finds no way to it by {in_words(kinds, _WORDS, causes)}, at most {IN_ALL} of "
         "them",
     )
+
+
+def _verification(scenario: Scenario) -> bool:
+    """Whether brokers ask the coordinator (KIP-890 part 1), if their version can."""
+    return str(scenario.cluster.settings.get(_VERIFICATION, True)).lower() != "false"
 
 
 def _has_successors(scenario: Scenario) -> bool:

@@ -88,6 +88,7 @@ class Expect(StrictModel):
     diverged: Expectation = "none"
     aborted_read: Expectation = "none"
     zombie_commit: Expectation = "none"
+    hanging_transaction: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
     read_then_gone: Expectation = "none"

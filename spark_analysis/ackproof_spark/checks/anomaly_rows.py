@@ -14,11 +14,18 @@ if TYPE_CHECKING:
 
 
 def as_anomalies(
-    frame: DataFrame, anomaly: Anomaly, *, tables: RunTables, offset: Column, found: Column
+    frame: DataFrame,
+    anomaly: Anomaly,
+    *,
+    tables: RunTables,
+    offset: Column,
+    found: Column,
+    at: str = "resolved_at",
 ) -> DataFrame:
     """Return `frame` (topic, partition, producer, sequence, sent_at, resolved_at) as anomalies.
 
-    `offset` and `found` are evaluated on `frame`; `window` is the fault in force at `resolved_at`.
+    `offset` and `found` are evaluated on `frame`; `window` is the fault in force at the time in the
+    column `at`.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -26,7 +33,7 @@ def as_anomalies(
         "schema_version": F.lit(SCHEMA_VERSION),
         "run_id": F.lit(tables.run_id),
         "anomaly": F.lit(anomaly),
-        "window": _window_in_force(tables, F.col("resolved_at")),
+        "window": _window_in_force(tables, F.col(at)),
         "found": found,
         "offset": offset,
     }

@@ -10,6 +10,7 @@ from ackproof_spark.reading.run_tables import read_optional
 from ackproof_spark.tables import (
     CONSUMER_EVENTS,
     EFFECTS,
+    HANGING_TRANSACTIONS,
     PARTITION_STATES,
     PROBE,
     READS,
@@ -25,6 +26,7 @@ class ClientTables:
     """Tables of `ackproof_spark.tables` by their names; one that the run lacks is empty."""
 
     transactions: DataFrame
+    hanging_transactions: DataFrame
     reads: DataFrame
     effects: DataFrame
     consumer_events: DataFrame
@@ -35,6 +37,9 @@ class ClientTables:
     def read(cls, spark: SparkSession, run_dir: Path | str) -> Self:
         return cls(
             transactions=read_optional(spark, run_dir, "transactions", TRANSACTIONS),
+            hanging_transactions=read_optional(
+                spark, run_dir, "hanging_transactions", HANGING_TRANSACTIONS
+            ),
             reads=read_optional(spark, run_dir, "reads", READS),
             effects=read_optional(spark, run_dir, "effects", EFFECTS),
             consumer_events=read_optional(spark, run_dir, "consumer_events", CONSUMER_EVENTS),

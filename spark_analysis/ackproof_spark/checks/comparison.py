@@ -14,6 +14,7 @@ from ackproof_spark.checks import (
     aborted_read,
     corrupt,
     duplicated,
+    hanging_transaction,
     inconsistent,
     lost,
     phantom,
@@ -51,6 +52,7 @@ CHECKS = {
 #: Checks of clients, by the tables of which a run must have one.
 CLIENT_CHECKS = {
     ("transactions",): (aborted_read.find_given, zombie_commit.find),
+    ("hanging_transactions",): (hanging_transaction.find,),
     ("reads",): (unprocessed.find, reprocessed.find, poll_order.find),
     ("reads", "probe"): (read_then_gone.find,),
 }

@@ -49,6 +49,7 @@ final class ProducerLoop implements Client {
     private long sleptAt;
     private volatile boolean terminated;
     private volatile Throwable fatal;
+    private Transactions transactions;
 
     ProducerLoop(Spec spec, Page page, Guard guard) throws IOException {
         this.spec = spec;
@@ -126,10 +127,9 @@ final class ProducerLoop implements Client {
     @Override
     public void run() throws IOException {
         recorder.start();
-        Transactions transactions =
-                spec.has("transactions")
-                        ? new Transactions(spec, producer, page, this::settle, this::stopping)
-                        : null;
+        if (spec.has("transactions")) {
+            transactions = new Transactions(spec, producer, page, this::settle, this::stopping);
+        }
         page.startedAt(Page.now());
         startedNs = System.nanoTime();
         page.state(Page.PRODUCING);
@@ -239,9 +239,9 @@ final class ProducerLoop implements Client {
         try {
             producer.send(new ProducerRecord<>(topic, partition, timestamp, key, value), report);
         } catch (RuntimeException refused) {
-            recorder.collect(
-                    sequence, Recorder.FAILED, Kafka.code(refused), -1, report.sentAt, Page.now());
-            if (!(refused instanceof org.apache.kafka.common.errors.ApiException)) {
+            report.collect(Recorder.FAILED, Kafka.code(refused), -1);
+            boolean abortable = transactions != null && !Transactions.isFatal(refused);
+            if (!abortable && !(refused instanceof org.apache.kafka.common.errors.ApiException)) {
                 fail(refused);
             }
         }
@@ -261,6 +261,7 @@ final class ProducerLoop implements Client {
     private final class Report implements Callback {
         private final long sequence;
         private final long sentAt;
+        private boolean collected;
 
         Report(long sequence, long sentAt) {
             this.sequence = sequence;
@@ -271,19 +272,23 @@ final class ProducerLoop implements Client {
         public void onCompletion(RecordMetadata metadata, Exception error) {
             if (error == null) {
                 misbehave();
-                recorder.collect(
-                        sequence, Recorder.ACKED, 0, metadata.offset(), sentAt, Page.now());
+                collect(Recorder.ACKED, 0, metadata.offset());
                 return;
             }
             int code = Kafka.code(error);
             boolean never = Thread.currentThread() == main; // send() itself refuses it
-            recorder.collect(
-                    sequence,
-                    never || refused(code) ? Recorder.FAILED : Recorder.UNKNOWN,
-                    code,
-                    -1,
-                    sentAt,
-                    Page.now());
+            collect(never || refused(code) ? Recorder.FAILED : Recorder.UNKNOWN, code, -1);
+        }
+
+        /**
+         * Collects the outcome, once: a transactional producer that must abort takes a record into
+         * its buffer, throws from send(), and reports the record again when it empties the buffer.
+         */
+        synchronized void collect(int outcome, int error, long offset) {
+            if (!collected) {
+                collected = true;
+                recorder.collect(sequence, outcome, error, offset, sentAt, Page.now());
+            }
         }
 
         /** Whether no attempt can have been written; retries are counted on this thread. */

@@ -118,8 +118,12 @@ final class Transactions {
         if (error == null) {
             return "committed";
         }
-        if (!isFatal(error) && !isTimeout(error) && attempt("abortTransaction") == null) {
-            return "aborted";
+        if (!isFatal(error) && !isTimeout(error)) {
+            Throwable refused = attempt("abortTransaction");
+            if (refused == null) {
+                return "aborted";
+            }
+            fatal = refused;
         }
         boolean refused = spec.list("commit_refusals").contains(Main.errorName(spec, Kafka.code(error)));
         return refused && took < spec.decimal("sole_attempt_s", 0) ? "aborted" : "unknown";
@@ -145,8 +149,13 @@ final class Transactions {
                 || error instanceof org.apache.kafka.common.errors.InterruptException;
     }
 
-    /** Errors after which a transactional producer can only be closed. */
-    private static boolean isFatal(Throwable error) {
+    /**
+     * Whether a transactional producer can only be closed after an error; otherwise it can abort.
+     *
+     * <p>A producer in an error state refuses every call but an abort, and names the error that led
+     * there as the cause. That an abort is refused, too, is seen when it is tried.
+     */
+    static boolean isFatal(Throwable error) {
         switch (error.getClass().getSimpleName()) {
             case "ProducerFencedException":
             case "InvalidProducerEpochException":
@@ -159,8 +168,8 @@ final class Transactions {
             case "IllegalStateException":
                 return true;
             default:
-                return !(error instanceof ApiException) && error.getMessage() != null
-                        && error.getMessage().contains("error state");
+                Throwable cause = error instanceof ApiException ? null : error.getCause();
+                return cause != null && isFatal(cause);
         }
     }
 

@@ -67,7 +67,8 @@ def test_without_transactions_and_groups_there_is_no_prediction():
 )
 def test_predictions_for_transactions(version, transactions, faults, expected):
     found = told(scenario(*faults, version=version, transactions=transactions))
-    assert found == dict(zip(("aborted-read", "zombie-commit"), expected, strict=True))
+    anomalies = ("aborted-read", "zombie-commit", "hanging-transaction")
+    assert found == dict(zip(anomalies, (*expected, "impossible"), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -117,17 +118,45 @@ def test_a_late_end_is_told_from_other_late_messages(api, direction, action, abo
     assert ("a late commit" in reasons(asked)["unprocessed"]) == (api == "OffsetCommit" or held)
 
 
+@pytest.mark.parametrize(
+    ("version", "verification", "hangs"),
+    [
+        ("3.4.1", True, "possible"),
+        ("3.5.2", False, "possible"),
+        ("3.6.2", True, "impossible"),
+        ("3.9.1", True, "impossible"),
+        ("3.9.1", False, "possible"),
+        ("4.3.1", True, "impossible"),
+    ],
+)
+def test_a_late_record_hangs_unless_brokers_ask_the_coordinator_first(version, verification, hangs):
+    link = {"fault": "link", "target": "all", "api": "Produce", "direction": "request"}
+    asked = scenario({**link, "action": "hold"}, version=version, transactions={})
+    asked.cluster.settings["transaction.partition.verification.enable"] = verification
+    assert told(asked)["hanging-transaction"] == hangs
+    if hangs == "possible":
+        reason = "in 6 steps, by a late request (link); KIP-890"
+        assert reasons(asked)["hanging-transaction"] == reason
+    # A record that is not late does not hang.
+    asked = scenario({**link, "action": "drop"}, version=version, transactions={})
+    assert told(asked)["hanging-transaction"] == "impossible"
+
+
 def test_what_the_coordinators_partition_may_lose_decides_about_zombies():
     zombies = scenario(KILL, transactions={"zombie_in": 2})
-    assert told(zombies) == {"aborted-read": "impossible", "zombie-commit": "impossible"}
+    assert set(told(zombies).values()) == {"impossible"}
     lossy = told(zombies, "__transaction_state")
-    assert lossy == {"aborted-read": "possible", "zombie-commit": "possible"}
+    assert set(lossy.values()) == {"possible"}
     assert (
         "records that the coordinator's partition loses"
         in (reasons(zombies, "__transaction_state")["zombie-commit"])
     )
     # An abort marker that is lost leaves its records to the next commit.
-    assert told(zombies, "orders") == {"aborted-read": "possible", "zombie-commit": "impossible"}
+    assert told(zombies, "orders") == {
+        "aborted-read": "possible",
+        "zombie-commit": "impossible",
+        "hanging-transaction": "possible",
+    }
     # Without a fault nothing is lost, whatever the settings are.
     assert "possible" not in told(scenario(transactions={}), "__transaction_state").values()
 

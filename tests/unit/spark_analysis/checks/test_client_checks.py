@@ -42,6 +42,7 @@ class Run:
         self.effects: list[dict[str, Any]] = []
         self.consumer_events: list[dict[str, Any]] = []
         self.transactions: list[dict[str, Any]] = []
+        self.hanging_transactions: list[dict[str, Any]] = []
         self.probe: list[dict[str, Any]] = []
         self.ledger = [
             {
@@ -133,6 +134,21 @@ class Run:
             }
         )
 
+    def hangs(self, offset: int) -> None:
+        self.hanging_transactions.append(
+            {
+                "topic": self.topic,
+                "partition": 0,
+                "producer_id": 7,
+                "producer_epoch": 3,
+                "coordinator_epoch": 0,
+                "start_offset": offset,
+                "last_at": at(offset),
+                "found_at": at(300),
+                "aborted_at": at(301),
+            }
+        )
+
     def probe_read(self, sequence: int | None, *, offset: int) -> None:
         self.probe.append(
             {
@@ -156,14 +172,14 @@ class Case:
     outcomes: str
     readable: set[int] | None
     happens: Callable[[Run], None]
-    expected: list[tuple[Anomaly, int]]
+    expected: list[tuple[Anomaly, int | None]]
 
 
 CASES: dict[str, Case] = {}
 
 
 def case(
-    outcomes: str, *expected: tuple[Anomaly, int], readable: set[int] | None = None
+    outcomes: str, *expected: tuple[Anomaly, int | None], readable: set[int] | None = None
 ) -> Callable[[Callable[[Run], None]], None]:
     def add(happens: Callable[[Run], None]) -> None:
         CASES[happens.__name__] = Case(
@@ -261,6 +277,19 @@ def what_the_probe_alone_saw_of_a_transaction_must_stay_if_it_was_committed(run:
     run.transaction(0, 0, 5)
     for sequence in range(5):
         run.probe_read(sequence, offset=sequence)
+
+
+@case("aax", (Anomaly.HANGING_TRANSACTION, None))
+def what_nobody_ends_hangs_and_its_aborted_send_is_not_lost(run: Run) -> None:
+    run.transaction(0, 0, 2)
+    run.transaction(1, 2, 3, outcome="aborted")
+    run.hangs(2)
+
+
+@case("aax")
+def an_aborted_transaction_that_was_ended_does_not_hang(run: Run) -> None:
+    run.transaction(0, 0, 2)
+    run.transaction(1, 2, 3, outcome="aborted")
 
 
 @pytest.fixture(scope="module")

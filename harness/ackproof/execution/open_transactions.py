@@ -1,0 +1,141 @@
+"""Transactions that are still open when all producers have ended: waited for, or found to hang.
+
+read_committed reads a partition up to its last stable offset. A coordinator ends what a producer
+left open once transaction.timeout.ms is over. What it does not know hangs for good: it is recorded,
+and then aborted as an operator would, so that the final log can be read to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from ackproof.cluster import hanging_transactions
+from ackproof.cluster.admin import TopicPartition
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.hanging_transactions import HangingTransaction
+from ackproof.errors import ClusterError
+from ackproof.kafka_versions import numbers
+from ackproof.waiting import wait_for
+
+#: Seconds until markers that are on their way are written.
+_MARKERS_S = 5.0
+#: Seconds after transaction.timeout.ms until a coordinator has looked for what timed out, which it
+#: does every ten by default.
+_ABORT_S = 20.0
+#: The most seconds to wait for coordinators, as for consumers.
+_LONGEST_S = 120.0
+
+
+class Partitions(Protocol):
+    """What is asked of a cluster's partitions, and done to them."""
+
+    def stable_offsets(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, int]: ...
+
+    def find(self, topics: Sequence[str]) -> Sequence[HangingTransaction]: ...
+
+    def abort(self, hanging: HangingTransaction) -> None: ...
+
+    def now(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfCluster:
+    """The partitions of a cluster that ackproof has booted."""
+
+    cluster: KafkaCluster
+    kafka: str
+
+    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self.cluster.admin.stable_offsets(partitions)
+
+    def find(self, topics: Sequence[str]) -> Sequence[HangingTransaction]:
+        if numbers(self.kafka) < hanging_transactions.SINCE:
+            return []
+        return hanging_transactions.find(self.cluster, topics)
+
+    def abort(self, hanging: HangingTransaction) -> None:
+        hanging_transactions.abort(self.cluster, hanging)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class OpenTransactions:
+    """The transactions that keep partitions from being read up to `ends`.
+
+    `found` are rows of the table `hanging_transactions`; `say` is told of each.
+    """
+
+    def __init__(
+        self,
+        cluster: Partitions,
+        ends: Mapping[TopicPartition, int],
+        *,
+        say: Callable[[str], None],
+    ) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._say = say
+        self._cluster = cluster
+        self._ends = ends
+        self._suspects: set[HangingTransaction] = set()
+
+    def end(
+        self, *, timeout_s: float, markers_s: float = _MARKERS_S, every_s: float = 1.0
+    ) -> list[str]:
+        """Wait until every partition is stable beyond its end, and abort what hangs.
+
+        `timeout_s` is the producers' transaction.timeout.ms. Returns troubles.
+        """
+        every_s = min(every_s, markers_s)
+        try:
+            wait_for(
+                self._unstable, _none, within_s=markers_s, every_s=every_s, failure=_still_open
+            )
+        except ClusterError:
+            within_s = min(timeout_s + _ABORT_S, _LONGEST_S)
+        else:
+            return []
+        try:
+            wait_for(
+                self._abort_hanging, _none, within_s=within_s, every_s=every_s, failure=_still_open
+            )
+        except ClusterError as error:
+            return [error.message]
+        return []
+
+    def _unstable(self) -> list[TopicPartition]:
+        stable = self._cluster.stable_offsets(list(self._ends))
+        return sorted(one for one, end in self._ends.items() if stable[one] <= end)
+
+    def _abort_hanging(self) -> list[TopicPartition]:
+        """Abort what Kafka's tool names a second time; return the partitions that were unstable.
+
+        Raises ClusterError if the tool fails.
+        """
+        left = self._unstable()
+        named = set(self._cluster.find(sorted({topic for topic, _ in left}))) if left else set()
+        for hanging in sorted(named & self._suspects, key=str):
+            row = {**asdict(hanging), "found_at": self._cluster.now(), "aborted_at": None}
+            self.found.append(row)
+            self._say(f"{hanging}: read_committed consumers cannot read past it")
+            try:
+                self._cluster.abort(hanging)
+            except ClusterError as error:
+                raise ClusterError(f"{hanging}, and is not aborted: {error.message}") from error
+            row["aborted_at"] = self._cluster.now()
+        self._suspects = named
+        return left
+
+
+def _none(left: Sequence[TopicPartition]) -> bool:
+    return not left
+
+
+def _still_open(left: Sequence[TopicPartition]) -> ClusterError:
+    names = ", ".join(f"{topic}-{partition}" for topic, partition in left)
+    return ClusterError(f"a transaction is still open in {names}: read_committed ends there")

@@ -1,0 +1,118 @@
+"""What is still open after all producers have ended: it ends by itself, or it hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from ackproof.cluster.admin import TopicPartition
+from ackproof.cluster.hanging_transactions import HangingTransaction
+from ackproof.errors import ClusterError
+from ackproof.execution.open_transactions import OpenTransactions
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+ENDS = {("orders", partition): 20 for partition in range(3)}
+
+
+def hanging(partition: int, offset: int = 12) -> HangingTransaction:
+    return HangingTransaction(
+        topic="orders",
+        partition=partition,
+        producer_id=7,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        start_offset=offset,
+        last_at=AT,
+    )
+
+
+class Cluster:
+    """Partitions with open transactions: `hangs` until aborted, others for some looks."""
+
+    def __init__(
+        self,
+        *hangs: HangingTransaction,
+        open_for: int = 0,
+        named_for: int = 0,
+        refuses: bool = False,
+    ) -> None:
+        self.hangs = set(hangs)
+        self.aborted: list[HangingTransaction] = []
+        self.said: list[str] = []
+        self.finds = 0
+        self._open_for, self._named_for, self._refuses = open_for, named_for, refuses
+
+    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        stable = dict.fromkeys(partitions, 21)
+        self._open_for -= 1
+        if self._open_for >= 0:
+            stable["orders", 0] = 20
+        for one in self.hangs:
+            stable[one.topic, one.partition] = one.start_offset
+        return stable
+
+    def find(self, topics: Sequence[str]) -> Sequence[HangingTransaction]:
+        assert list(topics) == ["orders"]
+        self.finds += 1
+        just_ended = [hanging(0, 20)] if self.finds <= self._named_for else []
+        return [*self.hangs, *just_ended]
+
+    def abort(self, hanging: HangingTransaction) -> None:
+        if self._refuses:
+            raise ClusterError("TransactionsCommand at broker-1 failed (1): not authorized")
+        self.aborted.append(hanging)
+        self.hangs.remove(hanging)
+
+    def now(self) -> datetime:
+        return AT
+
+
+def end(cluster: Cluster, *, timeout_s: float = 600) -> tuple[OpenTransactions, list[str]]:
+    opened = OpenTransactions(cluster, ENDS, say=cluster.said.append)
+    return opened, opened.end(timeout_s=timeout_s, markers_s=0.01, every_s=0.001)
+
+
+def test_without_an_open_transaction_the_tool_is_not_asked() -> None:
+    cluster = Cluster()
+    opened, troubles = end(cluster)
+    assert (opened.found, troubles, cluster.finds) == ([], [], 0)
+
+
+@pytest.mark.parametrize("named_for", [0, 1])
+def test_what_ends_by_itself_does_not_hang(named_for: int) -> None:
+    """Also not if the tool has named it once: its marker was on its way."""
+    cluster = Cluster(open_for=100, named_for=named_for)
+    opened, troubles = end(cluster)
+    assert (opened.found, troubles, cluster.aborted) == ([], [], [])
+    assert cluster.finds > 1
+
+
+def test_what_hangs_is_recorded_and_aborted_and_the_rest_can_be_read() -> None:
+    cluster = Cluster(hanging(1), hanging(2))
+    opened, troubles = end(cluster)
+    assert troubles == []
+    assert cluster.aborted == [hanging(1), hanging(2)]
+    assert [(row["partition"], row["start_offset"]) for row in opened.found] == [(1, 12), (2, 12)]
+    assert cluster.said[0] == (
+        "a transaction hangs in orders-1 since offset 12 (producer id 7, epoch 0): "
+        "read_committed consumers cannot read past it"
+    )
+    assert all(row["found_at"] == row["aborted_at"] == AT for row in opened.found)
+
+
+def test_what_cannot_be_aborted_is_recorded_and_a_trouble() -> None:
+    opened, troubles = end(Cluster(hanging(1), refuses=True))
+    assert [row["aborted_at"] for row in opened.found] == [None]
+    assert troubles == [
+        "a transaction hangs in orders-1 since offset 12 (producer id 7, epoch 0), and is not "
+        "aborted: TransactionsCommand at broker-1 failed (1): not authorized"
+    ]
+
+
+def test_what_stays_open_and_does_not_hang_is_a_trouble() -> None:
+    """So it is with brokers before 3.0, which do not say what hangs."""
+    opened, troubles = end(Cluster(open_for=10**6), timeout_s=-20)
+    assert opened.found == []
+    assert troubles == ["a transaction is still open in orders-0: read_committed ends there"]
