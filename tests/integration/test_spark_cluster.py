@@ -221,3 +221,12 @@ def test_without_executors_there_is_no_verdict(cluster: SparkCluster, tmp_path: 
     assert (result.returncode, result.stdout) == (4, "")
     assert "executor" in result.stderr or "Spark does not answer" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_benchmark_finds_what_it_planted_on_a_cluster(cluster: SparkCluster) -> None:
+    command = ("bench", "check", "--records", "900000", "--repetitions", "1", "--no-peer")
+    result = ackproof(*command, "--spark", cluster.master, "--json")
+    assert result.returncode == 0, result.stderr
+    measured = printed(result)
+    assert measured["cores"] == len(cluster.workers)
+    assert measured["found"] == measured["planted"]

@@ -161,7 +161,7 @@ def _measure(
     sends = {outcome: getattr(result, outcome) for outcome in Outcome}
     return CheckBench(
         records=result.sent,
-        cores=os.cpu_count() or 1,
+        cores=spark.sparkContext.defaultParallelism,
         ledger_bytes=_size(run_dir / LOCATION["ledger"]),
         final_log_bytes=_size(run_dir / LOCATION["final_log"]),
         ours_s=tuple(ours),

@@ -12,12 +12,14 @@ from typing import Annotated
 import typer
 
 from ackproof.cli.options import (
+    LOCAL_SPARK,
     CleanStops,
     Fencings,
     Json,
     Kills,
     PowerLosses,
     Shrinks,
+    Spark,
     print_json,
     stderr,
 )
@@ -109,6 +111,7 @@ def check(
         Path | None,
         typer.Option("--out", help="Folder for the generated run, which is removed afterwards."),
     ] = None,
+    spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
     """Measure all checks on a generated run, and DuckDB. Exit 1: a planted anomaly was missed.
@@ -117,6 +120,12 @@ def check(
     """
     from ackproof.bench.check import bench_check
 
+    if spark.startswith("sc://"):
+        raise typer.BadParameter(
+            f"{spark} is Spark Connect, which tells nothing of the memory and shuffles that are "
+            "measured: name a cluster by spark://HOST:PORT",
+            param_hint="--spark",
+        )
     result = bench_check(
         records=records,
         seed=seed,
