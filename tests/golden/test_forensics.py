@@ -45,6 +45,7 @@ class Left:
     #: second, broker, kind, epoch, offset
     events: Sequence[tuple[float, int, str, int | None, int]] = ()
     expected: Sequence[str] = ()
+    kafka: str = "4.3.1"
     anomalies: Sequence[str] = field(default=())
 
 
@@ -91,6 +92,13 @@ OLDER = Left(
     replicas=same((0, 5, 0)),
     events=[(40, 2, "leader", 1, 3), (100, 1, "leader", 2, 6)],
     expected=["1/3 B4 by 2 in 1, then 1 in 2 from 6, cut by -"] * 3,
+)
+#: Offsets 3 to 5 were acked by 15.5 s; broker 2, in sync, truncated them, and leads from 40 s on.
+LATE_RESPONSE = replace(
+    B2,
+    kafka="3.9.0",
+    events=[(38, 2, "truncated", None, 3), (55, 1, "truncated", None, 3)],
+    expected=["1/3 B12 by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
 )
 #: The record at 2 was acked as committed, and is not read.
 ENDED = Left(
@@ -228,6 +236,22 @@ WITH_ACKS_ALL = {
         replicas=same((0, 2, 0), (3, 4, 2)),
         events=[(55, 3, "truncated", None, 3)],
         expected=["1/3 B6 by 1 in 0, then 1 in 2 from 3, cut by 3"] * 3,
+    ),
+    "b12": LATE_RESPONSE,
+    "b12_fixed": replace(
+        LATE_RESPONSE,
+        kafka="3.9.1",
+        expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
+    ),
+    "b12_others": replace(  # before the acks, in what follows them, another broker, and too late
+        LATE_RESPONSE,
+        events=[
+            (12, 2, "truncated", None, 3),
+            (38, 2, "truncated", None, 6),
+            (38, 3, "truncated", None, 3),
+            (41, 2, "truncated", None, 3),
+        ],
+        expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 3"] * 3,
     ),
     "b13": ENDED,
     "b13_other": replace(  # the marker is another producer's
@@ -440,7 +464,7 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
 
     lost = compare(spark, run_dir).counts[Anomaly.LOST]
     settings = {
-        topic: Settings(acks=value, min_insync_replicas=2, kafka_version="4.3.1")
+        topic: Settings(acks=value, min_insync_replicas=2, kafka_version=EVERY[topic][1].kafka)
         for topic, value in acks.items()
     }
     with small_plans(spark, rows=rows):

@@ -26,6 +26,7 @@ class Case(StrEnum):
     B7 = "B7"
     B9 = "B9"
     B10 = "B10"
+    B12 = "B12"
     B13 = "B13"
     B31 = "B31"
     UNEXPLAINED = "unexplained"
@@ -41,6 +42,7 @@ TITLES = {
     Case.B7: "last known leader elected while an eligible replica held the records",
     Case.B9: "several replicas lost their bytes",
     Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
+    Case.B12: "a follower truncated committed records on a late fetch response (KAFKA-18991)",
     Case.B13: "a late abort marker ended a committed transaction",
     Case.B31: "stale replica rejoined the ISR (KIP-903)",
     Case.UNEXPLAINED: "unexplained",
@@ -90,9 +92,9 @@ class Circumstances:
     with acks=0. zombie: sent after `next` had begun, and acked by the former leader. older: the
     next leader's log was longer, but had records of an older epoch at their offsets. standing:
     other records were read at their offsets. held_by: brokers that still hold those offsets in the
-    epoch of the ack. aborted: they stand in a transaction that a marker ended. timely: sent during
-    a fault, or near a leader change. faults: in force between
-    the first send and the next term.
+    epoch of the ack. aborted: they stand in a transaction that a marker ended. truncated: the next
+    leader truncated them after the ack and before its election. timely: sent during a fault, or
+    near a leader change. faults: in force between the first send and the next term.
     """
 
     settings: Settings
@@ -105,6 +107,7 @@ class Circumstances:
     standing: bool = True
     held_by: tuple[int, ...] = ()
     aborted: bool = False
+    truncated: bool = False
     timely: bool = True
     faults: tuple[Fault, ...] = field(default=())
 
@@ -227,6 +230,21 @@ RULES: tuple[_Rule, ...] = (
         ),
     ),
     (
+        Case.B12,
+        "the next leader was in the ISR at the ack, so it had the records, and no fault took its "
+        "bytes; it truncated them before its election, as a follower from 2.8 to 3.9.0, and of "
+        "4.0.0, does when a fetch response of an older leader epoch is late (KAFKA-18991)",
+        lambda c: (
+            c.replaced
+            and c.truncated
+            and c.settings.acks == "all"
+            and c.election is Election.CLEAN
+            and c.next is not None
+            and c.next.leader in c.isr
+            and _applies_late_responses(c.settings.kafka_version)
+        ),
+    ),
+    (
         Case.B31,
         "a replica joined the ISR after the ack without what was acked, as brokers before 3.5 "
         "let it after an unclean restart (KIP-903)",
@@ -265,6 +283,11 @@ def _why_not(c: Circumstances) -> str:
 
 def _lost_bytes(c: Circumstances, broker: int) -> bool:
     return any(fault.kind.takes_bytes and broker in fault.nodes for fault in c.faults)
+
+
+def _applies_late_responses(version: str) -> bool:
+    """Whether a follower truncates on a fetch response of an older leader epoch."""
+    return (2, 8) <= _version(version) < (3, 9) or version in ("3.9.0", "4.0.0")
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -205,6 +205,7 @@ def _circumstances(
         standing=row["standing"],
         held_by=tuple(row["held_by"]),
         aborted=aborted,
+        truncated=row["truncated"],
         timely=row["timely"],
         faults=tuple(
             fault

@@ -55,6 +55,8 @@ def _headline(c: Circumstances, case: Case) -> str:
         Case.B9: f"{acks}: the ISR was {isr}, and those who led next had lost bytes",
         Case.B10: f"{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "
         "committed and was elected",
+        Case.B12: f"{acks}: the ISR was {isr}; the next leader was a follower then, and truncated "
+        "what was committed",
         Case.B13: "read_committed does not return the records of a committed transaction: a marker "
         "of an earlier one aborted them",
         Case.B31: f"{acks}: the next leader joined the ISR {isr} without them",

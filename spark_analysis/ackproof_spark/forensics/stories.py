@@ -60,6 +60,7 @@ SHARED = [
     "older",
     "standing",
     "held_by",
+    "truncated",
     "timely",
     "truncation",
 ]
@@ -177,6 +178,7 @@ def stories_of(
                     F.lit(False),
                 ),
                 "held_by": _holders(offset),
+                "truncated": _truncated_by_next(offset, acked),
                 "timely": F.col("window").isNotNull()
                 | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
                 "truncation": _truncation(offset, sent),
@@ -318,6 +320,23 @@ def _holders(offset: Column) -> Column:
     )
     brokers = F.array_sort(F.transform(holding, lambda s: s["broker"]))
     return F.coalesce(brokers, F.array().cast("array<int>"))
+
+
+def _truncated_by_next(offset: Column, acked: Column) -> Column:
+    """Return whether the next leader truncated `offset` after its ack and before its election."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    following = F.col("next_term")
+    cut = F.exists(
+        "truncations",
+        lambda t: (
+            (t["broker"] == following["leader"])
+            & (t["at"] > acked)
+            & (t["at"] <= following["elected_at"])
+            & (t["offset"] <= offset)
+        ),
+    )
+    return F.coalesce(cut, F.lit(False))
 
 
 def _truncation(offset: Column, sent: Column) -> Column:

@@ -85,6 +85,8 @@ B31 = replace(B2, settings=settings("all", "3.4.1"), isr=(1, 3))
 #: Batches have no epoch before 0.11, so where the next leader's log began is unknown.
 B10 = replace(B2, settings=settings("all", "0.10.2.2"), next=term(1, 2, None))
 
+B12 = replace(B2, settings=settings("all", "3.9.0"), truncated=True)
+
 FITTING = {
     Case.B1: B1,
     Case.B2: B2,
@@ -95,6 +97,7 @@ FITTING = {
     Case.B7: B7,
     Case.B9: B9,
     Case.B10: B10,
+    Case.B12: B12,
     Case.B13: B13,
     Case.B31: B31,
 }
@@ -182,6 +185,26 @@ NEAR_MISSES = {
         Case.UNEXPLAINED,
     ),
     "the next leader was not in the ISR": (replace(B10, isr=(1, 3)), Case.UNEXPLAINED),
+    "KAFKA-18991 is fixed in 3.9.1": (
+        replace(B12, settings=settings("all", "3.9.1")),
+        Case.UNEXPLAINED,
+    ),
+    "4.0.0 has KAFKA-18991": (replace(B12, settings=settings("all", "4.0.0")), Case.B12),
+    "4.0.1 has not": (replace(B12, settings=settings("all", "4.0.1")), Case.UNEXPLAINED),
+    "before 2.8 a follower asks for an epoch's end first": (
+        replace(B12, settings=settings("all", "2.7.2")),
+        Case.UNEXPLAINED,
+    ),
+    "the next leader truncated nothing of it": (replace(B12, truncated=False), Case.UNEXPLAINED),
+    "one that truncates, and was not in the ISR": (
+        replace(B12, isr=(1, 3), settings=settings("all", "3.9.0")),
+        Case.UNEXPLAINED,
+    ),
+    "acks=1 does not promise it": (replace(B12, settings=settings("1", "3.9.0")), Case.B2),
+    "a fault took its bytes, too": (
+        replace(B12, faults=(fault("power_loss", 2),)),
+        Case.B9,
+    ),
     "nobody knows who acked": (replace(B2, acked=None, next=None), Case.UNEXPLAINED),
 }
 
