@@ -121,11 +121,7 @@ def check(
     from ackproof.bench.check import bench_check
 
     if spark.startswith("sc://"):
-        raise typer.BadParameter(
-            f"{spark} is Spark Connect, which tells nothing of the memory and shuffles that are "
-            "measured: name a cluster by spark://HOST:PORT",
-            param_hint="--spark",
-        )
+        raise typer.BadParameter(f"{spark} does not tell its memory: name spark://HOST:PORT")
     result = bench_check(
         records=records,
         seed=seed,
