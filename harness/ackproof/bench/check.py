@@ -161,7 +161,7 @@ def _measure(
     sends = {outcome: getattr(result, outcome) for outcome in Outcome}
     return CheckBench(
         records=result.sent,
-        cores=spark.sparkContext.defaultParallelism,
+        cores=sum(one.totalCores() for one in _executors(spark)),
         ledger_bytes=_size(run_dir / LOCATION["ledger"]),
         final_log_bytes=_size(run_dir / LOCATION["final_log"]),
         ours_s=tuple(ours),
@@ -212,10 +212,15 @@ def _peer(run_dir: Path) -> dict[str, float]:
     return seconds
 
 
-def _shuffled(spark: SparkSession) -> int:
-    """Return the shuffled bytes of all jobs so far, from Spark's status store."""
+def _executors(spark: SparkSession) -> list[Any]:
+    """Return what Spark's status store tells of each executor; of a local Spark, of the driver."""
     executors: Any = spark.sparkContext._jsc.sc().statusStore().executorList(False)
-    return sum(executors.apply(i).totalShuffleWrite() for i in range(executors.size()))
+    return [executors.apply(i) for i in range(executors.size())]
+
+
+def _shuffled(spark: SparkSession) -> int:
+    """Return the shuffled bytes of all jobs so far."""
+    return sum(one.totalShuffleWrite() for one in _executors(spark))
 
 
 def _size(folder: Path) -> int:
