@@ -10,7 +10,7 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -52,7 +52,9 @@ def main() -> int:
     parser.add_argument("--arm", default="", help="only the arm of this name")
     parser.add_argument("--times", type=int, default=1, help="how often each arm is run")
     parser.add_argument("--shard", default="", metavar="I/N")
-    parser.add_argument("--missing", action="store_true", help="only arms without a stored run")
+    parser.add_argument(
+        "--up-to", type=int, metavar="N", help="as often as an arm lacks of N stored runs"
+    )
     parser.add_argument("--budget", default="", metavar="TIME", help="begin no run after this time")
     parser.add_argument("--pages", action="store_true", help="run nothing, write the pages")
     chosen = parser.parse_args()
@@ -62,10 +64,8 @@ def main() -> int:
     code = int(ExitCode.HOLDS)
     if not chosen.pages:
         arms = selected(chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard)
-        if chosen.missing:
-            arms = [arm for arm in arms if not catalogue_pages.runs_of(arm)]
         until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
-        code = run_all(arms * chosen.times, until=until)
+        code = run_all(list(_repeated(arms, chosen.times, chosen.up_to)), until=until)
     catalogue_pages.write()
     return code
 
@@ -88,6 +88,14 @@ def selected(
     ]
     arms.sort(key=lambda one: (one.scenario.kafka, one.scenario.cluster.model_dump_json()))
     return share(arms, Shard.parse(shard))
+
+
+def _repeated(arms: Iterable[Configured], times: int, up_to: int | None) -> Iterator[Configured]:
+    """Yield each arm as often as it is to run, one after the other: on one cluster if it may."""
+    results = catalogue_pages.stored()
+    for arm in arms:
+        stored = len(catalogue_pages.runs_of(arm, results))
+        yield from [arm] * (times if up_to is None else max(0, up_to - stored))
 
 
 def run_all(arms: Sequence[Configured], *, until: float | None) -> int:
