@@ -92,6 +92,12 @@ class Place:
         return self.scenario.topics[self.topic].replication_factor
 
     @property
+    def assigned(self) -> set[int]:
+        """The brokers of its replicas; empty if Kafka chooses them."""
+        assignment = self.scenario.topics[self.topic].assignment
+        return set(assignment[self.partition]) if self.partition < len(assignment) else set()
+
+    @property
     def version(self) -> tuple[int, ...]:
         return kafka_versions.numbers(self.scenario.kafka)
 
@@ -117,7 +123,7 @@ class Hit:
     def replicas(self) -> int:
         """How many of the partition's replicas the fault's target may have."""
         target, place = self.fault.target, self.place
-        topic, cluster = place.scenario.topics[place.topic], place.scenario.cluster
+        cluster = place.scenario.cluster
         match target.role:
             case "all":
                 count = place.replicas
@@ -127,8 +133,8 @@ class Hit:
                 count = every_topic(place.scenario)[target.topic].replication_factor - 1
             case "any":
                 count = target.count
-            case "brokers" if place.partition < len(topic.assignment):
-                count = len(set(target.brokers) & set(topic.assignment[place.partition]))
+            case "brokers" if place.assigned:
+                count = len(set(target.brokers) & place.assigned)
             case "brokers":
                 count = len(set(target.brokers))
             case _:  # controllers
@@ -327,7 +333,9 @@ def _reassigns(effect: Reassigns, hit: Hit) -> Stress:
     else:
         here = bool(hit.replicas)
     budget = Budget(fencings=1, shrinks=1)
-    return Stress(budget=budget, moved=True, unanswered=True) if here else NOTHING
+    # In another order they only prefer another leader: none is added, none removed.
+    moved = not (effect.to and set(effect.to) == place.assigned)
+    return Stress(budget=budget, moved=moved, unanswered=True) if here else NOTHING
 
 
 @_stress.register

@@ -119,6 +119,13 @@ def test_operations_change_what_may_happen(step: dict[str, Any], says: dict[str,
     assert says or found == NOTHING
 
 
+@pytest.mark.parametrize(("to", "moved"), [([3, 1], False), ([1, 2], True), ([3, 1, 2], True)])
+def test_replicas_in_another_order_do_not_move(to: list[int], moved: bool) -> None:
+    reassign = {"fault": "reassign", "topic": "orders", "to": to}
+    found = suffered(reassign, partition=1, topics={"orders": {"assignment": [[1, 2], [1, 3]]}})
+    assert found.moved is moved
+
+
 def cut(heal_after: str, **fields: Any) -> dict[str, Any]:
     return {"fault": "isolate_replication", **LEADER, "heal_after": heal_after, **fields}
 
