@@ -5,13 +5,15 @@ can lose everything above its recovery point, up to which it has fsynced
 (`recovery-point-offset-checkpoint`). After SIGKILL the fault removes that from each log: the worst
 case that the files allow. The checkpoint is written once a minute
 (`log.flush.offset.checkpoint.interval.ms`), so segments that were filled and fsynced since are
-removed too: a real failure may take less, not more. A write may also have reached the disk in part:
-`torn` leaves half of the first lost batch, which the broker finds by its CRC when it recovers.
+removed too: a real failure may take less, not more. A topic that is fsynced at every record
+(`flush.messages` is 1) loses nothing. A write may also have reached the disk in part: `torn` leaves
+half of the first lost batch, which the broker finds by its CRC when it recovers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -28,11 +30,19 @@ from ackproof_faults.process._ended import Ended
 from ackproof_faults.process._nodes import require_sigkilled
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """What was cut off, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
+
+    cuts: tuple[LogCut, ...]
+    whole: tuple[str, ...]
+
+
 class PowerLoss(Ended):
     """SIGKILL brokers and remove what was not fsynced from their logs; heal starts them again."""
 
     name: ClassVar[str] = "power_loss"
-    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
+    requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
@@ -63,23 +73,37 @@ class PowerLoss(Ended):
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from partition_problems(self.partitions, shape)
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> tuple[LogCut, ...]:
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Outage:
+        fsynced = self._fsynced_topics(cluster, nodes)
         _disk.kill_all(cluster, nodes)
         options = {"to_offset": self.to_offset, "last": self.last}
-        cuts = [
-            plan_cut(cluster, node, replica, torn=self.torn, **options)
-            for node in nodes
-            for replica in _disk.select_replicas(cluster, node, self.partitions)
-        ]
-        done = tuple(cut for cut in cuts if cut is not None)
-        for cut in done:
+        cuts, whole = [], []
+        for node in nodes:
+            for replica in _disk.select_replicas(cluster, node, self.partitions):
+                if replica.topic in fsynced:
+                    whole.append(f"broker {node} {replica.name}")
+                elif cut := plan_cut(cluster, node, replica, torn=self.torn, **options):
+                    cuts.append(cut)
+        for cut in cuts:
             cut.apply(cluster)
-        return done
+        return Outage(cuts=tuple(cuts), whole=tuple(whole))
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Sequence[LogCut]) -> Evidence:
+    def _fsynced_topics(self, cluster: Cluster, nodes: Sequence[int]) -> set[str]:
+        """Return the topics that are fsynced at every record, unless the fault names its cut."""
+        if self.to_offset is not None or self.last is not None:
+            return set()
+        held = [_disk.select_replicas(cluster, node, self.partitions) for node in nodes]
+        topics = {replica.topic for replicas in held for replica in replicas}
+        return {one for one in topics if cluster.operations.setting(one, "flush.messages") == "1"}
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Outage) -> Evidence:
         require_sigkilled(cluster, nodes)
-        if not done:
+        if not done.cuts and not done.whole:
             raise FaultError("nothing was lost: everything in the logs had been fsynced")
-        for cut in done:
+        for cut in done.cuts:
             cut.require(cluster)
-        return cut_evidence(done, torn=self.torn)
+        evidence = cut_evidence(done.cuts, torn=self.torn)
+        if not done.whole:
+            return evidence
+        kept = f"{', '.join(done.whole)}: whole, as flush.messages is 1"
+        return replace(evidence, text="; ".join(filter(None, [evidence.text, kept])))

@@ -33,10 +33,19 @@ SHAPE = Shape(
 )
 
 
+class Topics:
+    """What `power_loss` asks of an operator: whether a topic is fsynced at every record."""
+
+    flush_messages = "9223372036854775807"
+
+    def setting(self, topic: str, key: str) -> str | None:
+        return self.flush_messages if (topic, key) == ("orders", "flush.messages") else None
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
     write_disk(tmp_path / "1")
-    return FakeCluster(root=tmp_path)
+    return FakeCluster(root=tmp_path, operations=Topics())
 
 
 def logs(cluster: FakeCluster) -> dict[str, int]:
@@ -81,6 +90,17 @@ def test_power_loss_that_removes_nothing_is_not_verified(cluster: FakeCluster) -
     done = fault.inject(cluster, [1])
     with pytest.raises(FaultError, match="nothing was lost"):
         fault.verify(cluster, [1], done)
+
+
+def test_power_loss_takes_nothing_that_was_fsynced_at_every_record(cluster: FakeCluster) -> None:
+    cluster.operations.flush_messages = "1"
+    before = logs(cluster)
+    fault = PowerLoss(target=1)
+    done = fault.inject(cluster, [1])
+    assert logs(cluster) == before
+    evidence = fault.verify(cluster, [1], done)
+    assert evidence.text == "broker 1 orders-0: whole, as flush.messages is 1"
+    assert evidence.facts["cuts"] == []
 
 
 def test_power_loss_is_not_verified_if_the_log_has_grown_again(cluster: FakeCluster) -> None:
