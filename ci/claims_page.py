@@ -34,9 +34,9 @@ page from stored results only. Articles: 000 a walk through the source of 2.6.2;
 loss; 002 architecture, with ZooKeeper; 003 high watermark and log end offset; 004 notes of 2018.
 
 *holds*, *does not*: seen so. *changed*: seen not to hold as written any more, the remark says what
-holds instead. *not run*: no stored result shows it. -: the version does not have it, or it was not judged there. A *trial* is a
-function in `tests/integration/claims/`, a run a scenario in `scenarios/`, a test one that needs no
-cluster of each version.
+holds instead. *not run*: no stored result shows it. -: the version does not have it, or it was not
+judged there. A *trial* is a function in `tests/integration/claims/`, a run a scenario in
+`scenarios/`, a test one that needs no cluster of each version.
 """
 
 
