@@ -20,9 +20,9 @@ Made by `ackproof faults --markdown`. [The scenario file](scenario.md) says how 
 fault, and describes the fields that all faults have: `target`, `when`, `or_after`, `heal_when`,
 `heal_after`. *Uses* are the interfaces of the cluster that the fault uses: a cluster that ackproof
 started has all of them, an attached cluster `metadata`, `clients`, and, if the scenario lists
-containers, `processes` ([your own cluster](../how-to/attach.md)). *Needs* are features of the
-kernel, checked before a run boots anything, and by `ackproof doctor`. A fault whose proof fails
-makes the run inconclusive.
+containers, `processes` and `freezer`, with their ports also `network` ([your own
+cluster](../how-to/attach.md)). *Needs* are features of the kernel, checked before a run boots
+anything, and by `ackproof doctor`. A fault whose proof fails makes the run inconclusive.
 """
 
 _TAIL = """

@@ -21,6 +21,7 @@ from ackproof.cli.options import (
     Shrinks,
     Spark,
     print_json,
+    shipped_or_local,
     stderr,
 )
 from ackproof.errors import ExitCode
@@ -37,15 +38,19 @@ _MIN_CHECK_RECORDS = 900_000
 #: `bench ledger` sends at most this many bytes in a turn, so that large values take as long.
 _MAX_TURN_BYTES = 256 << 20
 
+Booted = Annotated[
+    Path,
+    typer.Option(
+        callback=shipped_or_local, help="Boot the cluster and the topics of this scenario."
+    ),
+]
 Repetitions = Annotated[int, typer.Option(min=1, help="How often each measurement is repeated.")]
 
 
 @app.command(name="all")
 def every(
     *,
-    scenario: Annotated[
-        Path, typer.Option(help="Boot the cluster and the topics of this scenario.")
-    ] = Path("scenarios/acks.yaml"),
+    scenario: Booted = Path("acks"),
     as_json: Json = False,
 ) -> None:
     """Run every bench once; print ratios only, with the machine's cores and load.
@@ -69,9 +74,7 @@ def every(
 
 @app.command()
 def boot(
-    scenario: Annotated[
-        Path, typer.Option(help="Boot the cluster and the topics of this scenario.")
-    ] = Path("scenarios/acks.yaml"),
+    scenario: Booted = Path("acks"),
     repetitions: Repetitions = 5,
     as_json: Json = False,
 ) -> None:

@@ -72,8 +72,8 @@ def compare(
     With --trials each configuration runs several times, in shuffled order, until it is decided
     which one loses more often or until the trials are used up. Every statement has a confidence.
 
-    Examples: [bold]ackproof compare scenarios/acks.yaml[/],
-    [bold]ackproof compare scenarios/acks.yaml --trials 30 --budget 2h[/]
+    Examples: [bold]ackproof compare acks[/],
+    [bold]ackproof compare acks --trials 30 --budget 2h[/]
     """
     from ackproof.cluster.pool import ClusterPool
     from ackproof.comparison.compare import Comparison

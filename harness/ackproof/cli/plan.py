@@ -85,7 +85,7 @@ def plan(
     steps of the reference model as possible. Exit code 3: the search ended before it decided. With
     --run, 1: a run differs from its prediction.
 
-    Example: [bold]ackproof plan scenarios/acks-all.yaml --run[/]
+    Example: [bold]ackproof plan acks-all --run[/]
     """
     from ackproof.planning.files import write_all
     from ackproof.planning.search import search

@@ -64,7 +64,7 @@ def predict(
 
     A predicted loss comes with the shortest sequence of events that leads to it. Ends with 1 if a
     prediction contradicts what the scenario expects.
-    Examples: [bold]ackproof predict scenarios/acks.yaml[/],
+    Examples: [bold]ackproof predict acks[/],
     [bold]ackproof predict --server server.properties --producer producer.properties[/]
     """
     own = own_files.OwnFiles(

@@ -69,7 +69,7 @@ def run(
 ) -> None:
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
 
-    Examples: [bold]ackproof run scenarios/acks-all.yaml[/], [bold]ackproof run B6[/],
+    Examples: [bold]ackproof run acks-all[/], [bold]ackproof run B6[/],
     [bold]ackproof run catalogue --kafka 4.3.1[/],
     [bold]ackproof run --server server.properties --producer producer.properties[/]
     """

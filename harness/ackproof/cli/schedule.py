@@ -28,7 +28,7 @@ def schedule(
 ) -> None:
     """Print the faults that a scenario draws from its seed. The same seed draws the same faults.
 
-    Example: [bold]ackproof schedule scenarios/nemesis.yaml --seed 7[/]
+    Example: [bold]ackproof schedule nemesis --seed 7[/]
     """
     from ackproof.scenario.loader import load
     from ackproof_faults.schedule.sampling import Sampler

@@ -22,7 +22,7 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
 
     Warnings are about what is legal and probably not meant; they change no exit code.
 
-    Example: [bold]ackproof validate scenarios/[/]
+    Example: [bold]ackproof validate acks-all[/], [bold]ackproof validate my/scenarios/[/]
     """
     from ackproof.scenario.loader import load, scenario_files
 
