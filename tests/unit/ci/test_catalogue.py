@@ -11,6 +11,7 @@ import catalogue_runs
 import pytest
 
 from ackproof.scenario import shipped
+from ackproof.scenario.loader import Configured
 
 ROOT = Path(__file__).parents[3]
 #: Entries that set up, build, show or write something.
@@ -30,6 +31,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "reason": "as expected",
         "acked": 2000,
         "lost": 1234,
+        "observed": {"lost": 1234},
         "predicted": "possible",
         "unavailable_s": 3.25,
         "findings": [],
@@ -74,6 +76,56 @@ def test_a_page_tells_what_a_run_lost_and_why() -> None:
     overview = made[catalogue.DOCS / "README.md"]
     counts = "2 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
     assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in overview
+
+
+def arm_of(name: str, arm: str = "3.9.1") -> Configured:
+    [found] = [one for one in catalogue.everything()[name] if one.name == arm]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"verdict": "violated"}, False),
+        ({"causes": ["unexplained: 1,234 records of orders-0: unexplained"]}, False),
+        ({"causes": ["unclean leader election (B4): 1 record of orders-0"]}, False),
+        (
+            {
+                "causes": ["unclean leader election (B4): 1 record of orders-0"],
+                "reason": "as expected: loss some (observed 9), cause B6 (observed B6)",
+            },
+            True,
+        ),
+        ({"observed": {}, "causes": []}, False),
+        ({"observed": {"lost": 1234, "phantom": 1}}, False),
+        ({"observed": {"lost": 1234, "duplicated": 7}}, True),
+    ],
+)
+def test_a_run_is_as_expected_by_what_its_arm_expects_now(
+    changes: dict[str, Any], expected: bool
+) -> None:
+    arm = arm_of("catalogue/b06-last-replica-standing")
+    assert arm.scenario.expect.cause == "B6"
+    assert catalogue.as_expected(arm, result(**changes)) is expected
+
+
+def test_a_row_without_counts_is_compared_in_what_it_tells() -> None:
+    arm = arm_of("catalogue/b17-retry-duplicate", "not idempotent")
+    assert arm.scenario.expect.duplicates == "some"
+    one = result(lost=0, observed={}, causes=[])
+    assert not catalogue.as_expected(arm, one)
+    del one["observed"]
+    assert catalogue.as_expected(arm, one)
+    assert not catalogue.as_expected(arm, one | {"lost": 1})
+
+
+def test_a_page_tells_that_a_run_does_not_meet_what_is_expected_now() -> None:
+    causes = ["a cause (of KAFKA-1) (B4): 1,234 records of orders-0"]
+    made = catalogue.pages([result(causes=causes)])
+    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert "does not meet what the arm expects now: cause: B4 observed, B6 expected." in page
+    assert "| a loss | 0 of 1 |" in made[catalogue.DOCS / "README.md"]
 
 
 def test_a_plot_shows_sends_faults_and_leaders() -> None:
