@@ -17,6 +17,7 @@ import catalogue_tables
 
 from ackproof.comparison.statistics import clopper_pearson
 from ackproof.judgement.expectations import check_expectations, conclude, effective_expectations
+from ackproof.report.formatting import plural
 from ackproof.runs.verdict import CauseReport, Metrics, Word
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
@@ -266,7 +267,7 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         unmet = judged_today(arm, last)[1]
         lines += ["", f"The run does not meet what the arm expects now: {unmet}."]
     if last["causes"]:
-        lines += ["", *(f"- {cause}" for cause in last["causes"])]
+        lines += ["", *(f"- {cause}" for cause in last["causes"]), *_further(last)]
     if last["findings"]:
         lines += ["", *(f"- Finding: {text}" for text in last["findings"])]
     if last.get("plot"):
@@ -284,6 +285,16 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         steps = (f"{number}. {step}" for number, step in enumerate(last["trace"], start=1))
         lines += ["", "The model's shortest way to a loss:", "", *steps]
     return lines
+
+
+def _further(one: Result) -> list[str]:
+    """Return the line of the lost records whose causes a row does not tell."""
+    told = sum(cause.count for cause in _causes(one))
+    causes, records = one.get("further") or (0, one["lost"] - told)
+    if records <= 0:
+        return []
+    of = f", of {plural(causes, 'further cause')}" if causes else ""
+    return [f"- … and {plural(records, 'more record')}{of}"]
 
 
 def cell(text: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured
+from unit.harness.report import synthetic
 
 ROOT = Path(__file__).parents[3]
 #: Entries that set up, build, show or write something.
@@ -126,6 +127,38 @@ def test_a_page_tells_that_a_run_does_not_meet_what_is_expected_now() -> None:
     page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
     assert "does not meet what the arm expects now: cause: B4 observed, B6 expected." in page
     assert "| a loss | 0 of 1 |" in made[catalogue.DOCS / "README.md"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, None),
+        ({"lost": 1235}, "- … and 1 more record\n"),
+        ({"lost": 3234}, "- … and 2,000 more records\n"),
+        ({"lost": 3234, "further": [3, 2000]}, "- … and 2,000 more records, of 3 further causes\n"),
+        ({"lost": 1235, "further": [1, 1]}, "- … and 1 more record, of 1 further cause\n"),
+        ({"further": [0, 0]}, None),
+    ],
+)
+def test_a_page_tells_how_many_records_have_causes_that_it_leaves_out(
+    changes: dict[str, Any], says: str | None
+) -> None:
+    page = catalogue.pages([result(**changes)])[catalogue.DOCS / "b06-last-replica-standing.md"]
+    if says is None:
+        assert "… and" not in page
+    else:
+        assert f"1,234 records\n{says}" in page
+
+
+def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
+    synthetic.make(tmp_path / "run-1", synthetic.Options(rate=300))
+    told = synthetic.tell(tmp_path / "run-1")
+    [cause] = told.causes
+    four = [cause.model_copy(update={"count": count}) for count in (9, 7, 5, 3)]
+    arm = arm_of("catalogue/b06-last-replica-standing")
+    row = catalogue_runs.line_of(arm, told.model_copy(update={"causes": four}), tmp_path / "run-1")
+    assert len(row["causes"]) == 2
+    assert row["further"] == [2, 8]
 
 
 def test_a_plot_shows_sends_faults_and_leaders() -> None:
