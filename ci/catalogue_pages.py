@@ -32,6 +32,12 @@ Result = dict[str, Any]
 
 _MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/. -->"
 _ALPHA = 0.05
+#: `ackproof_model.prediction.diagram` draws so.
+_LEGEND = (
+    "In the diagrams A, B and C are the replicas in the order of the assignment; A leads first. An "
+    "arrow is a request or a response, from `o` to its head. `*` marks each participant of a step "
+    "that is no message. The sentence below a diagram says what is lost."
+)
 
 #: How the sentence of a cause begins: `several replicas lost their bytes (B9): 1,204 records`.
 _CAUSE = re.compile(r"(?:unexplained|.*?\((B\d+)\)): ([\d,]+) record")
@@ -245,6 +251,9 @@ def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
         "",
         f"`ackproof run {case.id}` · [scenario](../../scenarios/catalogue/{arms[0].path.name})",
     ]
+    newest = [runs[-1] for arm in arms if (runs := runs_of(arm, results))]
+    if any(one["diagram"] for one in newest):
+        lines += ["", _LEGEND]
     for number, arm in enumerate(arms, start=1):
         if runs := runs_of(arm, results):
             lines += ["", *_arm(arm, runs, _plot_path(arm, number).name)]
@@ -279,11 +288,10 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         f"| {at - happened[0][0]:.1f} | {fault} | {target} | {cell(evidence)} |"
         for at, fault, target, evidence in happened
     ]
+    # A trace without a diagram is of the bounds: it ends where a loss is possible, and shows none.
     if last["diagram"]:
         lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]
-    elif last.get("trace"):
-        steps = (f"{number}. {step}" for number, step in enumerate(last["trace"], start=1))
-        lines += ["", "The model's shortest way to a loss:", "", *steps]
+        lines += [line for step in last.get("trace", [])[-1:] for line in ("", step)]
     return lines
 
 

@@ -161,6 +161,24 @@ def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
     assert row["further"] == [2, 8]
 
 
+def test_a_diagram_is_explained_and_ends_with_what_is_lost() -> None:
+    path = catalogue.DOCS / "b06-last-replica-standing.md"
+    trace = ["A appends record 1.", "Acked and lost: record 1."]
+    rows = [result(trace=trace), result(arm="4.3.1", kafka="4.3.1", trace=trace)]
+    page = catalogue.pages(rows)[path]
+    assert page.count("A leads first") == 1
+    assert page.count("producer o-> 1\n```\n\nAcked and lost: record 1.\n") == 2
+    assert trace[0] not in page
+
+
+def test_a_trace_of_the_bounds_is_left_out() -> None:
+    made = catalogue.pages([result(diagram=[], trace=["A appends record 1."])])
+    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert "A appends record 1." not in page
+    assert "shortest way" not in page
+    assert "A leads first" not in page
+
+
 def test_a_plot_shows_sends_faults_and_leaders() -> None:
     points = {
         "width": 1.0,
