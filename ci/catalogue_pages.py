@@ -281,18 +281,37 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         lines += ["", *(f"- Finding: {text}" for text in last["findings"])]
     if last.get("plot"):
         lines += ["", f"![{arm.name}: sends, faults and leaders over time]({plot})"]
-    happened = [one for one in last["timeline"] if one[1] != "none"]
-    if happened:
-        lines += ["", "| seconds | fault | target | evidence |", "|---|---|---|---|"]
-    lines += [
-        f"| {at - happened[0][0]:.1f} | {fault} | {target} | {cell(evidence)} |"
-        for at, fault, target, evidence in happened
-    ]
+    lines += _faults(last)
     # A trace without a diagram is of the bounds: it ends where a loss is possible, and shows none.
     if last["diagram"]:
         lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]
         lines += [line for step in last.get("trace", [])[-1:] for line in ("", step)]
     return lines
+
+
+def _faults(one: Result) -> list[str]:
+    """Return the table of the faults, in seconds after the first was in force."""
+    happened = [fault for fault in one["timeline"] if fault[1] != "none"]
+    if not happened:
+        return []
+    lines = ["", "| in force, s | healed, s | fault | target | evidence |", "|---|---|---|---|---|"]
+    for (at, fault, target, evidence, *_), end in zip(happened, _ends(one, happened), strict=True):
+        begun, healed = (
+            "" if moment is None else f"{moment - happened[0][0]:.1f}" for moment in (at, end)
+        )
+        lines.append(f"| {begun} | {healed} | {fault} | {target} | {cell(evidence)} |")
+    return lines
+
+
+def _ends(one: Result, happened: Sequence[Sequence[Any]]) -> list[float | None]:
+    """Return when each fault was healed; older rows tell it by the windows of their plots."""
+    if len(happened[0]) > 4:
+        return [fault[4] for fault in happened]
+    windows = (one.get("plot") or {}).get("windows", ())
+    if len(windows) != len(happened):
+        return [None] * len(happened)
+    lasted = [end - begin for begin, end, _ in windows]
+    return [fault[0] + seconds for fault, seconds in zip(happened, lasted, strict=True)]
 
 
 def _further(one: Result) -> list[str]:

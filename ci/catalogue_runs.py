@@ -162,6 +162,7 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
                 fault.fault,
                 fault.target,
                 fault.evidence,
+                _seconds(verdict.started_at, fault.healed_at) if fault.healed_at else None,
             ]
             for fault in verdict.faults
             if fault.verified_at

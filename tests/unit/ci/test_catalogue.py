@@ -72,7 +72,7 @@ def test_a_page_tells_what_a_run_lost_and_why() -> None:
     assert "lost 1,234 of 2,000 acked records" in page
     assert "1 of 2 runs (1% to 99%)" in page
     assert "last replica standing lost its bytes (B6): 1,234 records" in page
-    assert "| 2.5 | power_loss | leader | cut \\| here |" in page
+    assert "| 2.5 |  | power_loss | leader | cut \\| here |" in page
     assert "producer o-> 1" in page
     overview = made[catalogue.DOCS / "README.md"]
     counts = "2 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
@@ -159,6 +159,31 @@ def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
     row = catalogue_runs.line_of(arm, told.model_copy(update={"causes": four}), tmp_path / "run-1")
     assert len(row["causes"]) == 2
     assert row["further"] == [2, 8]
+    # The run began 12 s before the first send.
+    assert [(at, fault, healed) for at, fault, _, _, healed in row["timeline"]] == [
+        (18.0, "isolate_replication", 29.6),
+        (19.5, "kill", 29.0),
+    ]
+    page = catalogue.pages([row | {"kafka": "3.9.1"}])[
+        catalogue.DOCS / "b06-last-replica-standing.md"
+    ]
+    assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in page
+
+
+@pytest.mark.parametrize(
+    ("windows", "healed"),
+    [
+        ([[0.5, 1.7, "kill leader"], [3.0, 9.1, "power_loss leader"]], ("1.2", "8.6")),
+        ([[0.5, 1.7, "kill leader"]], ("", "")),
+    ],
+)
+def test_the_plot_of_an_older_row_tells_when_its_faults_were_healed(
+    windows: list[list[Any]], healed: tuple[str, str]
+) -> None:
+    plot = {"width": 1.0, "acked": [1], "lost": [0], "windows": windows, "leaders": []}
+    page = catalogue.pages([result(plot=plot)])[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert f"| 0.0 | {healed[0]} | kill |" in page
+    assert f"| 2.5 | {healed[1]} | power_loss |" in page
 
 
 def test_a_diagram_is_explained_and_ends_with_what_is_lost() -> None:
