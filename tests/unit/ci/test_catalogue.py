@@ -75,6 +75,7 @@ def test_a_page_tells_what_a_run_lost_and_why() -> None:
     assert "| 2.5 |  | power_loss | leader | cut \\| here |" in page
     assert "producer o-> 1" in page
     overview = made[catalogue.DOCS / "README.md"]
+    assert "same schedule" not in overview
     counts = "2 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
     assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in overview
 
@@ -168,6 +169,16 @@ def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
         catalogue.DOCS / "b06-last-replica-standing.md"
     ]
     assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in page
+
+
+def test_a_page_says_where_a_case_loses_records_or_that_it_loses_none() -> None:
+    def line(stem: str) -> str:
+        return " ".join(catalogue.loses_on(catalogue.everything()[f"catalogue/{stem}"]))
+
+    assert line("b06-last-replica-standing").startswith("Loses on up to 3.9")
+    assert line("b18-reorder") == "Loses nothing; reorders on every version"
+    assert line("b14-hanging-transaction").startswith("Affects up to 3.5; nothing is lost")
+    assert line("b30-frozen-high-watermark").startswith("Shows a false loss since 3.7")
 
 
 @pytest.mark.parametrize(
