@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import catalogue_pages as catalogue
+import catalogue_plots
 import catalogue_runs
 import pytest
 
@@ -230,6 +231,22 @@ def test_a_plot_shows_sends_faults_and_leaders() -> None:
     assert "kill leader &lt;1&gt;" in plot
     assert plot.count("#cc3311") == 2  # one bar, and the legend
     assert "2, ISR 2" in plot
+
+
+def test_a_plot_cuts_off_bars_that_would_flatten_the_others() -> None:
+    def plot(acked: list[int], lost: list[int]) -> str:
+        points = {"width": 0.5, "acked": acked, "lost": lost, "windows": [], "leaders": []}
+        return catalogue_plots.timeline(points, title="")
+
+    flat = plot([10, 0, 10, 10, 400], [0, 0, 0, 0, 300])
+    assert ">60/s<" in flat  # three medians of 10 in half a second
+    assert "the highest, at 2 s: 800/s, of which 600/s are lost" in flat
+    assert flat.count('y="20.0"') == 2  # the highest bar, acked and lost, ends at the top
+    assert flat.count('height="33.3"') == 3
+    whole = plot([10, 0, 20], [0, 0, 0])
+    assert ">40/s<" in whole
+    assert "cut off" not in whole
+    assert ">2/s<" in plot([], [])
 
 
 def test_an_inconclusive_run_proves_nothing() -> None:
