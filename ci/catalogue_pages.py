@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,14 @@ import catalogue_plots
 import catalogue_tables
 
 from ackproof.comparison.statistics import clopper_pearson
+from ackproof.judgement.expectations import check_expectations, conclude, effective_expectations
+from ackproof.report.formatting import plural
+from ackproof.runs.verdict import CauseReport, Metrics, Word
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Expect
+from ackproof_spark.anomaly import Anomaly
 
 DOCS = Path(__file__).parents[1] / "docs" / "catalogue"
 RESULTS = DOCS / "results.json"
@@ -27,6 +32,19 @@ Result = dict[str, Any]
 
 _MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/. -->"
 _ALPHA = 0.05
+#: `ackproof_model.prediction.diagram` draws so.
+_LEGEND = (
+    "In the diagrams A, B and C are the replicas in the order of the assignment; A leads first. An "
+    "arrow is a request or a response, from `o` to its head. `*` marks each participant of a step "
+    "that is no message. The sentence below a diagram says what is lost."
+)
+
+#: How the sentence of a cause begins: `several replicas lost their bytes (B9): 1,204 records`.
+_CAUSE = re.compile(r"(?:unexplained|.*?\((B\d+)\)): ([\d,]+) record")
+#: Rows do not have what availability is measured from.
+_NOT_STORED = Metrics(
+    duration_s=0, acked_per_s=0, unavailability_s=0, unavailability_gap_s=0, ack_latency_ms=None
+)
 
 
 def write() -> None:
@@ -74,6 +92,41 @@ def runs_of(arm: Configured, results: Sequence[Result] | None = None) -> list[Re
     ]
 
 
+def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
+    """Return the verdict of a stored run by what its arm expects now, and the reason.
+
+    A row tells only the first causes, and the counts above 0; sends of the probe are among those
+    that failed. It does not tell availability. The oldest rows count nothing but lost records.
+    """
+    told = set(effective_expectations(arm.scenario))
+    told -= {"availability", "read_availability", "write_availability"}
+    if arm.scenario.workload.probe:
+        told -= {"failed", "unknown"}
+    if f"cause {arm.scenario.expect.cause} (observed" in one["reason"]:
+        told -= {"cause"}  # it was met, by the causes that the row does not tell as well
+    if "observed" not in one:
+        told &= {"loss", "cause"}
+    counts = dict.fromkeys(map(str, Anomaly), 0) | one.get("observed", {"lost": one["lost"]})
+    lines = check_expectations(arm.scenario.expect, counts, _NOT_STORED, _causes(one))
+    return conclude([line for line in lines if line.what in told], [])
+
+
+def as_expected(arm: Configured, one: Result) -> bool:
+    """Return whether a run held when it was judged, and holds by what its arm expects now."""
+    return one["verdict"] == "holds" and judged_today(arm, one)[0] is Word.HOLDS
+
+
+def _causes(one: Result) -> list[CauseReport]:
+    """Return the causes that a row tells, with no more than their cases and counts."""
+    return [
+        CauseReport.model_construct(
+            case=found[1] or "unexplained", count=int(found[2].replace(",", ""))
+        )
+        for found in map(_CAUSE.match, one["causes"])
+        if found
+    ]
+
+
 def pages(results: Sequence[Result]) -> dict[Path, str]:
     """Return the text of every file: the list of cases, a page a case, tables, and plots."""
     every = everything()
@@ -112,11 +165,12 @@ def _overview(cases: Mapping[str, Sequence[Configured]], results: Sequence[Resul
         "# Catalogue of known losses",
         "",
         "Each case is a scenario in `scenarios/catalogue/`, found by its number: `ackproof run",
-        "B6`, `ackproof predict B6`, `ackproof scenarios show B6`. Some arms lose records; the",
-        "safe twin loses none under the same schedule. `ci/catalogue` runs them and writes",
-        "these pages. *Lost in* counts stored runs that were conclusive, with the exact 95 %",
-        "interval of the rate; the records are those of the newest. [Tables](tables.md) ·",
-        "[other scenarios](scenarios.md)",
+        "B6`, `ackproof predict B6`, `ackproof scenarios show B6`. Some arms lose records. Where",
+        "there is one, a safe twin loses none, under the same faults or with the one difference",
+        "that its name says. `ci/catalogue` runs them and writes these pages. *Lost in* counts",
+        "stored runs that were conclusive, with the exact 95 % interval of the rate; *as expected*",
+        "counts those that meet what the arm expects now. The records are those of the newest.",
+        "[Tables](tables.md) · [other scenarios](scenarios.md)",
         "",
         *_head("case"),
     ]
@@ -151,7 +205,7 @@ def _rows(title: str, arms: Sequence[Configured], results: Sequence[Result]) -> 
     lines = []
     for arm in arms:
         cells = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
-        lines.append("| " + " | ".join([*cells, *_counts(runs_of(arm, results), arm.skip)]) + " |")
+        lines.append("| " + " | ".join([*cells, *_counts(arm, runs_of(arm, results))]) + " |")
         title = ""
     return lines
 
@@ -163,16 +217,16 @@ def _expected(expect: Expect) -> str:
     return ", ".join([loss, *(key.replace("_", " ") for key in others)])
 
 
-def _counts(runs: Sequence[Result], skip: str) -> list[str]:
+def _counts(arm: Configured, runs: Sequence[Result]) -> list[str]:
     """Return the cells `as expected`, `lost in`, `lost / acked` and `predicted`."""
-    if skip:
+    if arm.skip:
         return ["skipped", "", "", ""]
     if not runs:
         return ["not run", "", "", ""]
     last = runs[-1]
-    as_expected = sum(one["verdict"] == "holds" for one in runs)
+    met = sum(as_expected(arm, one) for one in runs)
     records = f"{last['lost']:,} / {last['acked']:,}"
-    return [f"{as_expected} of {len(runs)}", losing(runs), records, last["predicted"]]
+    return [f"{met} of {len(runs)}", losing(runs), records, last["predicted"]]
 
 
 def losing(runs: Sequence[Result]) -> str:
@@ -185,8 +239,9 @@ def losing(runs: Sequence[Result]) -> str:
 def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
     case = case_of(arms)
     lines = [_MADE, f"# {case.id}: {case.title}", "", case.shows, ""]
+    label, where = loses_on(arms)
     facts = {
-        "Loses on": case.loses_on,
+        label: where,
         "Fixed in": case.fixed_in,
         "Configure instead": case.instead,
         "Sources": ", ".join(case.sources),
@@ -197,10 +252,23 @@ def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
         "",
         f"`ackproof run {case.id}` · [scenario](../../scenarios/catalogue/{arms[0].path.name})",
     ]
+    newest = [runs[-1] for arm in arms if (runs := runs_of(arm, results))]
+    if any(one["diagram"] for one in newest):
+        lines += ["", _LEGEND]
     for number, arm in enumerate(arms, start=1):
         if runs := runs_of(arm, results):
             lines += ["", *_arm(arm, runs, _plot_path(arm, number).name)]
     return "\n".join(lines) + "\n"
+
+
+def loses_on(arms: Sequence[Configured]) -> tuple[str, str]:
+    """Return the label and the text of the line that says where a case loses records."""
+    text = case_of(arms).loses_on
+    if any(arm.scenario.expect.loss != "none" for arm in arms):
+        return "Loses on", text
+    if text.startswith("loses "):
+        return "Loses", text.removeprefix("loses ")
+    return "Shows" if text.startswith("a false loss") else "Affects", text
 
 
 def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
@@ -215,25 +283,56 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         "",
         f"Verdict {last['verdict']}: {last['reason']}.",
     ]
+    if last["verdict"] == "holds" and not as_expected(arm, last):
+        unmet = judged_today(arm, last)[1]
+        lines += ["", f"The run does not meet what the arm expects now: {unmet}."]
     if last["causes"]:
-        lines += ["", *(f"- {cause}" for cause in last["causes"])]
+        lines += ["", *(f"- {cause}" for cause in last["causes"]), *_further(last)]
     if last["findings"]:
         lines += ["", *(f"- Finding: {text}" for text in last["findings"])]
     if last.get("plot"):
         lines += ["", f"![{arm.name}: sends, faults and leaders over time]({plot})"]
-    happened = [one for one in last["timeline"] if one[1] != "none"]
-    if happened:
-        lines += ["", "| seconds | fault | target | evidence |", "|---|---|---|---|"]
-    lines += [
-        f"| {at - happened[0][0]:.1f} | {fault} | {target} | {cell(evidence)} |"
-        for at, fault, target, evidence in happened
-    ]
+    lines += _faults(last)
+    # A trace without a diagram is of the bounds: it ends where a loss is possible, and shows none.
     if last["diagram"]:
         lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]
-    elif last.get("trace"):
-        steps = (f"{number}. {step}" for number, step in enumerate(last["trace"], start=1))
-        lines += ["", "The model's shortest way to a loss:", "", *steps]
+        lines += [line for step in last.get("trace", [])[-1:] for line in ("", step)]
     return lines
+
+
+def _faults(one: Result) -> list[str]:
+    """Return the table of the faults, in seconds after the first was in force."""
+    happened = [fault for fault in one["timeline"] if fault[1] != "none"]
+    if not happened:
+        return []
+    lines = ["", "| in force, s | healed, s | fault | target | evidence |", "|---|---|---|---|---|"]
+    for (at, fault, target, evidence, *_), end in zip(happened, _ends(one, happened), strict=True):
+        begun, healed = (
+            "" if moment is None else f"{moment - happened[0][0]:.1f}" for moment in (at, end)
+        )
+        lines.append(f"| {begun} | {healed} | {fault} | {target} | {cell(evidence)} |")
+    return lines
+
+
+def _ends(one: Result, happened: Sequence[Sequence[Any]]) -> list[float | None]:
+    """Return when each fault was healed; older rows tell it by the windows of their plots."""
+    if len(happened[0]) > 4:
+        return [fault[4] for fault in happened]
+    windows = (one.get("plot") or {}).get("windows", ())
+    if len(windows) != len(happened):
+        return [None] * len(happened)
+    lasted = [end - begin for begin, end, _ in windows]
+    return [fault[0] + seconds for fault, seconds in zip(happened, lasted, strict=True)]
+
+
+def _further(one: Result) -> list[str]:
+    """Return the line of the lost records whose causes a row does not tell."""
+    told = sum(cause.count for cause in _causes(one))
+    causes, records = one.get("further") or (0, one["lost"] - told)
+    if records <= 0:
+        return []
+    of = f", of {plural(causes, 'further cause')}" if causes else ""
+    return [f"- … and {plural(records, 'more record')}{of}"]
 
 
 def cell(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from statistics import median
 from typing import Any
 
 _WIDTH = 760
@@ -10,6 +12,8 @@ _LEFT = 70
 _PLOT = _WIDTH - _LEFT - 20
 _RATE = 110
 _ROW = 18
+#: Bars are cut off at so many medians.
+_CUT = 3
 #: Brokers 1 to 7, and no leader.
 _COLOURS = ("#4477aa", "#228833", "#aa7733", "#66a0bb", "#8855aa", "#777777", "#aa4466")
 _NO_LEADER = "#f2d7d7"
@@ -56,24 +60,41 @@ def timeline(points: dict[str, Any], *, title: str) -> str:
 
 
 def _rates(points: dict[str, Any], scale: float) -> list[str]:
-    width = points["width"]
-    top = max(max(points["acked"], default=0), 1)
+    width, acked = points["width"], points["acked"]
+    top = _top(acked)
     parts = [
         _text(_LEFT - 5, 16, f"{top / width:,.0f}/s", anchor="end"),
         _text(_LEFT - 5, _RATE + 10, "0", anchor="end"),
         _text(_LEFT + 4, 12, "acked", fill="#4477aa"),
         _text(_LEFT + 44, 12, "acked, but lost", fill=_LOST),
     ]
-    for series, colour in ((points["acked"], _ACKED), (points["lost"], _LOST)):
+    if max(acked, default=0) > top:
+        parts.append(_text(_LEFT + 140, 12, _peak(points)))
+    for series, colour in ((acked, _ACKED), (points["lost"], _LOST)):
         for index, count in enumerate(series):
             if count:
-                high = max(count / top * (_RATE - 10), 1)
+                high = min(max(count / top * (_RATE - 10), 1), _RATE - 10)
                 left = _LEFT + index * width * scale
                 parts.append(
                     f'<rect x="{left:.1f}" y="{_RATE + 10 - high:.1f}" '
                     f'width="{max(width * scale, 0.5):.1f}" height="{high:.1f}" fill="{colour}"/>'
                 )
     return parts
+
+
+def _top(counts: Sequence[int]) -> float:
+    """Return the top of the scale: what is sent at once after an outage must not flatten it."""
+    some = [count for count in counts if count] or [1]
+    return min(max(some), _CUT * median(some))
+
+
+def _peak(points: dict[str, Any]) -> str:
+    """Return what the highest bar is, for a plot that cuts it off."""
+    width, most = points["width"], max(points["acked"])
+    at = points["acked"].index(most)
+    lost = points["lost"][at] / width
+    told = f"higher bars are cut off; the highest, at {at * width:.0f} s: {most / width:,.0f}/s"
+    return f"{told}, of which {lost:,.0f}/s are lost" if lost else told
 
 
 def _bar(x: float, y: float, width: float, colour: str) -> str:

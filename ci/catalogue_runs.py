@@ -28,7 +28,7 @@ from ackproof.progress import ConsoleReporter
 from ackproof.report.data.run import Run, read_run
 from ackproof.report.wording import cause_title
 from ackproof.runs.directory import table_rows
-from ackproof.runs.verdict import Step, Verdict, exit_code
+from ackproof.runs.verdict import CauseReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.shards import Shard, share
@@ -155,12 +155,14 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         else [round(probe.read.share, 4), round(probe.write.share, 4)],
         "findings": [one.explanation for one in verdict.findings[:_TOLD]],
         "causes": [f"{cause_title(one)}: {one.sentence}" for one in verdict.causes[:_TOLD]],
+        "further": _further(verdict.causes),
         "timeline": [
             [
                 _seconds(verdict.started_at, fault.verified_at),
                 fault.fault,
                 fault.target,
                 fault.evidence,
+                _seconds(verdict.started_at, fault.healed_at) if fault.healed_at else None,
             ]
             for fault in verdict.faults
             if fault.verified_at
@@ -171,6 +173,12 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         "diagram": verdict.prediction.diagram,
         "plot": plot_of(read_run(run_dir, max_bins=_BINS)),
     }
+
+
+def _further(causes: Sequence[CauseReport]) -> list[int]:
+    """Return how many causes are not told, and of how many records."""
+    rest = causes[_TOLD:]
+    return [len(rest), sum(cause.count for cause in rest)]
 
 
 def _records(run_dir: Path) -> list[list[Any]]:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import catalogue_pages as catalogue
+import catalogue_plots
 import catalogue_runs
 import pytest
 
 from ackproof.scenario import shipped
+from ackproof.scenario.loader import Configured
+from unit.harness.report import synthetic
 
 ROOT = Path(__file__).parents[3]
 #: Entries that set up, build, show or write something.
@@ -30,6 +33,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "reason": "as expected",
         "acked": 2000,
         "lost": 1234,
+        "observed": {"lost": 1234},
         "predicted": "possible",
         "unavailable_s": 3.25,
         "findings": [],
@@ -69,11 +73,147 @@ def test_a_page_tells_what_a_run_lost_and_why() -> None:
     assert "lost 1,234 of 2,000 acked records" in page
     assert "1 of 2 runs (1% to 99%)" in page
     assert "last replica standing lost its bytes (B6): 1,234 records" in page
-    assert "| 2.5 | power_loss | leader | cut \\| here |" in page
+    assert "| 2.5 |  | power_loss | leader | cut \\| here |" in page
     assert "producer o-> 1" in page
     overview = made[catalogue.DOCS / "README.md"]
+    assert "same schedule" not in overview
     counts = "2 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
     assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in overview
+
+
+def arm_of(name: str, arm: str = "3.9.1") -> Configured:
+    [found] = [one for one in catalogue.everything()[name] if one.name == arm]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"verdict": "violated"}, False),
+        ({"causes": ["unexplained: 1,234 records of orders-0: unexplained"]}, False),
+        ({"causes": ["unclean leader election (B4): 1 record of orders-0"]}, False),
+        (
+            {
+                "causes": ["unclean leader election (B4): 1 record of orders-0"],
+                "reason": "as expected: loss some (observed 9), cause B6 (observed B6)",
+            },
+            True,
+        ),
+        ({"observed": {}, "causes": []}, False),
+        ({"observed": {"lost": 1234, "phantom": 1}}, False),
+        ({"observed": {"lost": 1234, "duplicated": 7}}, True),
+    ],
+)
+def test_a_run_is_as_expected_by_what_its_arm_expects_now(
+    changes: dict[str, Any], expected: bool
+) -> None:
+    arm = arm_of("catalogue/b06-last-replica-standing")
+    assert arm.scenario.expect.cause == "B6"
+    assert catalogue.as_expected(arm, result(**changes)) is expected
+
+
+def test_a_row_without_counts_is_compared_in_what_it_tells() -> None:
+    arm = arm_of("catalogue/b17-retry-duplicate", "not idempotent")
+    assert arm.scenario.expect.duplicates == "some"
+    one = result(lost=0, observed={}, causes=[])
+    assert not catalogue.as_expected(arm, one)
+    del one["observed"]
+    assert catalogue.as_expected(arm, one)
+    assert not catalogue.as_expected(arm, one | {"lost": 1})
+
+
+def test_a_page_tells_that_a_run_does_not_meet_what_is_expected_now() -> None:
+    causes = ["a cause (of KAFKA-1) (B4): 1,234 records of orders-0"]
+    made = catalogue.pages([result(causes=causes)])
+    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert "does not meet what the arm expects now: cause: B4 observed, B6 expected." in page
+    assert "| a loss | 0 of 1 |" in made[catalogue.DOCS / "README.md"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, None),
+        ({"lost": 1235}, "- … and 1 more record\n"),
+        ({"lost": 3234}, "- … and 2,000 more records\n"),
+        ({"lost": 3234, "further": [3, 2000]}, "- … and 2,000 more records, of 3 further causes\n"),
+        ({"lost": 1235, "further": [1, 1]}, "- … and 1 more record, of 1 further cause\n"),
+        ({"further": [0, 0]}, None),
+    ],
+)
+def test_a_page_tells_how_many_records_have_causes_that_it_leaves_out(
+    changes: dict[str, Any], says: str | None
+) -> None:
+    page = catalogue.pages([result(**changes)])[catalogue.DOCS / "b06-last-replica-standing.md"]
+    if says is None:
+        assert "… and" not in page
+    else:
+        assert f"1,234 records\n{says}" in page
+
+
+def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
+    synthetic.make(tmp_path / "run-1", synthetic.Options(rate=300))
+    told = synthetic.tell(tmp_path / "run-1")
+    [cause] = told.causes
+    four = [cause.model_copy(update={"count": count}) for count in (9, 7, 5, 3)]
+    arm = arm_of("catalogue/b06-last-replica-standing")
+    row = catalogue_runs.line_of(arm, told.model_copy(update={"causes": four}), tmp_path / "run-1")
+    assert len(row["causes"]) == 2
+    assert row["further"] == [2, 8]
+    # The run began 12 s before the first send.
+    assert [(at, fault, healed) for at, fault, _, _, healed in row["timeline"]] == [
+        (18.0, "isolate_replication", 29.6),
+        (19.5, "kill", 29.0),
+    ]
+    page = catalogue.pages([row | {"kafka": "3.9.1"}])[
+        catalogue.DOCS / "b06-last-replica-standing.md"
+    ]
+    assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in page
+
+
+def test_a_page_says_where_a_case_loses_records_or_that_it_loses_none() -> None:
+    def line(stem: str) -> str:
+        return " ".join(catalogue.loses_on(catalogue.everything()[f"catalogue/{stem}"]))
+
+    assert line("b06-last-replica-standing").startswith("Loses on up to 3.9")
+    assert line("b18-reorder") == "Loses nothing; reorders on every version"
+    assert line("b14-hanging-transaction").startswith("Affects up to 3.5; nothing is lost")
+    assert line("b30-frozen-high-watermark").startswith("Shows a false loss since 3.7")
+
+
+@pytest.mark.parametrize(
+    ("windows", "healed"),
+    [
+        ([[0.5, 1.7, "kill leader"], [3.0, 9.1, "power_loss leader"]], ("1.2", "8.6")),
+        ([[0.5, 1.7, "kill leader"]], ("", "")),
+    ],
+)
+def test_the_plot_of_an_older_row_tells_when_its_faults_were_healed(
+    windows: list[list[Any]], healed: tuple[str, str]
+) -> None:
+    plot = {"width": 1.0, "acked": [1], "lost": [0], "windows": windows, "leaders": []}
+    page = catalogue.pages([result(plot=plot)])[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert f"| 0.0 | {healed[0]} | kill |" in page
+    assert f"| 2.5 | {healed[1]} | power_loss |" in page
+
+
+def test_a_diagram_is_explained_and_ends_with_what_is_lost() -> None:
+    path = catalogue.DOCS / "b06-last-replica-standing.md"
+    trace = ["A appends record 1.", "Acked and lost: record 1."]
+    rows = [result(trace=trace), result(arm="4.3.1", kafka="4.3.1", trace=trace)]
+    page = catalogue.pages(rows)[path]
+    assert page.count("A leads first") == 1
+    assert page.count("producer o-> 1\n```\n\nAcked and lost: record 1.\n") == 2
+    assert trace[0] not in page
+
+
+def test_a_trace_of_the_bounds_is_left_out() -> None:
+    made = catalogue.pages([result(diagram=[], trace=["A appends record 1."])])
+    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert "A appends record 1." not in page
+    assert "shortest way" not in page
+    assert "A leads first" not in page
 
 
 def test_a_plot_shows_sends_faults_and_leaders() -> None:
@@ -91,6 +231,22 @@ def test_a_plot_shows_sends_faults_and_leaders() -> None:
     assert "kill leader &lt;1&gt;" in plot
     assert plot.count("#cc3311") == 2  # one bar, and the legend
     assert "2, ISR 2" in plot
+
+
+def test_a_plot_cuts_off_bars_that_would_flatten_the_others() -> None:
+    def plot(acked: list[int], lost: list[int]) -> str:
+        points = {"width": 0.5, "acked": acked, "lost": lost, "windows": [], "leaders": []}
+        return catalogue_plots.timeline(points, title="")
+
+    flat = plot([10, 0, 10, 10, 400], [0, 0, 0, 0, 300])
+    assert ">60/s<" in flat  # three medians of 10 in half a second
+    assert "the highest, at 2 s: 800/s, of which 600/s are lost" in flat
+    assert flat.count('y="20.0"') == 2  # the highest bar, acked and lost, ends at the top
+    assert flat.count('height="33.3"') == 3
+    whole = plot([10, 0, 20], [0, 0, 0])
+    assert ">40/s<" in whole
+    assert "cut off" not in whole
+    assert ">2/s<" in plot([], [])
 
 
 def test_an_inconclusive_run_proves_nothing() -> None:
