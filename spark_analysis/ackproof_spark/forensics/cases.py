@@ -39,8 +39,8 @@ TITLES = {
     Case.B4: "unclean leader election",
     Case.B5: "sole in-sync replica lost its bytes",
     Case.B6: "last replica standing lost its bytes",
-    Case.B7: "last known leader elected while an eligible replica held the records",
-    Case.B9: "several replicas lost their bytes",
+    Case.B7: "last known leader lost its bytes and was elected again",
+    Case.B9: "a replica of the ISR lost its bytes and was elected",
     Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
     Case.B12: "a follower truncated committed records on a late fetch response (KAFKA-18991)",
     Case.B13: "a late abort marker ended a committed transaction",
@@ -203,8 +203,8 @@ RULES: tuple[_Rule, ...] = (
     ),
     (
         Case.B9,
-        "the next leader was in the ISR at the ack, so it had the records; it, and whoever else "
-        "had them, lost bytes under faults that take bytes",
+        "the next leader was in the ISR at the ack, so it had the records, and lost them under a "
+        "fault that takes bytes",
         lambda c: (
             c.replaced
             and c.next is not None

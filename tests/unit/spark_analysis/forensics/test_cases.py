@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -261,3 +262,9 @@ def test_every_case_has_a_sentence(case):
 def test_a_fault_without_a_past_tense_is_named():
     phrase = cause(replace(B2, faults=B2.faults[:1]), Case.B2, "", None)
     assert "leader 1 lost leadership under isolate_replication, fault 1 of broker 1" in phrase
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_the_page_of_cases_has_the_title(case):
+    page = Path(__file__).parents[4] / "docs" / "explanation" / "forensics.md"
+    assert f"| {case} | {TITLES[case]} | " in page.read_text()
