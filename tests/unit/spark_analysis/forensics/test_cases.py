@@ -250,18 +250,82 @@ def test_a_loss_outside_every_fault_is_not_said_to_be_during_one():
     lost = replace(B1, timely=False, faults=(fault("isolate_replication", 1),))
     phrase = cause(lost, *classify(lost), None)
     assert phrase.startswith("unexplained: no fault was in force")
-    assert "before or after isolate_replication of broker 1 (fault 1)" in phrase
+    assert "; acked before or after isolate_replication of broker 1 (fault 1); " in phrase
     assert "meanwhile" not in phrase
 
 
+KILLED = "leader 1 was killed (kill, fault 2)"
+HEADLINES = {
+    Case.B1: f"acks=0: {KILLED} before it received them or others fetched them",
+    Case.B2: f"acks=1: {KILLED} before the next leader fetched them",
+    Case.B3: "acks=1: leader 1 acked them after another had been elected (zombie leader)",
+    Case.B4: f"acks=all: {KILLED}, and a replica that was not in sync was elected",
+    Case.B5: f"acks=all: the leader was alone in the ISR; {KILLED} and led again with a shorter "
+    "log",
+    Case.B6: f"acks=all: the ISR had shrunk from {{1, 3}} to the leader alone; {KILLED} and led "
+    "again with a shorter log",
+    Case.B7: f"acks=all: {KILLED} and led again with a shorter log, as the last known leader: no "
+    "replica was in sync or eligible",
+    Case.B9: "acks=all: the ISR was {1, 2, 3}; leader 1 lost power (power_loss, fault 1), and a "
+    "replica that had lost bytes was elected",
+    Case.B10: f"acks=all: the ISR was {{1, 2, 3}}; {KILLED}, and one of the others truncated what "
+    "was committed and was elected",
+    Case.B12: f"acks=all: the ISR was {{1, 2, 3}}; {KILLED}, and a follower that had truncated "
+    "what was committed was elected",
+    Case.B13: "read_committed does not return the records of a committed transaction: a marker of "
+    "an earlier one aborted them",
+    Case.B31: f"acks=all: the ISR was {{1, 3}}; {KILLED}, and a replica that had joined it since, "
+    "without them, was elected",
+}
+
+
 @pytest.mark.parametrize("case", FITTING)
-def test_every_case_has_a_sentence(case):
-    assert cause(FITTING[case], case, "", None)
+def test_every_case_has_its_headline_and_what_follows_it(case):
+    phrase = cause(FITTING[case], case, "", None)
+    assert phrase.startswith(f"{HEADLINES[case]}; ")
 
 
-def test_a_fault_without_a_past_tense_is_named():
-    phrase = cause(replace(B2, faults=B2.faults[:1]), Case.B2, "", None)
-    assert "leader 1 lost leadership under isolate_replication, fault 1 of broker 1" in phrase
+@pytest.mark.parametrize("case", FITTING)
+def test_every_fault_in_force_is_told_once(case):
+    known = FITTING[case]
+    for circumstances in (known, replace(known, faults=known.faults[:1])):
+        phrase = cause(circumstances, case, "", None)
+        for one in circumstances.faults:
+            assert phrase.count(f"fault {one.window + 1})") == 1
+            assert one.fault in phrase
+
+
+def test_the_fault_of_a_case_that_does_not_tell_what_struck_the_leader_is_in_the_list():
+    both = "isolate_replication of broker 1 (fault 1) and kill of broker 1 (fault 2)"
+    assert f"; meanwhile {both}; " in cause(B3, Case.B3, "", None)
+
+
+@pytest.mark.parametrize(
+    ("case", "follows"),
+    [
+        (Case.B2, " before the next leader fetched them"),
+        (Case.B4, ", and a replica that was not in sync was elected"),
+        (Case.B6, " and led again with a shorter log"),
+    ],
+)
+def test_a_fault_without_a_past_tense_is_named(case, follows):
+    phrase = cause(replace(FITTING[case], faults=B2.faults[:1]), case, "", None)
+    cut = "isolate_replication of broker 1 (fault 1)"
+    assert f"leader 1 lost leadership during {cut}{follows};" in phrase
+    assert "meanwhile" not in phrase
+
+
+@pytest.mark.parametrize(
+    ("election", "how"),
+    [
+        (Election.ELIGIBLE, "as an eligible leader replica"),
+        (Election.LAST_KNOWN, "as the last known leader"),
+        (Election.UNCLEAN, "uncleanly"),
+    ],
+)
+def test_a_cause_says_how_the_next_leader_was_elected(election, how):
+    phrase = cause(replace(B2, next=term(1, 2, 100, election)), Case.B2, "", None)
+    assert f"; broker 2 was elected {how} in epoch 1 at " in phrase
 
 
 @pytest.mark.parametrize("case", FITTING)
