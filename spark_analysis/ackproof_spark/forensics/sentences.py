@@ -77,7 +77,8 @@ def _struck(c: Circumstances) -> str:
 
 
 def _named(fault: Fault) -> str:
-    of = f" of {_brokers(fault.nodes)}" if fault.nodes else ""
+    hit = fault.hit or (_brokers(fault.nodes) if fault.nodes else "")
+    of = f" of {hit}" if hit else ""
     return f"{fault.fault}{of} (fault {fault.window + 1})"
 
 

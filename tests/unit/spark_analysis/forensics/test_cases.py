@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -50,18 +51,22 @@ KINDS = {
     "kill": FaultKind(past_tense="was killed"),
     "pause": FaultKind(past_tense="was paused"),
     "power_loss": FaultKind(past_tense="lost power", takes_bytes=True),
+    "pause_client": FaultKind(hits="client"),
+    "reassign": FaultKind(hits="topic"),
+    "upgrade_feature": FaultKind(hits=""),
 }
 
 
-def fault(name, *nodes, window=0, until=60):
-    return Fault(
-        kind=KINDS.get(name, FaultKind()),
-        window=window,
-        fault=name,
-        nodes=nodes,
-        injected_at=START + timedelta(seconds=5 + window),
-        until=START + timedelta(seconds=until),
-    )
+def fault(name, *nodes, window=0, **parameters):
+    row = {
+        "window": window,
+        "fault": name,
+        "nodes": list(nodes),
+        "parameters": json.dumps(parameters),
+        "injected_at": START + timedelta(seconds=5 + window),
+        "until": START + timedelta(seconds=60),
+    }
+    return Fault.of_window(row, KINDS.get(name, FaultKind()))
 
 
 #: acks=1; broker 1 acked 100-199 and died; broker 2 began its log at 100.
@@ -224,6 +229,12 @@ def test_the_fault_that_stopped_the_leader_is_the_decisive_one():
     assert decisive(replace(B2, faults=())) is None
 
 
+@pytest.mark.parametrize("name", ["pause_client", "reassign", "upgrade_feature"])
+def test_a_fault_that_hits_no_node_is_not_the_decisive_one(name):
+    later = fault(name, *ALL, window=1, client="producer 0", topic="orders")
+    assert decisive(replace(B2, faults=(B2.faults[0], later))).fault == "isolate_replication"
+
+
 def test_a_cause_is_a_sentence():
     at = START + timedelta(seconds=12)
     phrase = cause(B2, Case.B2, "", (1, 100, at))
@@ -313,6 +324,24 @@ def test_a_fault_without_a_past_tense_is_named(case, follows):
     cut = "isolate_replication of broker 1 (fault 1)"
     assert f"leader 1 lost leadership during {cut}{follows};" in phrase
     assert "meanwhile" not in phrase
+
+
+@pytest.mark.parametrize(
+    ("hit", "words"),
+    [
+        (fault("link", 1, 2, client="broker-3-fetcher"), "link of brokers 1 and 2 (fault 1)"),
+        (fault("pause_client", *ALL, client="producer 0"), "pause_client of producer 0 (fault 1)"),
+        (fault("pause_client", *ALL), "pause_client (fault 1)"),
+        (fault("reassign", *ALL, topic="orders"), "reassign of topic orders (fault 1)"),
+        (fault("reassign", *ALL, topic="orders", partition=0), "reassign of orders-0 (fault 1)"),
+        (fault("upgrade_feature", *ALL, feature="x"), "upgrade_feature (fault 1)"),
+        (fault("isolate"), "isolate (fault 1)"),
+    ],
+)
+def test_a_fault_is_told_with_what_it_hit(hit, words):
+    kill = fault("kill", 1, window=1)
+    phrase = cause(replace(B2, faults=(hit, kill)), Case.B2, "", None)
+    assert f"; meanwhile {words}; " in phrase
 
 
 @pytest.mark.parametrize(
