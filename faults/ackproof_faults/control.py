@@ -19,6 +19,7 @@ class NoFault(Fault):
 
     name: ClassVar[str] = "none"
     requires: ClassVar[InterfaceNames] = ()
+    hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True

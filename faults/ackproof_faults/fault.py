@@ -78,6 +78,9 @@ class Fault(BaseModel, ABC):
     #: The resource of a node that the fault occupies; a schedule refuses a second fault on the
     #: same one, because one would undo the other. '' stands for a resource of this fault alone.
     occupies: ClassVar[str] = ""
+    #: The field that says what it hits: `target`, `client` or `topic`; '' if none does, because it
+    #: hits the cluster as a whole.
+    hits: ClassVar[str] = "target"
     #: Whether its targets do not serve while it holds; the blast radius counts such targets.
     disables: ClassVar[bool] = True
     #: Whether the model's rules explain all that controllers and replicas log under this fault.

@@ -372,6 +372,15 @@ AGREEMENT = {
 }
 
 
+def pause_producer(run_dir, *, number: int) -> None:
+    """Add a window of `pause_client` beside the first fault window, whose target is broker 1."""
+    place = run_dir / LOCATION["fault_windows"]
+    windows = pq.read_table(place).to_pylist()
+    hit = {"fault": "pause_client", "nodes": list(ALL), "parameters": '{"client": "producer 1"}'}
+    paused = windows[0] | hit | {"window": number}
+    pq.write_table(pa.Table.from_pylist([*windows, paused], schema=tables.FAULT_WINDOWS), place)
+
+
 def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()) -> None:
     write_run(run_dir, {topic: left.history for topic, left in topics.items()})
     rows: dict[str, list[dict[str, Any]]] = {
@@ -514,6 +523,7 @@ EVERY = {
 def of_acks(spark, tmp_path_factory):
     run_dir = tmp_path_factory.mktemp("acks")
     write(run_dir, {topic: left for topic, (_, left) in EVERY.items()})
+    pause_producer(run_dir, number=4)
     return judged(spark, run_dir, {topic: acks for topic, (acks, _) in EVERY.items()})
 
 
@@ -539,6 +549,7 @@ def test_a_cause_names_offsets_times_and_the_fault(of_acks):
     assert (cause.last_acked_at - cause.first_acked_at).total_seconds() == 2
     assert cause.window == 3  # the first topic's own number
     assert "leader 1 was killed (kill, fault 4) before the next leader" in cause.sentence
+    assert "; acked before or after pause_client of producer 1 (fault 5); " in cause.sentence
     assert "broker 1 truncated to 3" in cause.sentence
 
 

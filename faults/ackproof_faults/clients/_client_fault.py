@@ -21,6 +21,7 @@ class ClientFault(Fault):
     """A fault of the run's own producers or consumers."""
 
     requires: ClassVar[InterfaceNames] = ("clients",)
+    hits: ClassVar[str] = "client"
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True

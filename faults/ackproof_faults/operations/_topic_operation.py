@@ -26,6 +26,7 @@ class TopicOperation(Fault):
     """An operation on a topic, or on one of its partitions; no node is touched."""
 
     requires: ClassVar[InterfaceNames] = ("operations",)
+    hits: ClassVar[str] = "topic"
     disables: ClassVar[bool] = False
     traceless: ClassVar[bool] = True
 

@@ -23,6 +23,7 @@ class AddBroker(Fault):
 
     name: ClassVar[str] = "add_broker"
     requires: ClassVar[InterfaceNames] = ("metadata", "operations")
+    hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     fault: Literal["add_broker"] = "add_broker"
     proof: ClassVar[str] = "the new broker is unfenced, according to the cluster"

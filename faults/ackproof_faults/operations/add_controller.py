@@ -20,6 +20,7 @@ class AddController(Fault):
 
     name: ClassVar[str] = "add_controller"
     requires: ClassVar[InterfaceNames] = ("controllers", "operations")
+    hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
     fault: Literal["add_controller"] = "add_controller"

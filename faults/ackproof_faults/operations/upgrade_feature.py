@@ -27,6 +27,7 @@ class UpgradeFeature(Fault):
 
     name: ClassVar[str] = "upgrade_feature"
     requires: ClassVar[InterfaceNames] = ("metadata", "operations")
+    hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
     fault: Literal["upgrade_feature"] = "upgrade_feature"

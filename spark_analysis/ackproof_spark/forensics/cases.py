@@ -7,11 +7,13 @@ is a finding.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from ackproof_spark.forensics.terms import Election, Term
 
@@ -39,8 +41,8 @@ TITLES = {
     Case.B4: "unclean leader election",
     Case.B5: "sole in-sync replica lost its bytes",
     Case.B6: "last replica standing lost its bytes",
-    Case.B7: "last known leader elected while an eligible replica held the records",
-    Case.B9: "several replicas lost their bytes",
+    Case.B7: "last known leader lost its bytes and was elected again",
+    Case.B9: "a replica of the ISR lost its bytes and was elected",
     Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
     Case.B12: "a follower truncated committed records on a late fetch response (KAFKA-18991)",
     Case.B13: "a late abort marker ended a committed transaction",
@@ -62,10 +64,12 @@ class Settings:
 class FaultKind:
     """What stories need to know of a fault; the caller knows it, because faults are plugins.
 
+    hits: its parameter that says what it hits (`target`, `client`, `topic`); '' if none does.
     past_tense: what it did to a broker that it stopped or damaged ("was killed"), else ''.
     takes_bytes: a broker's log may hold less afterwards. control: it does nothing.
     """
 
+    hits: str = "target"
     past_tense: str = ""
     takes_bytes: bool = False
     control: bool = False
@@ -73,7 +77,10 @@ class FaultKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault window as a story needs it; `until` is None if it never ended."""
+    """A fault window as a story needs it; `until` is None if it never ended.
+
+    hit: the client or the topic that it hit, in words; `nodes` is empty then.
+    """
 
     window: int
     fault: str
@@ -81,6 +88,33 @@ class Fault:
     injected_at: datetime
     until: datetime | None
     kind: FaultKind = FaultKind()
+    hit: str = ""
+
+    @classmethod
+    def of_window(cls, row: Mapping[str, Any], kind: FaultKind) -> Fault:
+        """Return the fault of a row of `tables.FAULT_WINDOWS`, to which `until` is added."""
+        on_nodes = kind.hits == "target"
+        return cls(
+            window=row["window"],
+            fault=row["fault"],
+            nodes=tuple(row["nodes"]) if on_nodes else (),
+            injected_at=row["injected_at"],
+            until=row["until"],
+            kind=kind,
+            hit="" if on_nodes else _hit(kind.hits, json.loads(row["parameters"])),
+        )
+
+
+def _hit(parameter: str, parameters: Mapping[str, Any]) -> str:
+    """Return what a fault hit: `producer 0`, `topic orders`, `orders-0`, or '' if not known.
+
+    A fault window has no parameter that is its default.
+    """
+    named = str(parameters.get(parameter, ""))
+    if parameter != "topic" or not named:
+        return named
+    partition = parameters.get("partition")
+    return f"topic {named}" if partition is None else f"{named}-{partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +237,8 @@ RULES: tuple[_Rule, ...] = (
     ),
     (
         Case.B9,
-        "the next leader was in the ISR at the ack, so it had the records; it, and whoever else "
-        "had them, lost bytes under faults that take bytes",
+        "the next leader was in the ISR at the ack, so it had the records, and lost them under a "
+        "fault that takes bytes",
         lambda c: (
             c.replaced
             and c.next is not None

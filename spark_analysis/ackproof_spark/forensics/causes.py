@@ -99,14 +99,12 @@ def _faults(tables: RunTables, kinds: Mapping[str, FaultKind]) -> list[Fault]:
             "window",
             "fault",
             "nodes",
+            "parameters",
             "injected_at",
             F.coalesce("recovered_at", "healed_at").alias("until"),
         )
     )
-    faults = [
-        Fault(**{**row, "nodes": tuple(row["nodes"]), "kind": kinds.get(row["fault"], FaultKind())})
-        for row in rows
-    ]
+    faults = [Fault.of_window(row, kinds.get(row["fault"], FaultKind())) for row in rows]
     # The control fault explains nothing.
     return [fault for fault in faults if not fault.kind.control]
 

@@ -11,8 +11,8 @@ from ackproof_spark.forensics.terms import Election
 _HOW = {
     Election.FIRST: "with the topic",
     Election.CLEAN: "from the ISR",
-    Election.ELIGIBLE: "as eligible leader replica",
-    Election.LAST_KNOWN: "as last known leader",
+    Election.ELIGIBLE: "as an eligible leader replica",
+    Election.LAST_KNOWN: "as the last known leader",
     Election.UNCLEAN: "uncleanly",
 }
 
@@ -32,9 +32,9 @@ def cause(c: Circumstances, case: Case, because: str, cut: tuple[int, int, datet
 
     cut: which broker truncated to which offset, and when.
     """
-    if case is Case.UNEXPLAINED:
-        return "; ".join([f"unexplained: {because}", *_facts(c, cut, told=None)])
-    return "; ".join([_headline(c, case), *_facts(c, cut, told=decisive(c))])
+    headline = f"unexplained: {because}" if case is Case.UNEXPLAINED else _headline(c, case)
+    told = decisive(c) if _struck(c) in headline else None
+    return "; ".join([headline, *_facts(c, cut, told=told)])
 
 
 def _headline(c: Circumstances, case: Case) -> str:
@@ -47,19 +47,22 @@ def _headline(c: Circumstances, case: Case) -> str:
         Case.B2: f"{acks}: {struck} before the next leader fetched them",
         Case.B3: f"{acks}: {leader} acked them after another had been elected (zombie leader)",
         Case.B4: f"{acks}: {struck}, and a replica that was not in sync was elected",
-        Case.B5: f"{acks}: {leader} was alone in the ISR, and led again with a shorter log",
+        Case.B5: f"{acks}: the leader was alone in the ISR; {struck} and led again with a shorter "
+        "log",
         Case.B6: f"{acks}: the ISR had shrunk from {isr} to the leader alone; {struck} and led "
         "again with a shorter log",
-        Case.B7: f"{acks}: nobody was in sync or eligible; {struck} and, last known leader, led "
-        "again with a shorter log",
-        Case.B9: f"{acks}: the ISR was {isr}, and those who led next had lost bytes",
+        Case.B7: f"{acks}: {struck} and led again with a shorter log, as the last known leader: no "
+        "replica was in sync or eligible",
+        Case.B9: f"{acks}: the ISR was {isr}; {struck}, and a replica that had lost bytes was "
+        "elected",
         Case.B10: f"{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "
         "committed and was elected",
-        Case.B12: f"{acks}: the ISR was {isr}; the next leader was a follower then, and truncated "
-        "what was committed",
+        Case.B12: f"{acks}: the ISR was {isr}; {struck}, and a follower that had truncated what "
+        "was committed was elected",
         Case.B13: "read_committed does not return the records of a committed transaction: a marker "
         "of an earlier one aborted them",
-        Case.B31: f"{acks}: the next leader joined the ISR {isr} without them",
+        Case.B31: f"{acks}: the ISR was {isr}; {struck}, and a replica that had joined it since, "
+        "without them, was elected",
     }[case]
 
 
@@ -68,10 +71,15 @@ def _struck(c: Circumstances) -> str:
     fault = decisive(c)
     if fault is None:
         return f"{leader} lost leadership with no fault of this run in force"
-    name = f"{fault.fault}, fault {fault.window + 1}"
     if c.acked is not None and c.acked.leader in fault.nodes and fault.kind.past_tense:
-        return f"{leader} {fault.kind.past_tense} ({name})"
-    return f"{leader} lost leadership under {name} of {_brokers(fault.nodes)},"
+        return f"{leader} {fault.kind.past_tense} ({fault.fault}, fault {fault.window + 1})"
+    return f"{leader} lost leadership during {_named(fault)}"
+
+
+def _named(fault: Fault) -> str:
+    hit = fault.hit or (_brokers(fault.nodes) if fault.nodes else "")
+    of = f" of {hit}" if hit else ""
+    return f"{fault.fault}{of} (fault {fault.window + 1})"
 
 
 def _facts(
@@ -80,9 +88,9 @@ def _facts(
     facts = []
     others = [fault for fault in c.faults if fault is not told]
     if others:
-        named = (f"{f.fault} of {_brokers(f.nodes)} (fault {f.window + 1})" for f in others)
-        # Records that were sent between two faults are one group with those sent before and after.
-        facts.append(f"{'meanwhile' if c.timely else 'before or after'} {_listing(named)}")
+        # Records that were acked between two faults are one group with those before and after.
+        when = "meanwhile" if c.timely else "acked before or after"
+        facts.append(f"{when} {_listing(map(_named, others))}")
     if c.next is not None:
         where = "" if c.next.start is None else f", its log ending at {c.next.start}"
         where += ", with records of an older epoch at these offsets" if c.older else ""
@@ -118,8 +126,6 @@ def _set(brokers: Sequence[int]) -> str:
 
 
 def _brokers(nodes: Sequence[int]) -> str:
-    if not nodes:
-        return "no broker"
     return ("broker " if len(nodes) == 1 else "brokers ") + _listing(map(str, nodes))
 
 

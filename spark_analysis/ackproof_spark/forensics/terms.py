@@ -22,7 +22,7 @@ class Election(StrEnum):
     """How a leader was elected, by what the controller had recorded before.
 
     `FIRST`: when the topic was created. `CLEAN`: from the ISR. `ELIGIBLE`: from the eligible leader
-    replicas, `LAST_KNOWN`: as last known leader, both KIP-966. `UNCLEAN`: none of these.
+    replicas, `LAST_KNOWN`: as the last known leader, both KIP-966. `UNCLEAN`: none of these.
     """
 
     FIRST = "first"

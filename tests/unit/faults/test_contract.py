@@ -111,3 +111,12 @@ def _items(hint: Any) -> Any:
 def test_a_fault_holds_no_state(name: str) -> None:
     assert registered()[name].__private_attributes__ == {}
     assert registered()[name].model_config.get("frozen")
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_a_fault_that_ignores_its_target_says_what_it_hits(name: str) -> None:
+    kind = registered()[name]
+    assert kind.hits == "" or kind.hits in kind.model_fields
+    ignores = str(kind.model_fields["target"].description).startswith("ignored")
+    # This one hits every node.
+    assert (kind.hits != "target") == (ignores and name != "kill_cluster")

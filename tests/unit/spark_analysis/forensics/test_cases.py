@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -49,18 +51,22 @@ KINDS = {
     "kill": FaultKind(past_tense="was killed"),
     "pause": FaultKind(past_tense="was paused"),
     "power_loss": FaultKind(past_tense="lost power", takes_bytes=True),
+    "pause_client": FaultKind(hits="client"),
+    "reassign": FaultKind(hits="topic"),
+    "upgrade_feature": FaultKind(hits=""),
 }
 
 
-def fault(name, *nodes, window=0, until=60):
-    return Fault(
-        kind=KINDS.get(name, FaultKind()),
-        window=window,
-        fault=name,
-        nodes=nodes,
-        injected_at=START + timedelta(seconds=5 + window),
-        until=START + timedelta(seconds=until),
-    )
+def fault(name, *nodes, window=0, **parameters):
+    row = {
+        "window": window,
+        "fault": name,
+        "nodes": list(nodes),
+        "parameters": json.dumps(parameters),
+        "injected_at": START + timedelta(seconds=5 + window),
+        "until": START + timedelta(seconds=60),
+    }
+    return Fault.of_window(row, KINDS.get(name, FaultKind()))
 
 
 #: acks=1; broker 1 acked 100-199 and died; broker 2 began its log at 100.
@@ -223,6 +229,12 @@ def test_the_fault_that_stopped_the_leader_is_the_decisive_one():
     assert decisive(replace(B2, faults=())) is None
 
 
+@pytest.mark.parametrize("name", ["pause_client", "reassign", "upgrade_feature"])
+def test_a_fault_that_hits_no_node_is_not_the_decisive_one(name):
+    later = fault(name, *ALL, window=1, client="producer 0", topic="orders")
+    assert decisive(replace(B2, faults=(B2.faults[0], later))).fault == "isolate_replication"
+
+
 def test_a_cause_is_a_sentence():
     at = START + timedelta(seconds=12)
     phrase = cause(B2, Case.B2, "", (1, 100, at))
@@ -249,15 +261,103 @@ def test_a_loss_outside_every_fault_is_not_said_to_be_during_one():
     lost = replace(B1, timely=False, faults=(fault("isolate_replication", 1),))
     phrase = cause(lost, *classify(lost), None)
     assert phrase.startswith("unexplained: no fault was in force")
-    assert "before or after isolate_replication of broker 1 (fault 1)" in phrase
+    assert "; acked before or after isolate_replication of broker 1 (fault 1); " in phrase
     assert "meanwhile" not in phrase
 
 
+KILLED = "leader 1 was killed (kill, fault 2)"
+HEADLINES = {
+    Case.B1: f"acks=0: {KILLED} before it received them or others fetched them",
+    Case.B2: f"acks=1: {KILLED} before the next leader fetched them",
+    Case.B3: "acks=1: leader 1 acked them after another had been elected (zombie leader)",
+    Case.B4: f"acks=all: {KILLED}, and a replica that was not in sync was elected",
+    Case.B5: f"acks=all: the leader was alone in the ISR; {KILLED} and led again with a shorter "
+    "log",
+    Case.B6: f"acks=all: the ISR had shrunk from {{1, 3}} to the leader alone; {KILLED} and led "
+    "again with a shorter log",
+    Case.B7: f"acks=all: {KILLED} and led again with a shorter log, as the last known leader: no "
+    "replica was in sync or eligible",
+    Case.B9: "acks=all: the ISR was {1, 2, 3}; leader 1 lost power (power_loss, fault 1), and a "
+    "replica that had lost bytes was elected",
+    Case.B10: f"acks=all: the ISR was {{1, 2, 3}}; {KILLED}, and one of the others truncated what "
+    "was committed and was elected",
+    Case.B12: f"acks=all: the ISR was {{1, 2, 3}}; {KILLED}, and a follower that had truncated "
+    "what was committed was elected",
+    Case.B13: "read_committed does not return the records of a committed transaction: a marker of "
+    "an earlier one aborted them",
+    Case.B31: f"acks=all: the ISR was {{1, 3}}; {KILLED}, and a replica that had joined it since, "
+    "without them, was elected",
+}
+
+
 @pytest.mark.parametrize("case", FITTING)
-def test_every_case_has_a_sentence(case):
-    assert cause(FITTING[case], case, "", None)
+def test_every_case_has_its_headline_and_what_follows_it(case):
+    phrase = cause(FITTING[case], case, "", None)
+    assert phrase.startswith(f"{HEADLINES[case]}; ")
 
 
-def test_a_fault_without_a_past_tense_is_named():
-    phrase = cause(replace(B2, faults=B2.faults[:1]), Case.B2, "", None)
-    assert "leader 1 lost leadership under isolate_replication, fault 1 of broker 1" in phrase
+@pytest.mark.parametrize("case", FITTING)
+def test_every_fault_in_force_is_told_once(case):
+    known = FITTING[case]
+    for circumstances in (known, replace(known, faults=known.faults[:1])):
+        phrase = cause(circumstances, case, "", None)
+        for one in circumstances.faults:
+            assert phrase.count(f"fault {one.window + 1})") == 1
+            assert one.fault in phrase
+
+
+def test_the_fault_of_a_case_that_does_not_tell_what_struck_the_leader_is_in_the_list():
+    both = "isolate_replication of broker 1 (fault 1) and kill of broker 1 (fault 2)"
+    assert f"; meanwhile {both}; " in cause(B3, Case.B3, "", None)
+
+
+@pytest.mark.parametrize(
+    ("case", "follows"),
+    [
+        (Case.B2, " before the next leader fetched them"),
+        (Case.B4, ", and a replica that was not in sync was elected"),
+        (Case.B6, " and led again with a shorter log"),
+    ],
+)
+def test_a_fault_without_a_past_tense_is_named(case, follows):
+    phrase = cause(replace(FITTING[case], faults=B2.faults[:1]), case, "", None)
+    cut = "isolate_replication of broker 1 (fault 1)"
+    assert f"leader 1 lost leadership during {cut}{follows};" in phrase
+    assert "meanwhile" not in phrase
+
+
+@pytest.mark.parametrize(
+    ("hit", "words"),
+    [
+        (fault("link", 1, 2, client="broker-3-fetcher"), "link of brokers 1 and 2 (fault 1)"),
+        (fault("pause_client", *ALL, client="producer 0"), "pause_client of producer 0 (fault 1)"),
+        (fault("pause_client", *ALL), "pause_client (fault 1)"),
+        (fault("reassign", *ALL, topic="orders"), "reassign of topic orders (fault 1)"),
+        (fault("reassign", *ALL, topic="orders", partition=0), "reassign of orders-0 (fault 1)"),
+        (fault("upgrade_feature", *ALL, feature="x"), "upgrade_feature (fault 1)"),
+        (fault("isolate"), "isolate (fault 1)"),
+    ],
+)
+def test_a_fault_is_told_with_what_it_hit(hit, words):
+    kill = fault("kill", 1, window=1)
+    phrase = cause(replace(B2, faults=(hit, kill)), Case.B2, "", None)
+    assert f"; meanwhile {words}; " in phrase
+
+
+@pytest.mark.parametrize(
+    ("election", "how"),
+    [
+        (Election.ELIGIBLE, "as an eligible leader replica"),
+        (Election.LAST_KNOWN, "as the last known leader"),
+        (Election.UNCLEAN, "uncleanly"),
+    ],
+)
+def test_a_cause_says_how_the_next_leader_was_elected(election, how):
+    phrase = cause(replace(B2, next=term(1, 2, 100, election)), Case.B2, "", None)
+    assert f"; broker 2 was elected {how} in epoch 1 at " in phrase
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_the_page_of_cases_has_the_title(case):
+    page = Path(__file__).parents[4] / "docs" / "explanation" / "forensics.md"
+    assert f"| {case} | {TITLES[case]} | " in page.read_text()
