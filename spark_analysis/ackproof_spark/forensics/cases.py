@@ -249,7 +249,7 @@ RULES: tuple[_Rule, ...] = (
     # No batch of these versions has its leader's epoch, so nobody knows where a leader's log began.
     (
         Case.B10,
-        "the next leaders were in the ISR at the ack, so they had the records, and no fault took "
+        "the next leader was elected from the ISR, so it had had the records, and no fault took "
         "bytes: before 0.11 a follower of a new leader truncates to the high watermark that it "
         "knows, also what was committed",
         lambda c: (
@@ -259,7 +259,6 @@ RULES: tuple[_Rule, ...] = (
             and not (c.zombie or c.unread or c.alone)
             and c.election is Election.CLEAN
             and c.next is not None
-            and c.next.leader in c.isr
             and not any(fault.kind.takes_bytes for fault in c.faults)
         ),
     ),

@@ -190,7 +190,11 @@ NEAR_MISSES = {
         replace(B10, faults=(fault("power_loss", 3),)),
         Case.UNEXPLAINED,
     ),
-    "the next leader was not in the ISR": (replace(B10, isr=(1, 3)), Case.UNEXPLAINED),
+    "the next leader joined the ISR after the ack": (replace(B10, isr=(1, 3)), Case.B10),
+    "the next leader was not elected from the ISR": (
+        replace(B10, next=term(1, 2, None, Election.UNCLEAN, (1,))),
+        Case.UNEXPLAINED,
+    ),
     "KAFKA-18991 is fixed in 3.9.1": (
         replace(B12, settings=settings("all", "3.9.1")),
         Case.UNEXPLAINED,
