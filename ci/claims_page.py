@@ -89,6 +89,7 @@ def shown(claim: Mapping[str, Any], results: Sequence[Result]) -> list[tuple[str
             as_listed = one["holds"] == (claim["verdict"].get(one["kafka"]) == "holds")
             found.append((one["kafka"], as_listed, f"trial `{one['trial']}`", one["evidence"]))
     for name, arms in claim.get("runs", {}).items():
+        shipped = {arm.name: arm for arm in catalogue_pages.everything().get(name, [])}
         for arm in arms:
             of_arm = [
                 one for one in results if (one.get("scenario"), one.get("arm")) == (name, arm)
@@ -96,7 +97,7 @@ def shown(claim: Mapping[str, Any], results: Sequence[Result]) -> list[tuple[str
             found += [
                 (
                     one["kafka"],
-                    one["verdict"] == "holds",
+                    arm in shipped and catalogue_pages.as_expected(shipped[arm], one),
                     f"run `{one['run']}` of `{name}`{f', {arm}' if arm else ''}",
                     one["reason"].split("; not observed")[0],
                 )

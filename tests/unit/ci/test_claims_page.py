@@ -35,7 +35,7 @@ def trial(*, kafka: str = "2.6.2", holds: bool = True) -> dict[str, Any]:
     }
 
 
-def run(verdict: str = "holds", kafka: str = "2.6.2") -> dict[str, Any]:
+def run(verdict: str = "holds", kafka: str = "2.6.2", lost: int = 0) -> dict[str, Any]:
     return {
         "scenario": "catalogue/b17-retry-duplicate",
         "arm": "idempotent",
@@ -43,6 +43,9 @@ def run(verdict: str = "holds", kafka: str = "2.6.2") -> dict[str, Any]:
         "run": "run-1",
         "verdict": verdict,
         "reason": "as expected; not observed: latency",
+        "lost": lost,
+        "observed": {"lost": lost},
+        "causes": [],
     }
 
 
@@ -75,6 +78,12 @@ def test_a_verdict_needs_a_stored_result() -> None:
         LISTED, [run(), trial(kafka="3.9.1", holds=False)]
     )
     assert "2.6.2, trial `outages.stops`: one \\| down" in claims.page(LISTED, [trial()])
+
+
+def test_a_run_shows_a_claim_by_what_its_arm_expects_now() -> None:
+    assert claims.contradictions(LISTED, [run()]) == []
+    (said,) = claims.contradictions(LISTED, [run(lost=3)])
+    assert "42 on 2.6.2" in said
 
 
 def test_a_result_that_is_not_as_listed_is_said() -> None:
