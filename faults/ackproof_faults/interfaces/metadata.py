@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -14,6 +14,11 @@ class Metadata(Protocol):
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader, None while it has none."""
+
+    def leaders(
+        self, partitions: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], int | None]:
+        """Return the leaders of these partitions by one question; None for one without a leader."""
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         """Return the partition's replicas in assignment order."""

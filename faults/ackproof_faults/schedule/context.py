@@ -81,8 +81,7 @@ class ScheduleContext:
         """
         return {
             partition: known.get(partition) if leader is None else leader
-            for partition in self.partitions
-            for leader in [self.cluster.metadata.leader(*partition)]
+            for partition, leader in self.cluster.metadata.leaders(self.partitions).items()
         }
 
     def due(

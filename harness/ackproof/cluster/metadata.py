@@ -23,8 +23,11 @@ class PartitionMetadata:
         self._admin = admin
 
     def leader(self, topic: str, partition: int) -> int | None:
-        view = self._partitions().get((topic, partition))
-        return view.leader if view else None
+        return self.leaders([(topic, partition)])[topic, partition]
+
+    def leaders(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        views = self._partitions()
+        return {one: views[one].leader if one in views else None for one in partitions}
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         view = self._partitions().get((topic, partition))

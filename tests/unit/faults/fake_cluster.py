@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -84,6 +84,11 @@ class FakeMetadata:
 
     def leader(self, topic: str, partition: int) -> int | None:
         return self.state.now_leader
+
+    def leaders(
+        self, partitions: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], int | None]:
+        return dict.fromkeys(partitions, self.state.now_leader)
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         return [1, 2, 3]

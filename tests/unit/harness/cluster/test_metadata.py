@@ -39,3 +39,22 @@ def test_brokers_are_asked_only_if_one_runs_or_zookeeper_knows(
     metadata._log = log
     assert metadata.leader("orders", 0) == (1 if asked else None)
     assert bool(requests) is asked
+
+
+def test_the_leaders_of_many_partitions_take_one_request() -> None:
+    requests = []
+
+    def partitions() -> dict[tuple[str, int], PartitionView]:
+        requests.append(1)
+        return TOLD | {("orders", 1): PartitionView(leader=None, replicas=ALL, isr=())}
+
+    cluster: Any = SimpleNamespace(
+        admin=None,
+        topology=SimpleNamespace(zookeeper=None),
+        running_brokers=lambda: [1],
+        partitions=partitions,
+    )
+    places = [("orders", 0), ("orders", 1), ("absent", 0)]
+    led = ClusterMetadata(cluster).leaders(places)
+    assert list(led.items()) == [(places[0], 1), (places[1], None), (places[2], None)]
+    assert requests == [1]
