@@ -47,6 +47,21 @@ class LogCut:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """What was cut off, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
+
+    cuts: tuple[LogCut, ...]
+    whole: tuple[str, ...]
+
+
+def fsynced_topics(cluster: Cluster, nodes: Sequence[int], names: Sequence[str]) -> set[str]:
+    """Return which topics of the named replicas (all, if none is) are fsynced at every record."""
+    held = [_disk.select_replicas(cluster, node, names) for node in nodes]
+    topics = {replica.topic for replicas in held for replica in replicas}
+    return {one for one in topics if cluster.operations.setting(one, "flush.messages") == "1"}
+
+
 def plan_cut(
     cluster: Cluster,
     broker: int,
@@ -94,14 +109,17 @@ def plan_cut(
     )
 
 
-def cut_evidence(cuts: Sequence[LogCut], *, torn: bool) -> Evidence:
-    """Return the evidence of cuts; its facts are what `partition_trace` of the harness reads."""
+def outage_evidence(done: Outage, *, torn: bool) -> Evidence:
+    """Return the evidence; its facts are what `partition_trace` of the harness reads."""
     end = ", torn" if torn else ""
+    texts = [
+        f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
+        for cut in done.cuts
+    ]
+    if done.whole:
+        texts.append(f"{', '.join(done.whole)}: whole, as flush.messages is 1")
     return Evidence(
-        text="; ".join(
-            f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
-            for cut in cuts
-        ),
+        text="; ".join(texts),
         facts={
             "cuts": [
                 {
@@ -110,7 +128,7 @@ def cut_evidence(cuts: Sequence[LogCut], *, torn: bool) -> Evidence:
                     "end": cut.after,
                     "end_before": cut.before,
                 }
-                for cut in cuts
+                for cut in done.cuts
             ]
         },
     )

@@ -13,13 +13,12 @@ half of the first lost batch, which the broker finds by its CRC when it recovers
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._log_cut import LogCut, cut_evidence, plan_cut
+from ackproof_faults.disk._log_cut import Outage, fsynced_topics, outage_evidence, plan_cut
 from ackproof_faults.disk._partitions import Partitions, partition_problems
 from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
@@ -28,14 +27,6 @@ from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 from ackproof_faults.process._nodes import require_sigkilled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
-    """What was cut off, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
-
-    cuts: tuple[LogCut, ...]
-    whole: tuple[str, ...]
 
 
 class PowerLoss(Ended):
@@ -74,9 +65,10 @@ class PowerLoss(Ended):
         yield from partition_problems(self.partitions, shape)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Outage:
-        fsynced = self._fsynced_topics(cluster, nodes)
-        _disk.kill_all(cluster, nodes)
         options = {"to_offset": self.to_offset, "last": self.last}
+        named = any(cut is not None for cut in options.values())
+        fsynced = set() if named else fsynced_topics(cluster, nodes, self.partitions)
+        _disk.kill_all(cluster, nodes)
         cuts, whole = [], []
         for node in nodes:
             for replica in _disk.select_replicas(cluster, node, self.partitions):
@@ -88,22 +80,10 @@ class PowerLoss(Ended):
             cut.apply(cluster)
         return Outage(cuts=tuple(cuts), whole=tuple(whole))
 
-    def _fsynced_topics(self, cluster: Cluster, nodes: Sequence[int]) -> set[str]:
-        """Return the topics that are fsynced at every record, unless the fault names its cut."""
-        if self.to_offset is not None or self.last is not None:
-            return set()
-        held = [_disk.select_replicas(cluster, node, self.partitions) for node in nodes]
-        topics = {replica.topic for replicas in held for replica in replicas}
-        return {one for one in topics if cluster.operations.setting(one, "flush.messages") == "1"}
-
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: Outage) -> Evidence:
         require_sigkilled(cluster, nodes)
         if not done.cuts and not done.whole:
             raise FaultError("nothing was lost: everything in the logs had been fsynced")
         for cut in done.cuts:
             cut.require(cluster)
-        evidence = cut_evidence(done.cuts, torn=self.torn)
-        if not done.whole:
-            return evidence
-        kept = f"{', '.join(done.whole)}: whole, as flush.messages is 1"
-        return replace(evidence, text="; ".join(filter(None, [evidence.text, kept])))
+        return outage_evidence(done, torn=self.torn)

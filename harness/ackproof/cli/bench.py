@@ -40,9 +40,7 @@ _MAX_TURN_BYTES = 256 << 20
 
 Booted = Annotated[
     Path,
-    typer.Option(
-        callback=shipped_or_local, help="Boot the cluster and the topics of this scenario."
-    ),
+    typer.Option(callback=shipped_or_local, help="Boot the cluster and topics of this scenario."),
 ]
 Repetitions = Annotated[int, typer.Option(min=1, help="How often each measurement is repeated.")]
 
