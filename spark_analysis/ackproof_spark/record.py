@@ -22,6 +22,8 @@ import zlib
 from collections.abc import Callable
 
 MAGIC = b"AKP1"
+#: The value of the record behind the last one of a run, one a partition. It is not part of the run.
+END_MARKER = b"end of run"
 HEADER_SIZE = 32
 #: The header that holds the id of an application's record, unless the scenario names another.
 ID_HEADER = "ackproof-id"

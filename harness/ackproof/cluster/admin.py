@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.operations import Placement
+from ackproof_spark.record import END_MARKER
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -218,7 +219,7 @@ class Admin:
             {**self._settings(), "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 30_000}
         )
         for topic, partition in partitions:
-            producer.produce(topic, b"end of run", partition=partition, on_delivery=on_delivery)
+            producer.produce(topic, END_MARKER, partition=partition, on_delivery=on_delivery)
         producer.flush(60)
         if len(offsets) < len(partitions):
             raise ClusterError(

@@ -20,6 +20,7 @@ from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import application_records
 from ackproof_spark.reading.application_records import Application
 from ackproof_spark.reading.record_columns import parse_records
+from ackproof_spark.record import END_MARKER
 from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.storage import address, store
@@ -30,7 +31,7 @@ from ackproof_spark.tables import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Up to this many offsets, ackproof's own reader reads in this process.
 _SMALL = 200_000
@@ -234,36 +235,42 @@ def take_final_log(
     """Read the final log (`read_final_log`) and store it (`write_final_log`).
 
     Each partition must have a record at its `end_offset`, such as the end marker that the harness
-    writes. If no record is between the last one read and the end marker, that gap holds only
-    transaction markers and aborted records, and the partition was read to its end. Without
+    writes. If that was read, too, and nothing else between it and the last record, this gap holds
+    only transaction markers and aborted records, and the partition was read to its end. Without
     `end_markers`, each partition must have a record before its `end_offset`.
     """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812
+
     isolated = {"kafka.isolation.level": isolation.value}
+    markers = Observation()
+    marked = [end for end in ends if end_markers and end.end_offset > end.begin_offset]
 
     def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
         return read_records(
             spark,
             bootstrap_servers=bootstrap_servers,
-            ends=[replace(gap, end_offset=gap.end_offset + 1) for gap in gaps],
+            ends=[_with_marker(gap) for gap in gaps],
             options={**isolated, **options},
             reader=reader,
         )
 
-    log = read_final_log(
+    records = read_records(
         spark,
-        run_id=run_id,
         bootstrap_servers=bootstrap_servers,
-        ends=ends,
-        options=options,
+        ends=[_with_marker(end) if end in marked else end for end in ends],
+        options={**isolated, **({"includeHeaders": "true"} if application else {}), **options},
         reader=reader,
-        isolation=isolation,
-        application=application,
     )
+    if marked:
+        is_marker = _is_marker(marked)
+        records = records.observe(markers, F.count_if(is_marker).alias("read")).where(~is_marker)
     taken = write_final_log(
-        log,
+        as_final_log(records, application, run_id=run_id),
         run_id=run_id,
         ends=ends,
         run_dir=run_dir,
+        to_the_end=lambda: bool(marked) and markers.get["read"] == len(marked),
         between=between if end_markers else None,
     )
     if application is not None:
@@ -292,13 +299,15 @@ def write_final_log(
     run_id: str,
     ends: Sequence[PartitionEnd],
     run_dir: Path | str,
+    to_the_end: Callable[[], bool] = lambda: False,
     between: Callable[[Sequence[PartitionEnd]], DataFrame] | None = None,
 ) -> FinalLog:
     """Store `log` and `ends` in the run directory; return the ends that were actually read.
 
     A partition whose last record is before `end_offset - 1` becomes incomplete, with a reason,
-    unless `between` (which reads from there up to and including `end_offset`) finds only the record
-    at `end_offset`. `run_dir` is a folder, or as text any address that Spark can write. Raises
+    unless every partition was read `to_the_end` (which is asked once the log is stored), or
+    `between` (which reads from there up to and including `end_offset`) finds only the record at
+    `end_offset`. `run_dir` is a folder, or as text any address that Spark can write. Raises
     `AnalysisError` if the brokers cannot be read, or if what was written cannot be read back.
     """
     from pyspark.sql import functions as F  # noqa: N812
@@ -323,6 +332,8 @@ def write_final_log(
         for end in ends
         if end.complete and read_to[end.topic, end.partition] < end.end_offset
     ]
+    if gaps and to_the_end():
+        gaps = []
     if gaps and between is not None:
         gaps = _with_records(gaps, between(gaps))
     short = {(gap.topic, gap.partition): gap for gap in gaps}
@@ -352,6 +363,28 @@ def write_partition_ends(
     else:
         place = f"{address(run_dir)}/{LOCATION['partition_ends']}"
         from_arrow(spark, table).coalesce(1).write.mode("overwrite").parquet(place)
+
+
+def _with_marker(end: PartitionEnd) -> PartitionEnd:
+    return replace(end, end_offset=end.end_offset + 1)
+
+
+def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
+    """Whether a raw record is the end marker at one of these ends. Never null."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    at_end = F.struct("topic", "partition", "offset").isin(
+        *(
+            F.struct(
+                F.lit(end.topic),
+                F.lit(end.partition).cast("int"),
+                F.lit(end.end_offset).cast("bigint"),
+            )
+            for end in ends
+        )
+    )
+    # First by its bytes: with many partitions the place costs more.
+    return F.when(F.col("value") == F.lit(END_MARKER), at_end).otherwise(False)
 
 
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:

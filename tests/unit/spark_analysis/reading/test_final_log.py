@@ -14,13 +14,16 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ackproof_spark import tables
+from ackproof_spark.reading import final_log
 from ackproof_spark.reading.final_log import (
     PartitionEnd,
     read_final_log,
+    take_final_log,
     write_final_log,
 )
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.record import (
+    END_MARKER,
     HEADER_SIZE,
     MAGIC,
     decode,
@@ -179,3 +182,70 @@ def test_a_session_is_quiet_leaves_nothing_and_says_when_the_connector_is_missin
     assert (told["zone"], told["same"]) == ("UTC", True)
     assert list(here.iterdir()) == []
     assert list(temporary.iterdir()) == []
+
+
+def raw(spark, *places: tuple[int, int, bytes | None]):
+    return spark.createDataFrame(
+        [("t", p, offset, NOW, value) for p, offset, value in places], SCHEMA
+    )
+
+
+@pytest.fixture
+def take(spark, tmp_path, monkeypatch):
+    """Take a final log of these raw records; return it, and the ranges that were read."""
+
+    def taken(records, ends, **options):
+        asked = []
+
+        def read_records(spark, *, ends, **rest):
+            asked.append([(end.partition, end.begin_offset, end.end_offset) for end in ends])
+            wanted = " or ".join(
+                f"(partition = {end.partition} and offset >= {end.begin_offset}"
+                f" and offset < {end.end_offset})"
+                for end in ends
+            )
+            return records.where(wanted)
+
+        monkeypatch.setattr(final_log, "read_records", read_records)
+        log = take_final_log(
+            spark,
+            run_id=RUN_ID,
+            bootstrap_servers="127.0.0.1:1",
+            ends=ends,
+            run_dir=tmp_path,
+            options={},
+            **options,
+        )
+        return log, asked
+
+    return taken
+
+
+def test_an_end_marker_that_was_read_proves_the_gap_before_it_without_a_second_reading(spark, take):
+    mine = encoder(run_id=RUN_ID, producer=1, size=40)
+    records = raw(
+        spark,
+        (0, 0, mine(0)),
+        (0, 2, END_MARKER),
+        (1, 5, mine(1)),
+        (1, 6, None),
+        (1, 7, END_MARKER),
+    )
+    log, asked = take(records, [_end(0, 0, 2), _end(1, 5, 7), _end(2, 3, 3)])
+    assert [(end.complete, end.reason) for end in log.ends] == [(True, None)] * 3
+    assert asked == [[(0, 0, 3), (1, 5, 8), (2, 3, 3)]]
+    offsets = [(row["partition"], row["offset"]) for row in log.log.collect()]
+    assert sorted(offsets) == [(0, 0), (1, 5), (1, 6)]
+
+
+def test_without_its_end_marker_a_partition_is_read_again_and_told(spark, take):
+    """An end marker of an earlier run is a record like any other."""
+    mine = encoder(run_id=RUN_ID, producer=1, size=40)
+    records = raw(spark, (0, 0, mine(0)), (0, 3, END_MARKER), (1, 0, END_MARKER), (1, 1, mine(1)))
+    log, asked = take(records, [_end(0, 0, 3), _end(1, 0, 4)])
+    assert [(end.complete, end.reason) for end in log.ends] == [
+        (True, None),
+        (False, "read up to 2 of 4"),
+    ]
+    assert asked[1:] == [[(0, 1, 4), (1, 2, 5)]]
+    assert log.records == 3
