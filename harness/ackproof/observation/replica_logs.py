@@ -1,7 +1,8 @@
 """Reads the batch headers of every replica from its broker's disk.
 
-The container engine streams a partition's directory as a tar archive, whether the broker runs or
-not. The stream is not copied to disk, and only the header of a batch is kept (about a hundred bytes
+`tar` in the broker's container streams the segments of all partitions. From a container that does
+not run, or has no `tar`, the engine streams a partition's directory, with its index files (20 MB of
+zeros). No stream is copied to disk, and only the header of a batch is kept (about a hundred bytes
 in the table). At most `limit` bytes are read from a broker; a replica beyond that is marked as
 incomplete, with the reason.
 
@@ -13,10 +14,10 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -34,6 +35,12 @@ LIMIT = 2 << 30
 
 _ROWS = 1 << 16
 _SEGMENT = ".log"
+_BUFFER = 1 << 20
+
+#: Prints the segments of some partitions of a log directory, partition by partition, as a tar.
+_SEGMENTS = """cd "$0" && find "$@" -name '*.log' 2>/dev/null | LC_ALL=C sort | tar -cf - -T -"""
+#: tar's exit codes: 1 says that a file changed meanwhile.
+_READ = (0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +97,64 @@ def _take_broker(
 ) -> list[ReplicaLog]:
     import pyarrow.parquet as pq
 
-    logs = []
+    unread = {
+        f"{topic}-{partition}": ReplicaLog(broker=broker, topic=topic, partition=partition)
+        for topic, partition in partitions
+    }
+    names, logs = list(unread), {}
+    run_id = path.parents[1].name
     with pq.ParquetWriter(path, REPLICA_BATCHES) as writer:
-        for topic, partition in partitions:
-            log = ReplicaLog(broker=broker, topic=topic, partition=partition)
-            log = _take_replica(log, node, writer, path.parents[1].name, limit)
-            limit -= log.bytes
-            logs.append(log)
+        for directory in node.spec.directories if unread else ():
+            for log in _take_running(unread, directory, node, writer, run_id=run_id, limit=limit):
+                name = f"{log.topic}-{log.partition}"
+                logs[name] = log
+                del unread[name]
+                limit -= log.bytes
+        for name, log in unread.items():
+            logs[name] = _take_replica(log, node, writer, run_id, limit)
+            limit -= logs[name].bytes
+    return [logs[name] for name in names]
+
+
+def _take_running(
+    unread: Mapping[str, ReplicaLog],
+    directory: str,
+    node: KafkaNode,
+    writer: object,
+    *,
+    run_id: str,
+    limit: int,
+) -> list[ReplicaLog]:
+    """Read those of the replicas that a running broker has in this directory, up to the limit.
+
+    Where this fails after a beginning, all that was read is incomplete.
+    """
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    api = node.container.client.api  # type: ignore[union-attr]
+    logs: list[ReplicaLog] = []
+    try:
+        command = ["sh", "-c", _SEGMENTS, directory, *unread]
+        tar = api.exec_create(node.container.id, command)["Id"]
+        stream = api.exec_start(tar, stream=True, demux=True)
+        with _opened(out for out, _ in stream if out) as archive:
+            for name, members in groupby(archive, lambda member: member.name.partition("/")[0]):
+                logs.append(unread[name])
+                logs[-1] = read_replica(
+                    logs[-1], archive, members, writer, run_id=run_id, limit=limit
+                )
+                limit -= logs[-1].bytes
+                if not logs[-1].complete:
+                    stream.close()  # what follows may be long
+                    return logs
+            for _ in stream:
+                pass
+        if (code := api.exec_inspect(tar)["ExitCode"]) not in _READ:
+            raise tarfile.ReadError(f"tar ended with {code}")
+    except (DockerException, RequestException, tarfile.TarError) as error:
+        reason = f"its segments could not be read to their end: {error}"
+        return [replace(log, complete=False, reason=reason) for log in logs]
     return logs
 
 
@@ -109,7 +167,7 @@ def _take_replica(
     for directory in node.spec.directories:
         try:
             with _archive(node.container, f"{directory}/{log.topic}-{log.partition}") as archive:
-                return read_replica(log, archive, writer, run_id=run_id, limit=limit)
+                return read_replica(log, archive, archive, writer, run_id=run_id, limit=limit)
         except NotFound:
             continue
         except (DockerException, RequestException, tarfile.TarError) as error:
@@ -118,14 +176,20 @@ def _take_replica(
 
 
 def read_replica(
-    log: ReplicaLog, archive: tarfile.TarFile, writer: object, *, run_id: str, limit: int
+    log: ReplicaLog,
+    archive: tarfile.TarFile,
+    members: Iterable[tarfile.TarInfo],
+    writer: object,
+    *,
+    run_id: str,
+    limit: int,
 ) -> ReplicaLog:
-    """Write the batches of one partition directory; return the replica.
+    """Write the batches of one partition, whose files are `members`; return the replica.
 
-    The archive lists segments by name, which is the order of their offsets.
+    They are listed by name, which is the order of the segments' offsets.
     """
     first: int | None = None
-    for member in archive:
+    for member in members:
         if not member.isfile() or not member.name.endswith(_SEGMENT):
             continue
         if log.bytes + member.size > limit:
@@ -186,12 +250,14 @@ def _archive(container: Container, path: str) -> Iterator[tarfile.TarFile]:
     """Open a directory of a container as a tar stream; close the connection afterwards."""
     chunks, _ = container.get_archive(path)
     try:
-        with tarfile.open(
-            fileobj=io.BufferedReader(_Stream(chunks), 1 << 20), mode="r|"
-        ) as archive:
+        with _opened(chunks) as archive:
             yield archive
     finally:
         chunks.close()  # type: ignore[attr-defined]  # a generator; closing it ends the request
+
+
+def _opened(chunks: Iterator[bytes]) -> tarfile.TarFile:
+    return tarfile.open(fileobj=io.BufferedReader(_Stream(chunks), _BUFFER), mode="r|")
 
 
 class _Stream(io.RawIOBase):

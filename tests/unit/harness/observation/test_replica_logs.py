@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 
 from ackproof.observation.replica_logs import LIMIT, ReplicaLog, take_replica_logs
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES
@@ -32,18 +32,61 @@ class Spec:
     directories = ("/data", "/data-2")
 
 
+class Stream:
+    """What a command in a container prints: frames of its output and its errors."""
+
+    def __init__(self, content: bytes) -> None:
+        self.frames = (
+            frame
+            for i in range(0, len(content), 700)
+            for frame in ((None, b"a warning"), (content[i : i + 700], None))
+        )
+        self.closed = False
+
+    def __iter__(self):
+        return self.frames
+
+    def close(self) -> None:
+        self.closed = True
+
+
 class Node:
-    """A broker whose engine hands out what the test gives it, a few bytes at a time."""
+    """A broker whose engine hands out what the test gives it, a few bytes at a time.
+
+    Its container runs if `segments` are given, by log directory; they are what tar prints, before
+    it ends with `code`.
+    """
 
     spec = Spec()
+    id = "container"
 
-    def __init__(self, **folders: bytes) -> None:
+    def __init__(
+        self, segments: dict[str, bytes] | None = None, code: int = 0, **folders: bytes
+    ) -> None:
         self.folders = folders
+        self.segments = segments
+        self.code = code
         self.asked: list[str] = []
+        self.streams: list[Stream] = []
 
     @property
     def container(self) -> Node:
         return self
+
+    client = api = container
+
+    def exec_create(self, container: str, command: list[str]) -> dict[str, str]:
+        if self.segments is None:
+            raise APIError("is not running")
+        return {"Id": command[3]}
+
+    def exec_start(self, directory: str, *, stream: bool, demux: bool) -> Stream:
+        assert self.segments is not None
+        self.streams.append(Stream(self.segments.get(directory, tar({}))))
+        return self.streams[-1]
+
+    def exec_inspect(self, directory: str) -> dict[str, int]:
+        return {"ExitCode": self.code}
 
     def get_archive(self, path: str):
         self.asked.append(path)
@@ -132,3 +175,58 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     assert "exceed the limit of" in log.reason
     (tmp_path / "again").mkdir()
     assert take(tmp_path / "again", Node(data_t_0=tar(WHOLE)), limit=least)[0].complete
+
+
+def replicas(tmp_path: Path, node: Node, *partitions: int, limit: int = LIMIT):
+    run_dir = tmp_path / "run-of-tests"
+    run_dir.mkdir()
+    wanted = {("t", partition): [1] for partition in partitions}
+    logs = take_replica_logs({1: node}, wanted, run_dir, limit=limit)
+    rows = pq.read_table(run_dir / LOCATION["replica_batches"]).to_pylist()
+    return logs, [(row["partition"], row["segment"][-6:], row["base_offset"]) for row in rows]
+
+
+SEGMENTS = {name: content for name, content in WHOLE.items() if name.endswith(".log")}
+OTHER = {"t-10/00000000000000000000.log": batch(0, count=5)}
+
+
+def test_one_stream_has_the_segments_of_all_partitions_of_a_running_broker(tmp_path: Path) -> None:
+    node = Node({"/data": tar(SEGMENTS | OTHER)})
+    logs, rows = replicas(tmp_path, node, 0, 10)
+    assert [(log.partition, log.end_offset, log.complete) for log in logs] == [
+        (0, 20, True),
+        (10, 5, True),
+    ]
+    assert rows == [(0, "00.log", 0), (0, "00.log", 4), (0, "10.log", 10), (10, "00.log", 0)]
+    assert node.asked == []
+
+
+def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path) -> None:
+    node = Node({"/data": tar(OTHER)}, data_2_t_0=tar(WHOLE))
+    logs, _ = replicas(tmp_path, node, 0, 10)
+    assert [(log.partition, log.complete) for log in logs] == [(0, True), (10, True)]
+    assert node.asked == ["/data/t-0", "/data-2/t-0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (tar(SEGMENTS), 2, "tar ended with 2"),
+        (tar(SEGMENTS)[:700], 0, "unexpected end of data"),
+    ],
+    ids=["tar fails", "the stream is cut"],
+)
+def test_a_stream_that_fails_makes_what_it_had_incomplete(
+    tmp_path: Path, content: bytes, code: int, said: str
+) -> None:
+    logs, _ = replicas(tmp_path, Node({"/data": content}, code), 0)
+    assert [log.complete for log in logs] == [False]
+    assert said in (logs[0].reason or "")
+
+
+def test_a_stream_is_left_at_the_limit(tmp_path: Path) -> None:
+    node = Node({"/data": tar(OTHER | SEGMENTS)}, data_t_0=tar(WHOLE))
+    logs, _ = replicas(tmp_path, node, 0, 10, limit=len(batch(0, count=5)) + 1)
+    assert [(log.partition, log.complete) for log in logs] == [(0, False), (10, True)]
+    assert "exceed the limit of" in (logs[0].reason or "")
+    assert node.streams[0].closed
