@@ -28,7 +28,7 @@ from ackproof.progress import ConsoleReporter
 from ackproof.report.data.run import Run, read_run
 from ackproof.report.wording import cause_title
 from ackproof.runs.directory import table_rows
-from ackproof.runs.verdict import CauseReport, Step, Verdict, exit_code
+from ackproof.runs.verdict import CauseReport, FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.shards import Shard, share
@@ -160,7 +160,7 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
             [
                 _seconds(verdict.started_at, fault.verified_at),
                 fault.fault,
-                fault.target,
+                _hit(fault),
                 fault.evidence,
                 _seconds(verdict.started_at, fault.healed_at) if fault.healed_at else None,
             ]
@@ -173,6 +173,11 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         "diagram": verdict.prediction.diagram,
         "plot": plot_of(read_run(run_dir, max_bins=_BINS)),
     }
+
+
+def _hit(fault: FaultReport) -> str:
+    """Return the target of a fault, or the client or the topic that it hit in place of nodes."""
+    return fault.target if fault.hit is None else fault.hit
 
 
 def _further(causes: Sequence[CauseReport]) -> list[int]:
@@ -204,7 +209,9 @@ def _step(verdict: Verdict, step: Step) -> dict[str, Any]:
     in_force = [faults[window] for window in step.in_force]
     return {
         "s": round((step.end - step.begin).total_seconds(), 1),
-        "in_force": [f"{one.fault} {one.target}" for one in in_force if one.fault != "none"],
+        "in_force": [
+            f"{one.fault} {_hit(one)}".rstrip() for one in in_force if one.fault != "none"
+        ],
         "readable": first.readable if first else "unknown",
         "writable": first.writable if first else "unknown",
     }
@@ -224,7 +231,7 @@ def plot_of(run_data: Run) -> dict[str, Any] | None:
             [
                 round(run_data.second(one.verified_at), 1),
                 round(run_data.second(one.healed_at or one.verified_at), 1),
-                f"{one.fault} {one.target}",
+                f"{one.fault} {_hit(one)}".rstrip(),
             ]
             for one in run_data.windows
             if one.verified_at and one.fault != "none"

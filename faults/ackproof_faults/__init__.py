@@ -35,7 +35,7 @@ from ackproof_faults.conditions.builders import (
 )
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.fault import Fault, Problem, Shape, fault_of
 from ackproof_faults.guard import FaultWindow, Guard, inject
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.command import CommandResult
@@ -195,6 +195,7 @@ __all__ = [
     "ended",
     "epoch",
     "every_fault",
+    "fault_of",
     "followers",
     "high_watermark",
     "inject",

@@ -54,6 +54,15 @@ class Shape:
     attached: bool = False
 
 
+def fault_of(fault: str, nodes: str, hit: str | None) -> str:
+    """Return a fault with what it hit: `kill of broker 1`, `pause_client of producer 0`.
+
+    `nodes`: its nodes or its target, in words. `hit`: as `Fault.hit_by` returns it.
+    """
+    of = nodes if hit is None else hit
+    return f"{fault} of {of}" if of else fault
+
+
 class Fault(BaseModel, ABC):
     """One fault: on which nodes, when it begins and when it ends.
 
@@ -132,6 +141,26 @@ class Fault(BaseModel, ABC):
         description="heal at the latest this long after this fault was verified",
         examples=["20s"],
     )
+
+    @classmethod
+    def hit_by(cls, parameters: Mapping[str, Any]) -> str | None:
+        """Return what a fault with these parameters hits in place of nodes; None if it hits nodes.
+
+        `producer 0`, `topic orders`, `orders-0`; '' if no parameter says it. Parameters that are
+        left out have their defaults.
+        """
+        if cls.hits == "target":
+            return None
+        field = cls.model_fields.get(cls.hits)
+        default = "" if field is None or field.is_required() else field.default
+        hit = str(parameters.get(cls.hits, default))
+        if cls.hits != "topic" or not hit:
+            return hit
+        partition = parameters.get("partition")
+        return f"topic {hit}" if partition is None else f"{hit}-{partition}"
+
+    def __str__(self) -> str:
+        return fault_of(self.name, str(self.target), self.hit_by(dict(self)))
 
     @property
     def ends_by_itself(self) -> bool:

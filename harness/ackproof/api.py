@@ -233,13 +233,13 @@ def _held(
         lambda due: due is not None,
         within_s=within_s,
         failure=lambda _: ClusterError(
-            f"{fault.name} of {fault.target} did not begin within {within_s:g} s ({fault.when})"
+            f"{fault} did not begin within {within_s:g} s ({fault.when})"
         ),
     )
     guard = inject_fault(fault, context.cluster, trigger=str(trigger), clock=context.clock)
     with guard:
         if not guard.window.verified:
-            raise FaultError(f"{fault.name} of {guard.window.target}: {guard.window.evidence}")
+            raise FaultError(f"{fault}: {guard.window.evidence}")
         yield guard
     wait_for(
         guard.recovered,

@@ -21,7 +21,7 @@ def conflict(
         shared = sorted(set(nodes) & set(hit))
         if shared and _undoes(fault, other):
             where = ", ".join(map(str, shared))
-            return f"{other.name} of {other.target} is in force at {where}"
+            return f"{other} is in force at {where}"
     return ""
 
 
@@ -47,9 +47,8 @@ def certain_conflicts(
                 if both and _undoes(step, earlier):
                     yield (
                         here,
-                        f"{step.name} of {step.target} would undo {earlier.name} of "
-                        f"{earlier.target}, which has no end before it: give that one heal_when "
-                        "or heal_after, or leave one out",
+                        f"{step} would undo {earlier}, which has no end before it: give that one "
+                        "heal_when or heal_after, or leave one out",
                     )
             if not step.ends_by_itself:
                 lasting.append(step)

@@ -42,7 +42,7 @@ class InjectedFault:
         return self.guard.window.recovered_at is not None
 
     def __str__(self) -> str:
-        return f"{self.guard.window.fault} of {self.guard.window.target}"
+        return str(self.guard.fault)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class ScheduleContext:
         if problem := conflict(
             fault, nodes, [(one.guard.fault, one.guard.window.nodes) for one in in_force]
         ):
-            raise FaultError(f"{fault.name} of {fault.target} would undo another fault: {problem}")
+            raise FaultError(f"{fault} would undo another fault: {problem}")
         if not fault.disables:
             return True
         unrecovered = [one for one in self.injected if not one.recovered]
@@ -145,7 +145,7 @@ class ScheduleContext:
         limit = self.blast_radius.exceeded([*nodes, *disabled], self.cluster)
         if not limit:
             return True
-        problem = f"{fault.name} of {fault.target} would hit more than {limit} allows"
+        problem = f"{fault} would hit more than {limit} allows"
         if self.blast_radius.exceeded(nodes, self.cluster):
             raise FaultError(problem)
         lasting = [one for one in earlier if not one.healed and not one.guard.fault.ends_by_itself]

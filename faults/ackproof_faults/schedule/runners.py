@@ -103,7 +103,7 @@ class SequenceRunner:
             return in_block
         if self._remaining and isinstance(fault := self._remaining[0], Fault):
             unmet = self._unmet(fault.when, self._reference) or str(fault.when)
-            return f"the start of {fault.name} of {fault.target} ({unmet})"
+            return f"the start of {fault} ({unmet})"
         for one in self._injected:
             if not one.healed:
                 conditions = one.guard.fault.heal_when

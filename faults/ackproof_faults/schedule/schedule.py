@@ -61,6 +61,12 @@ class Schedule:
         return [one.guard.window for one in self._context.injected]
 
     @property
+    def in_force(self) -> list[str]:
+        """The faults that are verified and not healed, in words."""
+        injected = self._context.injected
+        return [str(one) for one in injected if one.guard.window.verified and not one.healed]
+
+    @property
     def waiting(self) -> list[Fault]:
         """The faults that have not begun; of a loop, those of the current turn."""
         return self._steps.waiting

@@ -71,6 +71,8 @@ def _print(found: Replay) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from ackproof_faults import fault_of
+
     console = stdout()
     counts = Table(title=f"replay of {found.replays}", title_justify="left", box=None)
     for column in ("", "then", "now"):
@@ -81,7 +83,7 @@ def _print(found: Replay) -> None:
             counts.add_row(one.what, f"{one.then:,}", f"{one.now:,}")
     for number, step in enumerate(found.steps, start=1):
         now = "never" if step.now_acked is None else f"{step.now_acked:,}"
-        what = escape(f"{number}. {step.fault} of {step.target}, after acks")
+        what = escape(f"{number}. {fault_of(step.fault, step.target, step.hit)}, after acks")
         counts.add_row(what, f"{step.then_acked:,}", now)
     console.print(counts)
     console.print(

@@ -102,12 +102,6 @@ def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
     unended = [] if scenario.workload.may_stop_for else schedule.unended
     return [
         *([f"{schedule.held_back}, until {advice}"] if schedule.held_back else []),
-        *(
-            f"{fault.name} of {fault.target} never began ('{fault.when}'): {advice}"
-            for fault in schedule.waiting
-        ),
-        *(
-            f"{fault.name} of {fault.target} did not end ('{fault.heal_when}'): {advice}"
-            for fault in unended
-        ),
+        *(f"{fault} never began ('{fault.when}'): {advice}" for fault in schedule.waiting),
+        *(f"{fault} did not end ('{fault.heal_when}'): {advice}" for fault in unended),
     ]

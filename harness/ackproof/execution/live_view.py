@@ -28,7 +28,6 @@ from ackproof.execution.live_counts import LedgerCounts, Outcomes
 from ackproof.execution.live_table import LivePartition, live_line, live_table
 from ackproof.progress import Reporter
 from ackproof.waiting import wait_for
-from ackproof_faults import FaultWindow
 from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).
@@ -56,19 +55,15 @@ def followed(
     bootstrap_servers: str,
     settings: Mapping[str, str],
     topics: Sequence[str],
-    windows: Callable[[], Sequence[FaultWindow]],
+    faults: Callable[[], Sequence[str]],
     reporter: Reporter,
 ) -> Iterator[Callable[[Mapping[TopicPartition, int]], None]]:
     """Show a run while it goes on; yield a function that ends the live job.
 
     The function takes the end offset of each partition, up to which the job reads first.
-    `settings` are those that a client needs to connect, by librdkafka's names; `windows` returns
-    the fault windows so far. A failure of the job is reported once.
+    `settings` are those that a client needs to connect, by librdkafka's names; `faults` returns
+    the faults in force. A failure of the job is reported once.
     """
-
-    def in_force() -> list[str]:
-        return [f"{w.fault} of {w.target}" for w in windows() if w.verified and not w.healed_at]
-
     admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
     job = LiveJob(run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics)
     view = LiveView(
@@ -76,7 +71,7 @@ def followed(
         counts=LedgerCounts(run_dir),
         topics=topics,
         admin=admin,
-        faults=in_force,
+        faults=faults,
         reporter=reporter,
     )
     with job, view:

@@ -161,7 +161,7 @@ def record(
                     bootstrap_servers=cluster.bootstrap_servers,
                     settings=cluster.client_settings,
                     topics=list(scenario.topics),
-                    windows=lambda: state.schedule.windows if state.schedule else [],
+                    faults=lambda: state.schedule.in_force if state.schedule else [],
                     reporter=reporter,
                 )
             )

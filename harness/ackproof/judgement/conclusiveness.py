@@ -38,11 +38,7 @@ def inconclusive_reasons(
     # Where they begin was compared with the acked offsets before they were read.
     existing_topics = application is not None and not application.command
     reasons = list(record.troubles)
-    reasons += [
-        f"{fault.fault} of {fault.target}: {fault.evidence}"
-        for fault in faults
-        if not fault.verified
-    ]
+    reasons += [f"{fault}: {fault.evidence}" for fault in faults if not fault.verified]
     if unseen := observed["unseen"]:
         reasons.append(f"{unseen} acked sends could not be looked up")
     for row in table_rows(run_dir, "partition_ends"):

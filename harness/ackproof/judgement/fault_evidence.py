@@ -22,9 +22,9 @@ def contradictions(
     yield from _of_counts(scenario, faults)
     for fault in faults:
         for problem in (*_of_target(scenario, fault), *_of_times(record, fault)):
-            yield f"{fault.fault} of {fault.target} {problem}"
+            yield f"{fault} {problem}"
         if fault.verified and not fault.evidence:
-            yield f"{fault.fault} of {fault.target} is called verified without evidence"
+            yield f"{fault} is called verified without evidence"
 
 
 def _of_counts(scenario: Scenario, faults: Sequence[FaultReport]) -> Iterator[str]:

@@ -252,7 +252,7 @@ def fault_kinds() -> dict[str, FaultKind]:
     """Return what stories need to know of each registered fault, by name."""
     return {
         name: FaultKind(
-            hits=kind.hits,
+            hit_by=kind.hit_by,
             past_tense=kind.past_tense,
             takes_bytes=kind.takes_bytes,
             control=kind is NoFault,
@@ -269,11 +269,7 @@ def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseRe
 
 
 def _faults(run_dir: Path) -> list[FaultReport]:
-    names = set(FaultReport.model_fields)
-    return [
-        FaultReport.model_validate({key: row[key] for key in row if key in names})
-        for row in runs.table_rows(run_dir, "fault_windows")
-    ]
+    return [FaultReport.of_window(row) for row in runs.table_rows(run_dir, "fault_windows")]
 
 
 def _unclean_election(scenario: Scenario) -> bool:

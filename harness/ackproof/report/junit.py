@@ -119,8 +119,7 @@ def _output(verdict: Verdict) -> list[str]:
     for fault in verdict.faults:
         proof = "verified" if fault.verified else "NOT VERIFIED"
         lines.append(
-            f"{fmt.fault(fault.window)} {fault.fault} of {fault.target} "
-            f"({fmt.brokers(fault.nodes)}) "
+            f"{fmt.fault(fault.window)} {wording.fault_with_target(fault)} "
             f"{fmt.clock(fault.injected_at)} to {fmt.clock(fault.healed_at)} UTC, {proof}: "
             f"{fault.evidence}"
         )

@@ -65,7 +65,7 @@ def of_model(drawn: Sequence[str]) -> Diagram | None:
 def of_history(history: Mapping[str, Any], windows: Sequence[FaultReport]) -> Diagram | None:
     """Return what happened to the records of a history (`read_histories`); None without a leader.
 
-    Only events with a time are drawn, and the faults of the brokers that took part.
+    Only events with a time are drawn, without the faults of brokers that took no part.
     """
     leader = history["leader"]
     if leader is None:
@@ -112,12 +112,15 @@ def _faults(
 ) -> list[tuple[datetime, Line]]:
     lines = []
     for window in windows:
-        hit = tuple(place[node] for node in window.nodes if node in place)
-        for moment, what in ((window.verified_at, "in force"), (window.healed_at, "healed")):
-            if hit and moment is not None:
-                text = f"{fmt.fault(window.window)} {window.fault} {what}"
+        of_nodes = window.hit is None
+        marks = tuple(place[node] for node in window.nodes if of_nodes and node in place)
+        # The marks say which brokers; a client or a topic is named.
+        what = window.fault if of_nodes else str(window)
+        for moment, state in ((window.verified_at, "in force"), (window.healed_at, "healed")):
+            if moment is not None and (marks or not of_nodes):
+                text = f"{fmt.fault(window.window)} {what} {state}"
                 at = fmt.clock(moment)
-                lines.append((moment, Line(at=at, text=text, marks=hit, kind="fault")))
+                lines.append((moment, Line(at=at, text=text, marks=marks, kind="fault")))
     return lines
 
 

@@ -226,7 +226,7 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
     _head(console, "Faults (UTC)")
     for fault in faults:
         line = Text(f"{fmt.fault(fault.window)} {fault.fault}", style="bold")
-        line.append(f" of {fault.target} ({fmt.brokers(fault.nodes)})", style="not bold")
+        line.append(wording.fault_with_target(fault).removeprefix(fault.fault), style="not bold")
         console.print(line, highlight=False)
         _say(
             console,

@@ -20,6 +20,7 @@ from ackproof.runs.verdict import (
     Step,
     Verdict,
 )
+from ackproof_faults import fault_of
 
 
 def name(verdict: Verdict) -> str:
@@ -149,17 +150,24 @@ def model_says(verdict: Verdict, step: Step, ability: str) -> str:
     return f"predicted: {words.pop() if len(words) == 1 else 'either'}"
 
 
+def fault(window: FaultReport) -> str:
+    """``kill of broker 1``, ``pause_client of producer 0``."""
+    return fault_of(window.fault, fmt.brokers(window.nodes), window.hit)
+
+
+def fault_with_target(window: FaultReport) -> str:
+    """``kill of leader of orders-0 (broker 1)``, ``pause_client of producer 0``."""
+    nodes = f"{window.target} ({fmt.brokers(window.nodes)})"
+    return fault_of(window.fault, nodes, window.hit)
+
+
 def story(group: LossGroup, windows: Sequence[FaultReport]) -> str:
     """Describe lost records of one partition and fault, with the evidence of the first."""
     first = group.first
     partition = f"{first.topic}-{first.partition}"
     which = f"producer {first.producer} sequence {first.sequence}"
     during = next(
-        (
-            f" during {window.fault} of {fmt.brokers(window.nodes)}"
-            for window in windows
-            if window.window == first.window
-        ),
+        (f" during {fault(window)}" for window in windows if window.window == first.window),
         "",
     )
     at_offset = "" if first.offset is None else "at that offset now: "

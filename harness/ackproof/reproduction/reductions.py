@@ -261,9 +261,9 @@ def _changed(scenario: Scenario, faults: Sequence[Fault]) -> Scenario | None:
 
 
 def step_text(fault: Fault) -> str:
-    """Describe a step: fault, target, start and end."""
+    """Describe a step: the fault with what it hits, start and end."""
     begins = str(fault.when) if fault.when else "at once"
     ends = [str(fault.heal_when)] if fault.heal_when else []
     ends += [f"after {format_duration(fault.heal_after)}"] if fault.heal_after is not None else []
     until = " or ".join(ends) or "the schedule is over"
-    return f"{fault.name} of {fault.target}, {begins}, until {until}"
+    return f"{fault}, {begins}, until {until}"

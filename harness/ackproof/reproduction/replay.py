@@ -10,7 +10,7 @@ from pydantic import Field
 from ackproof.reproduction.progress_marks import progress_marks
 from ackproof.reproduction.recorded_run import fault_windows
 from ackproof.runs.directory import read_verdict
-from ackproof.runs.verdict import Verdict, Word
+from ackproof.runs.verdict import FaultReport, Verdict, Word
 from ackproof.trials import Record
 
 
@@ -27,6 +27,8 @@ class StepPair(Record):
 
     fault: str
     target: str
+    #: As `FaultReport.hit`.
+    hit: str | None = None
     then_nodes: list[int]
     now_nodes: list[int] | None
     then_acked: int
@@ -83,6 +85,7 @@ def _steps(then: Path, now: Path) -> list[StepPair]:
         StepPair(
             fault=row["fault"],
             target=row["target"],
+            hit=FaultReport.of_window(row).hit,
             then_nodes=row["nodes"],
             now_nodes=later[index]["nodes"] if index < len(later) else None,
             then_acked=acked[0][index],

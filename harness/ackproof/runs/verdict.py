@@ -6,13 +6,16 @@ the prediction they give findings: "is it what Kafka may do?". Both are always r
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
+from ackproof_faults import fault_of, registered
 
 #: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
@@ -56,6 +59,20 @@ class FaultReport(_Record):
     recovered_at: datetime | None
     verified: bool
     evidence: str
+    #: The client or the topic that it hit in place of `nodes`, '' if it hit the cluster as a whole;
+    #: None if it hit `nodes`.
+    hit: str | None = None
+
+    @classmethod
+    def of_window(cls, row: Mapping[str, Any]) -> FaultReport:
+        """Return the report of a row of `fault_windows`."""
+        kind = registered().get(row["fault"])
+        hit = kind.hit_by(json.loads(row["parameters"])) if kind else None
+        fields = {key: value for key, value in row.items() if key in cls.model_fields}
+        return cls.model_validate(fields | {"hit": hit})
+
+    def __str__(self) -> str:
+        return fault_of(self.fault, self.target, self.hit)
 
 
 class Finding(_Record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ackproof_model.prediction.effect_words import action, undone
+from ackproof_model.prediction.effect_words import Who, action, undone
 from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import is_acked
@@ -27,6 +27,10 @@ def name(replica: int) -> str:
 def _names(mask: int) -> str:
     names = [name(replica) for replica in members(mask)]
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "no replica"
+
+
+def _who(mask: int) -> Who:
+    return Who(text=_names(mask), several=mask.bit_count() > 1)
 
 
 def _set(mask: int) -> str:
@@ -64,7 +68,7 @@ def _inject(model: Model, fault: int, mask: int, why: str) -> str:
         "time": f" {injection.or_after or 0:g} s have passed:",
         "elsewhere": " While other partitions make progress:",
     }[why]
-    actions = " ".join(action(effect, _names(mask)) for effect in injection.effects)
+    actions = " ".join(action(effect, _who(mask)) for effect in injection.effects)
     return f"Fault {fault + 1}:{when} {actions or 'nothing is done (the control fault).'}"
 
 
@@ -76,7 +80,7 @@ def _healed(model: Model, before: State, after: State) -> str:
 
 
 def _heal(injection: Injection, mask: int) -> str:
-    sentences = (undone(effect, _names(mask)) for effect in reversed(injection.effects))
+    sentences = (undone(effect, _who(mask)) for effect in reversed(injection.effects))
     text = " ".join(filter(None, sentences)) or "There is nothing to heal."
     return text[0].upper() + text[1:]
 
@@ -107,7 +111,7 @@ def _elected(before: State, after: State) -> str:
     if old.isr >> new.leader & 1:
         how = "from the ISR"
     elif old.elr >> new.leader & 1 or old.last_known == new.leader:
-        how = "as eligible leader replica or last known leader (KIP-966)"
+        how = "as an eligible leader replica or the last known leader (KIP-966)"
     else:
         how = "uncleanly"
     return f"{name(new.leader)} is elected {how}, leader epoch {new.epoch}. {isr}"

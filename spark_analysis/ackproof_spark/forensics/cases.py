@@ -64,12 +64,12 @@ class Settings:
 class FaultKind:
     """What stories need to know of a fault; the caller knows it, because faults are plugins.
 
-    hits: its parameter that says what it hits (`target`, `client`, `topic`); '' if none does.
+    hit_by: returns what it hit in place of nodes, by its parameters; None if it hit nodes.
     past_tense: what it did to a broker that it stopped or damaged ("was killed"), else ''.
     takes_bytes: a broker's log may hold less afterwards. control: it does nothing.
     """
 
-    hits: str = "target"
+    hit_by: Callable[[Mapping[str, Any]], str | None] = lambda _: None
     past_tense: str = ""
     takes_bytes: bool = False
     control: bool = False
@@ -93,28 +93,16 @@ class Fault:
     @classmethod
     def of_window(cls, row: Mapping[str, Any], kind: FaultKind) -> Fault:
         """Return the fault of a row of `tables.FAULT_WINDOWS`, to which `until` is added."""
-        on_nodes = kind.hits == "target"
+        hit = kind.hit_by(json.loads(row["parameters"]))
         return cls(
             window=row["window"],
             fault=row["fault"],
-            nodes=tuple(row["nodes"]) if on_nodes else (),
+            nodes=tuple(row["nodes"]) if hit is None else (),
             injected_at=row["injected_at"],
             until=row["until"],
             kind=kind,
-            hit="" if on_nodes else _hit(kind.hits, json.loads(row["parameters"])),
+            hit=hit or "",
         )
-
-
-def _hit(parameter: str, parameters: Mapping[str, Any]) -> str:
-    """Return what a fault hit: `producer 0`, `topic orders`, `orders-0`, or '' if not known.
-
-    A fault window has no parameter that is its default.
-    """
-    named = str(parameters.get(parameter, ""))
-    if parameter != "topic" or not named:
-        return named
-    partition = parameters.get("partition")
-    return f"topic {named}" if partition is None else f"{named}-{partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,18 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ackproof_faults import CommandResult, Evidence, Fault, Guard, registered
+from ackproof_faults import (
+    CommandResult,
+    Evidence,
+    Fault,
+    Guard,
+    Kill,
+    NoFault,
+    PauseClient,
+    Reassign,
+    leader,
+    registered,
+)
 from ackproof_faults.interfaces.operations import Placement
 from integration.command import clock
 from unit.faults.disk.kafka_disk import write_disk
@@ -120,3 +131,29 @@ def test_a_fault_that_ignores_its_target_says_what_it_hits(name: str) -> None:
     ignores = str(kind.model_fields["target"].description).startswith("ignored")
     # This one hits every node.
     assert (kind.hits != "target") == (ignores and name != "kill_cluster")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "words"),
+    [
+        ("kill", {}, None),
+        ("link", {"client": "broker-3-fetcher"}, None),
+        ("pause_client", {"client": "producer 0"}, "producer 0"),
+        ("fill_buffer", {}, "producers"),  # the default, which a window leaves out
+        ("reassign", {"topic": "orders"}, "topic orders"),
+        ("reassign", {"topic": "orders", "partition": 0}, "orders-0"),
+        ("reassign", {}, ""),
+        ("upgrade_feature", {"feature": "kraft.version"}, ""),
+    ],
+)
+def test_parameters_say_what_a_fault_hits(
+    name: str, parameters: dict[str, object], words: str | None
+) -> None:
+    assert registered()[name].hit_by(parameters) == words
+
+
+def test_a_fault_in_words_names_what_it_hits() -> None:
+    assert str(Kill(target=leader("orders", 0))) == "kill of leader of orders-0"
+    assert str(PauseClient(client="producer 0")) == "pause_client of producer 0"
+    assert str(Reassign(topic="orders", partition=0, to=[2])) == "reassign of orders-0"
+    assert str(NoFault(target="all")) == "none"

@@ -166,7 +166,7 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
     return None
 
 
-_WINDOW_COLUMNS = tuple(FaultReport.model_fields)
+_WINDOW_COLUMNS = (*(one for one in FaultReport.model_fields if one != "hit"), "parameters")
 
 
 def _moments_of(window: FaultReport) -> tuple[datetime | None, ...]:
@@ -176,7 +176,7 @@ def _moments_of(window: FaultReport) -> tuple[datetime | None, ...]:
 def _read_windows(tables: RunTables, verdict: Verdict | None) -> tuple[FaultReport, ...]:
     if not tables.note_absence("fault_windows"):
         rows = tables.rows("fault_windows", _WINDOW_COLUMNS)
+        windows = [FaultReport.of_window(row) for row in rows]
     else:
-        rows = [fault.model_dump() for fault in verdict.faults] if verdict else []
-    windows = [FaultReport.model_validate(row) for row in rows]
+        windows = verdict.faults if verdict else []
     return tuple(sorted(windows, key=lambda window: (window.injected_at, window.window)))

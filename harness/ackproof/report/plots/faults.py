@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ackproof.report import formatting as fmt
+from ackproof.report import wording
 from ackproof.report.data.run import Run
 from ackproof.report.plots.figure import (
     ROW_HEIGHT,
@@ -40,7 +41,7 @@ def faults(run: Run) -> Figure | None:
         note = "" if window.verified else " · not verified"
         labels.append(
             lane_label(
-                f"{fmt.fault(window.window)} {window.fault} of {fmt.brokers(window.nodes)}{note}",
+                f"{fmt.fault(window.window)} {wording.fault(window)}{note}",
                 -row - 0.46,
             )
         )
@@ -121,7 +122,7 @@ def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]
 def _spoken_window(run: Run, window: FaultReport) -> str:
     healed = f"to {run.second(window.healed_at):.1f} s" if window.healed_at else "on, never healed"
     return (
-        f"{fmt.fault(window.window)} {window.fault} of {fmt.brokers(window.nodes)} from "
+        f"{fmt.fault(window.window)} {wording.fault(window)} from "
         f"{run.second(window.verified_at or window.injected_at):.1f} s {healed}"
         + ("" if window.verified else ", not verified")
     )

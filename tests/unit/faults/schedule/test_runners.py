@@ -189,10 +189,12 @@ def test_a_schedule_is_not_done_before_everything_has_recovered() -> None:
     world = World(cluster=FakeCluster(recovered=False))
     schedule = world.schedule(Kill(target=1, heal_after="1s"))
     schedule.tick()
+    assert schedule.in_force == ["kill of broker 1"]
     world.seconds = 1
     schedule.tick()
     assert not schedule.done
-    assert "recovery from kill" in schedule.waiting_for
+    assert schedule.in_force == []
+    assert "recovery from kill of broker 1" in schedule.waiting_for
     world.cluster.recovered = True
     schedule.tick()
     assert schedule.done

@@ -537,10 +537,7 @@ def _verdict(
             Expectation(what="phantom", wanted="none", observed="none", met=True),
             Expectation(what="corrupt", wanted="none", observed="none", met=True),
         ],
-        faults=[
-            FaultReport(**{key: window[key] for key in FaultReport.model_fields})
-            for window in windows
-        ],
+        faults=[FaultReport.of_window(window) for window in windows],
         metrics=Metrics(
             duration_s=options.seconds,
             acked_per_s=float(acked.sum() / options.seconds),

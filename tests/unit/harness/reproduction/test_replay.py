@@ -11,7 +11,7 @@ import pytest
 
 from ackproof.errors import RunDirectoryError
 from ackproof.reproduction.recorded_run import recorded_run
-from ackproof.reproduction.replay import Replay
+from ackproof.reproduction.replay import Replay, compare_runs
 from ackproof.runs.directory import read_verdict, write_model
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import Configured, dump, load
@@ -212,6 +212,13 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
         recorded_run(tmp_path)
 
 
+def test_a_step_tells_what_its_fault_hit(tmp_path: Path) -> None:
+    world, one = World(), scenario({"fault": "none", "target": "all"}, kill(1, heal_after="1s"))
+    rows = play(one, world)
+    run_dir = judged(store(tmp_path / "run", one, world.windows, rows), one, lost=0)
+    assert [step.hit for step in compare_runs(run_dir, run_dir).steps] == ["", None]
+
+
 # The command
 
 
@@ -255,6 +262,7 @@ def test_the_command_reports_an_equal_replay(
     said = " ".join(capsys.readouterr().out.split())
     assert "The replay agrees with the stored run" in said
     assert "lost 5 7" in said
+    assert "1. kill of broker 1, after acks" in said
     stored = Replay.model_validate_json((tmp_path / "again" / "replay.json").read_text())
     assert (stored.replays, stored.same) == ("then", True)
     assert (tmp_path / "again" / "report.html").exists()

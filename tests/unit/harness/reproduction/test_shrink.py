@@ -312,7 +312,7 @@ def test_the_story_lists_the_kept_steps_and_why_each_is_needed(tmp_path: Path) -
         "No further step or number can be reduced.",
         "**step-6**: isolate_replication of leader of orders-0",
         "without it: impossible by the model, not run",
-        "- step-1: none of all, 200 acked",
+        "- step-1: none, 200 acked",
         "at least 2 of 3 trials do, smaller numbers only if all do",
         "ackproof run",
     ):

@@ -172,6 +172,20 @@ def test_a_leader_does_not_follow_itself_in_a_trace(configure):
     assert trace[-1].endswith("A held it before the disk of A lost it.")
 
 
+def test_a_trace_tells_of_several_replicas_in_the_plural(configure):
+    trace = predict(configure(min_insync_replicas=3), (power_loss(ALL, heal_when=()),)).trace
+    told = "A, B and C lose power, and the ends of the logs that were not fsynced."
+    assert any(sentence.endswith(told) for sentence in trace)
+    assert any("A, B and C are started again." in sentence for sentence in trace)
+
+
+def test_a_trace_tells_that_the_last_known_leader_is_elected(configure):
+    configuration = configure(replication_factor=1, min_insync_replicas=1)
+    trace = predict(configuration, (power_loss(heal_when=()),)).trace
+    how = "A is elected as an eligible leader replica or the last known leader (KIP-966)"
+    assert any(how in sentence for sentence in trace)
+
+
 @pytest.mark.parametrize(
     ("version", "least", "lost"),
     [
