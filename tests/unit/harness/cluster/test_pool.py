@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -138,3 +139,19 @@ def test_a_run_without_a_cluster_booted_ahead_waits_for_the_removal(clusters: Cl
         for number, name in enumerate("abc"):
             with pool.lease(scenario(), image="i", run_id=name, logs=Path()):
                 assert clusters.removed == clusters.booted[:number]
+
+
+def test_a_reused_cluster_keeps_a_topic_whose_record_shares_a_batch_with_an_earlier_one(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records of a batch of the controllers' log have the time of its first one."""
+    monkeypatch.setattr(module, "renewed", lambda cluster: None)
+    engine = SimpleNamespace(info=lambda: {"MemTotal": clusters.memory})
+    with ClusterPool(engine, reuse=True) as pool:  # type: ignore[arg-type]
+        with pool.lease(scenario(), image="i", run_id="a", logs=Path()) as lease:
+            lease.allow_reuse()
+        batch_began = datetime.now(UTC) - timedelta(milliseconds=25)
+        with pool.lease(scenario(), image="i", run_id="b", logs=Path()) as lease:
+            assert lease.reused
+            assert lease.cluster.since is not None
+            assert lease.cluster.since <= batch_began
