@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -246,21 +247,15 @@ def take_final_log(
     markers = Observation()
     marked = [end for end in ends if end_markers and end.end_offset > end.begin_offset]
 
-    def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
-        return read_records(
-            spark,
-            bootstrap_servers=bootstrap_servers,
-            ends=[_with_marker(gap) for gap in gaps],
-            options={**isolated, **options},
-            reader=reader,
-        )
+    read = partial(read_records, spark, bootstrap_servers=bootstrap_servers, reader=reader)
 
-    records = read_records(
-        spark,
-        bootstrap_servers=bootstrap_servers,
+    def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
+        return read(ends=[_with_marker(gap) for gap in gaps], options={**isolated, **options})
+
+    headers = {"includeHeaders": "true"} if application else {}
+    records = read(
         ends=[_with_marker(end) if end in marked else end for end in ends],
-        options={**isolated, **({"includeHeaders": "true"} if application else {}), **options},
-        reader=reader,
+        options={**isolated, **headers, **options},
     )
     if marked:
         is_marker = _is_marker(marked)
@@ -274,15 +269,8 @@ def take_final_log(
         between=between if end_markers else None,
     )
     if application is not None:
-        records = read_records(
-            spark,
-            bootstrap_servers=bootstrap_servers,
-            ends=ends,
-            options={**isolated, "includeHeaders": "true", **options},
-            reader=reader,
-        )
         application_records.store_undecidable(
-            records,
+            read(ends=ends, options={**isolated, **headers, **options}),
             taken.log,
             application,
             ends={(end.topic, end.partition): end.end_offset for end in ends},

@@ -48,8 +48,9 @@ ROW = {
 
 #: Writes the table that shows that it has started, then obeys standard input, as the job does.
 JOB = """
-import sys, shutil
-shutil.copy({table!r}, {place!r})
+import os, sys, shutil
+shutil.copy({table!r}, {place!r} + ".new")
+os.replace({place!r} + ".new", {place!r})
 assert sys.stdin.readline() == '{{"client": {{"sasl.password": "secret"}}}}\\n'
 line = sys.stdin.readline()
 open({told!r}, "w").write(line)
