@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+from docker.errors import APIError
 
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers.images import CLASSPATH
@@ -92,10 +93,14 @@ Change = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class Tampered:
-    """A broker whose segment of orders-0 is modified when it is copied from the container."""
+    """A broker whose segment of orders-0 is modified when it is copied from the container.
+
+    No command runs in its container, as in one that has ended.
+    """
 
     node: Any
     change: Change
+    id: str = "tampered"
 
     @property
     def spec(self) -> Any:
@@ -104,6 +109,11 @@ class Tampered:
     @property
     def container(self) -> Tampered:
         return self
+
+    client = api = container
+
+    def exec_create(self, container: str, command: list[str]) -> None:
+        raise APIError("the container is not running")
 
     def get_archive(self, path: str) -> tuple[Iterator[bytes], None]:
         chunks, _ = self.node.container.get_archive(path)
