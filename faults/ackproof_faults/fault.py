@@ -7,6 +7,7 @@ cluster only through the interfaces of `interfaces.cluster.Cluster`.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,18 @@ class Fault(BaseModel, ABC):
             return hit
         partition = parameters.get("partition")
         return f"topic {hit}" if partition is None else f"{hit}-{partition}"
+
+    @classmethod
+    def hit_by_stored(cls, parameters: str) -> str | None:
+        """As `hit_by`, of parameters as a window stores them; None if they are no JSON object.
+
+        A window may come from a run directory that somebody has changed.
+        """
+        try:
+            known = json.loads(parameters)
+        except ValueError:
+            return None
+        return cls.hit_by(known) if isinstance(known, dict) else None
 
     def __str__(self) -> str:
         return fault_of(self.name, str(self.target), self.hit_by(dict(self)))

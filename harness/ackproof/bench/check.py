@@ -232,7 +232,7 @@ def _require_libraries(peer: bool) -> None:
         if importlib.util.find_spec(name) is None:
             raise AckproofError(
                 f"this benchmark needs {name}, which is not installed",
-                hint="pip install 'ackproof[bench]'"
+                hint=f"pip install {name}"
                 + (", or run without DuckDB: --no-peer" if name == "duckdb" else ""),
             )
 

@@ -252,7 +252,7 @@ def fault_kinds() -> dict[str, FaultKind]:
     """Return what stories need to know of each registered fault, by name."""
     return {
         name: FaultKind(
-            hit_by=kind.hit_by,
+            hit_by=kind.hit_by_stored,
             past_tense=kind.past_tense,
             takes_bytes=kind.takes_bytes,
             control=kind is NoFault,

@@ -6,7 +6,6 @@ the prediction they give findings: "is it what Kafka may do?". Both are always r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -67,7 +66,7 @@ class FaultReport(_Record):
     def of_window(cls, row: Mapping[str, Any]) -> FaultReport:
         """Return the report of a row of `fault_windows`."""
         kind = registered().get(row["fault"])
-        hit = kind.hit_by(json.loads(row["parameters"])) if kind else None
+        hit = kind.hit_by_stored(row["parameters"]) if kind else None
         fields = {key: value for key, value in row.items() if key in cls.model_fields}
         return cls.model_validate(fields | {"hit": hit})
 

@@ -7,7 +7,6 @@ is a finding.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -64,12 +63,12 @@ class Settings:
 class FaultKind:
     """What stories need to know of a fault; the caller knows it, because faults are plugins.
 
-    hit_by: returns what it hit in place of nodes, by its parameters; None if it hit nodes.
+    hit_by: returns what it hit in place of nodes, by its stored parameters; None if it hit nodes.
     past_tense: what it did to a broker that it stopped or damaged ("was killed"), else ''.
     takes_bytes: a broker's log may hold less afterwards. control: it does nothing.
     """
 
-    hit_by: Callable[[Mapping[str, Any]], str | None] = lambda _: None
+    hit_by: Callable[[str], str | None] = lambda _: None
     past_tense: str = ""
     takes_bytes: bool = False
     control: bool = False
@@ -93,7 +92,7 @@ class Fault:
     @classmethod
     def of_window(cls, row: Mapping[str, Any], kind: FaultKind) -> Fault:
         """Return the fault of a row of `tables.FAULT_WINDOWS`, to which `until` is added."""
-        hit = kind.hit_by(json.loads(row["parameters"]))
+        hit = kind.hit_by(row["parameters"])
         return cls(
             window=row["window"],
             fault=row["fault"],

@@ -233,12 +233,13 @@ def take_final_log(
     application: Application | None = None,
     end_markers: bool = True,
 ) -> FinalLog:
-    """Read the final log (`read_final_log`) and store it (`write_final_log`).
+    """Read the final log, as `read_final_log` does, and store it (`write_final_log`).
 
-    Each partition must have a record at its `end_offset`, such as the end marker that the harness
-    writes. If that was read, too, and nothing else between it and the last record, this gap holds
-    only transaction markers and aborted records, and the partition was read to its end. Without
-    `end_markers`, each partition must have a record before its `end_offset`.
+    Each partition must have a record at its `end_offset`: the end marker that the harness writes,
+    which is read with the log, and not stored. A gap between the last record and the marker then
+    holds only transaction markers and aborted records. A partition whose marker was not read is
+    read again from its last record on. Without `end_markers`, each partition must have a record
+    before its `end_offset`.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812

@@ -214,7 +214,7 @@ def _connect(folder: Path) -> SparkSession:
     except ImportError as error:
         raise AnalysisError(
             f"Spark Connect needs more than pyspark ({error}); "
-            "install it with: pip install 'ackproof[connect]'"
+            "install it with: pip install 'pyspark[connect]'"
         ) from None
     try:
         spark: SparkSession = SparkSession.builder.remote(_master).getOrCreate()

@@ -152,6 +152,19 @@ def test_parameters_say_what_a_fault_hits(
     assert registered()[name].hit_by(parameters) == words
 
 
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        ('{"client": "producer 0"}', "producer 0"),
+        ("not json", None),
+        ('["producer 0"]', None),
+        ("null", None),
+    ],
+)
+def test_stored_parameters_may_have_been_damaged(stored: str, words: str | None) -> None:
+    assert PauseClient.hit_by_stored(stored) == words
+
+
 def test_a_fault_in_words_names_what_it_hits() -> None:
     assert str(Kill(target=leader("orders", 0))) == "kill of leader of orders-0"
     assert str(PauseClient(client="producer 0")) == "pause_client of producer 0"

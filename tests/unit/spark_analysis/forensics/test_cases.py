@@ -51,7 +51,7 @@ KINDS = {
     "kill": FaultKind(past_tense="was killed"),
     "pause": FaultKind(past_tense="was paused"),
     "power_loss": FaultKind(past_tense="lost power", takes_bytes=True),
-    "pause_client": FaultKind(hit_by=lambda parameters: parameters["client"]),
+    "pause_client": FaultKind(hit_by=lambda stored: json.loads(stored)["client"]),
     "upgrade_feature": FaultKind(hit_by=lambda _: ""),
 }
 
