@@ -9,6 +9,7 @@ from docker import DockerClient
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.node_start import USER
+from ackproof.containers import commands
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import ClusterSpec, TopicSpec
@@ -41,7 +42,7 @@ def test_no_container_is_privileged(cluster: KafkaCluster) -> None:
 
 def test_a_node_runs_as_a_user_without_rights(cluster: KafkaCluster) -> None:
     for node in cluster.nodes.values():
-        status = node.container.exec_run(["cat", "/proc/1/status"]).output.decode()
+        status = commands.run(node.container, ["cat", "/proc/1/status"]).stdout.decode()
         said = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         assert set(said["Uid"].split()) == set(said["Gid"].split()) == {str(USER)}
         assert said["Groups"].strip() == ""
@@ -61,7 +62,10 @@ def test_a_restarted_broker_has_the_same_identity_data_and_address(
     assert leader is not None
     node = cluster.nodes[leader]
     read_id = ["cat", "/var/lib/ackproof/data/meta.properties"]
-    before = node.container.exec_run(read_id).output, cluster.interfaces.network.address(leader)
+    before = (
+        commands.run(node.container, read_id).stdout,
+        cluster.interfaces.network.address(leader),
+    )
     cluster.interfaces.processes.kill(leader)
     assert cluster.interfaces.processes.exit_status(leader) == 137
     assert not cluster.interfaces.metadata.answers(leader)
@@ -70,7 +74,7 @@ def test_a_restarted_broker_has_the_same_identity_data_and_address(
     until(lambda: cluster.interfaces.metadata.in_sync(leader), "the broker is not in sync")
     node.container.reload()
     (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
-    assert (node.container.exec_run(read_id).output, network["IPAddress"]) == before
+    assert (commands.run(node.container, read_id).stdout, network["IPAddress"]) == before
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

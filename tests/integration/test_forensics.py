@@ -17,6 +17,7 @@ from confluent_kafka.admin import OffsetSpec
 from docker.errors import APIError
 
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers import commands
 from ackproof.containers.images import CLASSPATH
 from ackproof.observation.replica_logs import take_replica_logs
 from ackproof.runs.directory import write_table
@@ -112,7 +113,7 @@ class Tampered:
 
     client = api = container
 
-    def exec_create(self, container: str, command: list[str]) -> None:
+    def exec_create(self, container: str, command: list[str], **_: object) -> None:
         raise APIError("the container is not running")
 
     def get_archive(self, path: str) -> tuple[Iterator[bytes], None]:
@@ -165,11 +166,11 @@ def test_batches_and_records_equal_the_output_of_kafkas_tool(
 ) -> None:
     node = written.nodes[1]
     path = f"{node.spec.directories[0]}/orders-0"
-    result: Any = node.container.exec_run(
-        ["bash", "-c", DUMP], environment={"SEGMENT": f"{path}/{SEGMENT}"}
+    done = commands.run(
+        node.container, ["bash", "-c", DUMP], environment={"SEGMENT": f"{path}/{SEGMENT}"}
     )
-    assert result.exit_code == 0
-    dump = result.output.decode(errors="replace")
+    assert done.exit_code == 0
+    dump = done.stdout.decode(errors="replace")
     rows = [row for row in taken(written, tmp_path / "run") if row["broker"] == 1]
     ours = [tuple(str(row[name]).lower() for name in _COLUMNS) for row in rows]
     assert ours == _BATCH.findall(dump)

@@ -16,6 +16,7 @@ from ackproof.cluster import (
     readiness,
 )
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.observation import observer
 from ackproof.scenario.cluster import ClusterSpec
@@ -98,9 +99,9 @@ class TestOptions:
         assert {n: host["NanoCpus"] for n, host in hosts.items()} == {1: 0, 2: 800_000_000, 3: 0}
 
     def test_partitions_spread_over_the_log_directories(self, custom: KafkaCluster) -> None:
-        held = (
-            custom.nodes[2].container.exec_run(["ls", "/var/lib/ackproof/data-2"]).output.decode()
-        )
+        held = commands.run(
+            custom.nodes[2].container, ["ls", "/var/lib/ackproof/data-2"]
+        ).stdout.decode()
         assert "orders-" in held
         assert "meta.properties" in held
 

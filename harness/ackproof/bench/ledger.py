@@ -18,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from ackproof.bench.peers import AS_OURS, Peers, together
@@ -26,7 +25,7 @@ from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
-from ackproof.containers import images
+from ackproof.containers import commands, images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, WorkloadError
 from ackproof.kafka_versions import DEFAULT_KAFKA
@@ -212,8 +211,7 @@ def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
         broker = cluster.nodes[1]
 
         def exec_in_broker(command: list[str]) -> str:
-            output: Any = broker.container.exec_run(command, stderr=False).output
-            return str(output.decode(errors="replace"))
+            return commands.run(broker.container, command).stdout.decode(errors="replace")
 
         bootstrap = f"{broker.spec.name}:{cluster.topology.port('INTERNAL')}"
         yield cluster, Peers(exec_in_broker=exec_in_broker, bootstrap=bootstrap)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from ackproof.cluster.node import KafkaNode
 from ackproof.cluster.state import ClusterState
+from ackproof.containers import commands
 from ackproof.containers.images import CLASSPATH
 from ackproof.errors import ClusterError
 
@@ -39,12 +39,12 @@ def run(node: KafkaNode, classes: tuple[str, ...], *arguments: str) -> str:
 
 def run_script(node: KafkaNode, script: str, name: str) -> str:
     """Run a bash script in the node's container; `name` is for the error message."""
-    result: Any = node.container.exec_run(["bash", "-c", script], demux=True)
-    output, errors = ((stream or b"").decode(errors="replace") for stream in result.output)
-    if result.exit_code != 0:
+    done = commands.run(node.container, ["bash", "-c", script])
+    output, errors = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+    if done.exit_code != 0:
         last_lines = "\n".join((output + errors).strip().splitlines()[-8:])
-        raise ClusterError(f"{name} at {node.spec.name} failed ({result.exit_code}): {last_lines}")
-    return str(output)
+        raise ClusterError(f"{name} at {node.spec.name} failed ({done.exit_code}): {last_lines}")
+    return output
 
 
 def run_at_a_broker(cluster: ClusterState, classes: tuple[str, ...], *arguments: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ def exhaust(container: Container) -> None:
     usage: Any = container.stats(stream=False)
     _limit(container, _anonymous(usage["memory_stats"]["stats"]) + _ROOM)
     try:
-        container.exec_run(["sh", "-c", _FILL], user="root")
+        commands.run(container, ["sh", "-c", _FILL], user="root")
         container.wait(timeout=_WITHIN_S)
     except (APIError, RequestException) as error:  # it ended meanwhile, or did not end
         container.reload()
         if container.attrs["State"]["Running"]:
-            container.exec_run(["rm", "-f", _FILE], user="root")
+            commands.run(container, ["rm", "-f", _FILE], user="root")
             raise ClusterError(
                 f"the kernel did not end {container.name}, which has too little memory: {error}"
             ) from error

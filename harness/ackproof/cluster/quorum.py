@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ackproof.cluster import kafka_tools
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.zookeeper import CLIENT_PORT
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 
@@ -132,7 +132,7 @@ def _await(
 def _zookeeper_members(cluster: ClusterState) -> Mapping[int, str]:
     states = {}
     for node in cluster.running_controllers():
-        result: Any = cluster.nodes[node].container.exec_run(["bash", "-c", _SRVR])
-        if mode := re.search(rb"Mode: (\w+)", result.output):
+        done = commands.run(cluster.nodes[node].container, ["bash", "-c", _SRVR])
+        if mode := re.search(rb"Mode: (\w+)", done.stdout):
             states[node] = mode[1].decode()
     return states

@@ -21,6 +21,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from ackproof.containers.commands import Command
+from ackproof.errors import EngineError
 from ackproof.runs.directory import disk_errors
 from ackproof_spark.forensics.segments import Batch, Tail, batches
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
@@ -132,13 +134,10 @@ def _take_running(
     from docker.errors import DockerException
     from requests import RequestException
 
-    api = node.container.client.api  # type: ignore[union-attr]
     logs: list[ReplicaLog] = []
     try:
-        command = ["sh", "-c", _SEGMENTS, directory, *unread]
-        tar = api.exec_create(node.container.id, command)["Id"]
-        stream = api.exec_start(tar, stream=True, demux=True)
-        with _opened(out for out, _ in stream if out) as archive:
+        tar = Command(node.container, ["sh", "-c", _SEGMENTS, directory, *unread])
+        with contextlib.closing(tar.stdout()) as stream, _opened(stream) as archive:
             for name, members in groupby(archive, lambda member: member.name.partition("/")[0]):
                 logs.append(unread[name])
                 logs[-1] = read_replica(
@@ -146,13 +145,12 @@ def _take_running(
                 )
                 limit -= logs[-1].bytes
                 if not logs[-1].complete:
-                    stream.close()  # what follows may be long
-                    return logs
+                    return logs  # what follows may be long
             for _ in stream:
                 pass
-        if (code := api.exec_inspect(tar)["ExitCode"]) not in _READ:
+        if (code := tar.exit_code()) not in _READ:
             raise tarfile.ReadError(f"tar ended with {code}")
-    except (DockerException, RequestException, tarfile.TarError) as error:
+    except (DockerException, RequestException, EngineError, tarfile.TarError) as error:
         reason = f"its segments could not be read to their end: {error}"
         return [replace(log, complete=False, reason=reason) for log in logs]
     return logs

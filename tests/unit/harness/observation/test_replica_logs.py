@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -32,22 +33,23 @@ class Spec:
     directories = ("/data", "/data-2")
 
 
-class Stream:
-    """What a command in a container prints: frames of its output and its errors."""
+class Response:
+    """The engine's response to a command: frames of its output and its errors."""
 
     def __init__(self, content: bytes) -> None:
-        self.frames = (
-            frame
-            for i in range(0, len(content), 700)
-            for frame in ((None, b"a warning"), (content[i : i + 700], None))
+        self.raw = io.BytesIO(
+            b"".join(
+                struct.pack(">BxxxI", stream, len(data)) + data
+                for i in range(0, len(content), 700)
+                for stream, data in ((2, b"a warning"), (1, content[i : i + 700]))
+            )
         )
-        self.closed = False
 
-    def __iter__(self):
-        return self.frames
+    def raise_for_status(self) -> None:
+        pass
 
     def close(self) -> None:
-        self.closed = True
+        self.raw.close()
 
 
 class Node:
@@ -59,6 +61,7 @@ class Node:
 
     spec = Spec()
     id = "container"
+    base_url, api_version, timeout = "http://engine", "1", 60
 
     def __init__(
         self, segments: dict[str, bytes] | None = None, code: int = 0, **folders: bytes
@@ -67,7 +70,7 @@ class Node:
         self.segments = segments
         self.code = code
         self.asked: list[str] = []
-        self.streams: list[Stream] = []
+        self.responses: list[Response] = []
 
     @property
     def container(self) -> Node:
@@ -75,15 +78,16 @@ class Node:
 
     client = api = container
 
-    def exec_create(self, container: str, command: list[str]) -> dict[str, str]:
+    def exec_create(self, container: str, command: list[str], **_: object) -> dict[str, str]:
         if self.segments is None:
             raise APIError("is not running")
         return {"Id": command[3]}
 
-    def exec_start(self, directory: str, *, stream: bool, demux: bool) -> Stream:
+    def post(self, url: str, **_: object) -> Response:
         assert self.segments is not None
-        self.streams.append(Stream(self.segments.get(directory, tar({}))))
-        return self.streams[-1]
+        directory = url.removeprefix("http://engine/v1/exec/").removesuffix("/start")
+        self.responses.append(Response(self.segments.get(directory, tar({}))))
+        return self.responses[-1]
 
     def exec_inspect(self, directory: str) -> dict[str, int]:
         return {"ExitCode": self.code}
@@ -229,4 +233,4 @@ def test_a_stream_is_left_at_the_limit(tmp_path: Path) -> None:
     logs, _ = replicas(tmp_path, node, 0, 10, limit=len(batch(0, count=5)) + 1)
     assert [(log.partition, log.complete) for log in logs] == [(0, False), (10, True)]
     assert "exceed the limit of" in (logs[0].reason or "")
-    assert node.streams[0].closed
+    assert node.responses[0].raw.closed
