@@ -31,9 +31,10 @@ from ackproof.ledger import arrow_stream
 from ackproof.ledger.outcome import earliest_resend_s, error_name
 from ackproof.ledger.transaction_log import TransactionLog, TransactionOutcome
 
-#: Seconds that the coordinator has to initialize a producer, and to end a transaction.
+#: Seconds that the coordinator has to initialize a producer, and to end a transaction: more than
+#: the default `transaction.timeout.ms`, so that it outlasts a coordinator that is down for long.
 INITIALIZE_S = 60.0
-END_S = 30.0
+END_S = 90.0
 
 #: Answers of a coordinator that certainly has not carried out the commit.
 REFUSED = frozenset(
@@ -93,6 +94,7 @@ class Transactions:
         assert spec.transactions is not None
         assert spec.ledger is not None
         self._spec: TransactionSpec = spec.transactions
+        self._producer_number = spec.number
         self._producer = producer
         self._page = page
         self._serve = serve
@@ -133,7 +135,12 @@ class Transactions:
                 self._producer.begin_transaction()
             except KafkaException as failure:
                 if not failure.args[0].fatal():
-                    raise
+                    raise WorkloadError(
+                        f"producer {self._producer_number} cannot begin a transaction as "
+                        f"{self._spec.transactional_id!r}: {failure.args[0].str()}",
+                        hint="The coordinator may not have ended the last one: see the brokers' "
+                        "logs.",
+                    ) from failure
                 self.fatal = failure.args[0]
                 return following
             self._first = following

@@ -8,7 +8,7 @@ import org.apache.kafka.common.errors.ApiException;
 
 /** The transactions of one producer; see `transactional.py`. */
 final class Transactions {
-    private static final double END_S = 30;
+    private static final double END_S = 90;
 
     private final Spec spec;
     private final Spec settings;

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients.process import ProducerProcess
+from ackproof.clients.shared_page import ProgressPage
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
-from ackproof.errors import ExitCode
+from ackproof.clients.transactional import Transactions
+from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger import transaction_log
 from ackproof.ledger.producer_ledger import stream_path
 from unit.harness.clients.mock_cluster import END_TXN, mock_cluster
@@ -18,24 +20,28 @@ from unit.harness.clients.mock_cluster import END_TXN, mock_cluster
 WITHIN = 30.0
 
 
+def spec(folder: Path, bootstrap: str, may_stop_for: tuple[str, ...] = ()) -> ProducerSpec:
+    return ProducerSpec(
+        run_id="run-1",
+        number=0,
+        topic="orders",
+        partitions=1,
+        bootstrap_servers=bootstrap,
+        progress=folder / "producer-0.page",
+        ledger=stream_path(folder, 0),
+        settings={"acks": "all", "transaction.timeout.ms": 60000},
+        records=100,
+        transactions=TransactionSpec(transactional_id="t", size=10, abort=1.0),
+        may_stop_for=may_stop_for,
+    )
+
+
 @pytest.mark.parametrize("may_stop", [True, False])
 def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bool) -> None:
     with mock_cluster() as cluster:
         cluster.answer(END_TXN, KafkaError.INVALID_TXN_STATE)
         process = ProducerProcess(
-            ProducerSpec(
-                run_id="run-1",
-                number=0,
-                topic="orders",
-                partitions=1,
-                bootstrap_servers=cluster.bootstrap,
-                progress=tmp_path / "producer-0.page",
-                ledger=stream_path(tmp_path, 0),
-                settings={"acks": "all", "transaction.timeout.ms": 60000},
-                records=100,
-                transactions=TransactionSpec(transactional_id="t", size=10, abort=1.0),
-                may_stop_for=("INVALID_TXN_STATE",) if may_stop else (),
-            )
+            spec(tmp_path, cluster.bootstrap, ("INVALID_TXN_STATE",) if may_stop else ())
         )
         process.start()
         try:
@@ -52,3 +58,27 @@ def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bo
         assert code == ExitCode.ENVIRONMENT
         assert "ended with a fatal error" in process.error
         assert "(INVALID_TXN_STATE)" in process.error
+
+
+class Busy:
+    """A producer whose last commit goes on: librdkafka begins no transaction meanwhile."""
+
+    def init_transactions(self, timeout: float) -> None:
+        pass
+
+    def begin_transaction(self) -> None:
+        raise KafkaException(KafkaError(KafkaError._CONFLICT, "commit_transaction is in progress"))
+
+
+def test_a_transaction_that_cannot_begin_ends_the_producer_in_a_sentence(tmp_path: Path) -> None:
+    transactions = Transactions(
+        spec(tmp_path, "127.0.0.1:9"),
+        Busy(),
+        ProgressPage(tmp_path / "producer-0.page", create=True),
+        serve=lambda _: None,
+        settle=lambda: None,
+        abandoned=lambda: False,
+    )
+    with pytest.raises(WorkloadError, match=r"producer 0 cannot begin .* as 't': commit_transact"):
+        transactions.room(0)
+    transactions.close()
