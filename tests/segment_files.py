@@ -15,9 +15,13 @@ def batch(
     epoch: int = 0,
     payload: bytes = b"records",
     attributes: int = 0,
+    producer: int = -1,
+    sequence: int = -1,
 ) -> bytes:
-    """Return a batch of magic 2 with `payload` as its records."""
-    body = struct.pack(">hiqqqhii", attributes, count - 1, 1000, 2000, -1, -1, -1, count) + payload
+    """Return a batch of magic 2 with `payload` as its records; a producer's epoch is 0."""
+    producer_epoch = -1 if producer < 0 else 0
+    fields = attributes, count - 1, 1000, 2000, producer, producer_epoch, sequence, count
+    body = struct.pack(">hiqqqhii", *fields) + payload
     head = struct.pack(">ibI", epoch, 2, crc32c(body))
     return struct.pack(">qi", base_offset, len(head) + len(body)) + head + body
 

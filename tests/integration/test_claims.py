@@ -25,6 +25,7 @@ from integration.claims import (
     outages,
     requests,
     segments,
+    sequences,
     transactions,
 )
 from integration.claims.defaults import Classes
@@ -40,6 +41,7 @@ TRIALS = merged(
     consumers.trials,
     transactions.trials,
     segments.trials,
+    sequences.trials,
     outages.trials,
     java_client.trials,
 )

@@ -18,6 +18,7 @@ from ackproof.clients import java_program
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster import kafka_tools
+from ackproof.containers import commands
 from ackproof.ledger.producer_ledger import recover, stream_path
 from integration.claims.defaults import Classes
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
@@ -113,6 +114,18 @@ def block_on_buffer_full_makes_the_producer_wait(subject: Subject) -> Observed:
     )
 
 
+@trials.of("N25")
+def waiting_on_a_full_buffer_loses_nothing(subject: Subject) -> Observed:
+    ledger, topic = _with_a_full_buffer(subject, acks="all", **{"max.block.ms": 120_000})
+    outcomes = ledger["outcome"].to_pylist()
+    end = log_end(subject.cluster, topic)[0]
+    return Observed(
+        holds=outcomes.count("acked") == len(outcomes) == end,
+        evidence=f"max.block.ms=120000, and the broker is frozen until send() waits: "
+        f"{outcomes.count('acked')} of {len(outcomes)} sends are acked, and the log has {end}",
+    )
+
+
 def _with_a_full_buffer(subject: Subject, **settings: object) -> tuple[pa.Table, str]:
     """Fill a producer's buffer: freeze the broker until a send fails, or waits for long.
 
@@ -201,7 +214,7 @@ def asynchronous_sends_are_batched_at_more_risk(subject: Subject) -> Observed:
         arguments = ["--old-producer", "--broker-list", subject.address, "--topic", topic]
         producer = kafka_tools.command((_OLD_CONSOLE,), shlex.join([*arguments, *options]))
         killed = f"(seq 1 50; sleep 60) | timeout -s KILL 20 {producer} || true"
-        subject.cluster.nodes[1].container.exec_run(["bash", "-c", killed])
+        commands.run(subject.cluster.nodes[1].container, ["bash", "-c", killed])
         ends[name] = log_end(subject.cluster, topic)[0]
     return Observed(
         holds=ends == {"sync": 50, "async": 0},

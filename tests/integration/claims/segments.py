@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from ackproof.containers import commands
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 
 trials: Trials[Subject] = Trials()
@@ -16,8 +17,8 @@ def _segments(subject: Subject, topic: str) -> list[str]:
     found = []
     for folder in subject.cluster.nodes[1].spec.directories:
         script = f"ls {folder}/{topic}-0/*.log 2>/dev/null || true"
-        _, output = subject.cluster.nodes[1].container.exec_run(["bash", "-c", script])
-        found += output.decode().split()
+        done = commands.run(subject.cluster.nodes[1].container, ["bash", "-c", script])
+        found += done.stdout.decode().split()
     return sorted(found)
 
 

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 import node_actions
 from ackproof.cluster import kafka_tools
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers import commands
 from ackproof.scenario.model import TopicSpec
 from integration.sending import send
 
@@ -72,8 +73,8 @@ class Subject:
     def tool_says(self, classes: tuple[str, ...], *arguments: str) -> str:
         """Run a class like `tool`; return its output and errors, also if it fails."""
         script = kafka_tools.command(classes, shlex.join(arguments))
-        _, output = self.cluster.nodes[1].container.exec_run(["bash", "-c", script])
-        return str(output.decode(errors="replace"))
+        done = commands.run(self.cluster.nodes[1].container, ["bash", "-c", script])
+        return (done.stdout + done.stderr).decode(errors="replace")
 
     def repair(self) -> None:
         """Thaw and start every node, controllers first, and wait until brokers are in sync."""
