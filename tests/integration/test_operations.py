@@ -211,9 +211,9 @@ def test_the_quorum_survives_its_leader(operated: KafkaCluster, topic: str) -> N
     with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:
         assert guard.window.nodes == (before,)
         assert guard.window.verified, guard.window.evidence
-        # The other controllers decide.
-        operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
+        # A request that a broker has forwarded to the dead one may time out: wait for the next.
         until(lambda: operated.interfaces.controllers.active() not in (None, before))
+        operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
     recover(operated, guard)
 
 

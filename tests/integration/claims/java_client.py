@@ -92,9 +92,7 @@ def a_full_buffer_drops_records_silently(subject: Subject) -> Observed:
     ledger, topic = _with_a_full_buffer(subject)
     outcomes = ledger["outcome"].to_pylist()
     acked, failed = outcomes.count("acked"), outcomes.count("failed")
-    # A client of its own: one that was there during the freeze may wait for its lost requests.
-    admin = subject.cluster.admin_of(1)
-    end = _settled(lambda: until(lambda: admin.log_end(topic, 0))[0], acked)
+    end = _settled(_end(subject, topic), acked)
     codes = sorted({str(code) for code in ledger["error"].to_pylist() if code})
     return Observed(
         holds=acked + failed < len(outcomes) or end < acked or not failed,
@@ -118,7 +116,7 @@ def block_on_buffer_full_makes_the_producer_wait(subject: Subject) -> Observed:
 def waiting_on_a_full_buffer_loses_nothing(subject: Subject) -> Observed:
     ledger, topic = _with_a_full_buffer(subject, acks="all", **{"max.block.ms": 120_000})
     outcomes = ledger["outcome"].to_pylist()
-    end = log_end(subject.cluster, topic)[0]
+    end = _settled(_end(subject, topic), len(outcomes))
     return Observed(
         holds=outcomes.count("acked") == len(outcomes) == end,
         evidence=f"max.block.ms=120000, and the broker is frozen until send() waits: "
@@ -156,6 +154,15 @@ def _with_a_full_buffer(subject: Subject, **settings: object) -> tuple[pa.Table,
         assert process.spec.ledger is not None
         ledger = recover(process.spec.ledger)
     return ledger, topic
+
+
+def _end(subject: Subject, topic: str) -> Callable[[], int]:
+    """Return a function that asks broker 1 for the end of the log, after it was frozen.
+
+    It has a client of its own: one that was there during the freeze may wait for lost requests.
+    """
+    admin = subject.cluster.admin_of(1)
+    return lambda: until(lambda: admin.log_end(topic, 0))[0]
 
 
 def _stands_still(value: Callable[[], int], seconds: float) -> Callable[[], bool]:

@@ -12,8 +12,9 @@ from uuid import uuid4
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from ackproof.cluster import quorum
 from ackproof.errors import ClusterError
-from integration.claims.subject import SINCE_0_11, VERSIONS, Observed, Subject, Trials
+from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 from integration.sending import log_end
 from waiting import until
 
@@ -243,8 +244,11 @@ def a_burst_does_not_shrink_the_isr(subject: Subject) -> Observed:
     )
 
 
-@trials.of("N12", on=VERSIONS[:2])
+@trials.of("N12")
 def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Observed:
+    if not subject.cluster.topology.zookeeper:
+        return _a_voter_is_the_controller(subject)
+
     def controller() -> int:
         return int(subject.cluster.admin.client().list_topics(timeout=10).controller_id)
 
@@ -260,6 +264,17 @@ def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Obse
 
     after = until(successor)
     return Observed(holds=True, evidence=f"broker {before} was killed, broker {after} followed it")
+
+
+def _a_voter_is_the_controller(subject: Subject) -> Observed:
+    brokers, before = subject.cluster.broker_ids(), quorum.leader(subject.cluster)
+    subject.cluster.nodes[1].kill()
+    after = until(lambda: quorum.leader(subject.cluster), "nobody tells who leads the quorum")
+    return Observed(
+        holds=before in brokers or after != before,
+        evidence=f"the active controller is node {before}, none of the brokers {brokers}; broker 1 "
+        f"was killed, and it is node {after}",
+    )
 
 
 @trials.of("27")
