@@ -13,10 +13,15 @@ from confluent_kafka.admin import AdminClient
 from docker import DockerClient
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+import node_actions
+from ackproof.cluster import lifecycle
 from ackproof.cluster.pool import ClusterPool, leaves_no_trace
 from ackproof.containers.engine import LABEL_RUN, remove_run
+from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.internal_topics import OFFSETS
 from ackproof.scenario.model import Scenario, TopicSpec
+from kafka_clusters import boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -142,6 +147,24 @@ def test_a_cluster_that_is_left_up_outlives_its_pool(
         assert set(described.brokers) == {1}
     finally:
         remove_run(engine, name)
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_created_again_is_asked_for_by_its_own_epoch(engine: DockerClient) -> None:
+    # Before 2.8 topics have no ids, by which a client could tell one from the other.
+    spec = ClusterSpec(brokers=2, settings={"zookeeper.session.timeout.ms": 6000})
+    wanted = {"orders": TopicSpec(assignment=[[1, 2]])}
+    with boot(engine, spec, kafka="2.6.2") as cluster:
+        cluster.create_topics(wanted)
+        lifecycle.stop(cluster, 1)
+        until(lambda: (end := cluster.admin.log_end("orders", 0)) and end[1] > 0)
+        cluster.admin.end_offsets([("orders", 0)])
+        node_actions.start(cluster, 1)
+        cluster.admin.delete_topics(["orders"])
+        until(lambda: ("orders", 0) not in cluster.partitions())
+        cluster.create_topics(wanted)
+        assert cluster.admin.end_offsets([("orders", 0)]) == {("orders", 0): 0}
+        assert cluster.admin.log_end("orders", 0) == (0, 0)
 
 
 def test_reuse_depends_on_the_scenario() -> None:

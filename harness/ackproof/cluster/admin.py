@@ -94,7 +94,12 @@ class Admin:
             ) from error
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete these topics; raise ClusterError with Kafka's reason if it refuses."""
+        """Delete these topics; raise ClusterError with Kafka's reason if it refuses.
+
+        The clients that knew them are given up: before topics have ids (2.8, KIP-516), librdkafka
+        takes the leader epochs of one that is created again for old ones, and asks for its offsets
+        with the last epoch of the deleted one (UNKNOWN_LEADER_EPOCH).
+        """
         from confluent_kafka import KafkaException
 
         if not names:
@@ -104,6 +109,7 @@ class Admin:
                 answer.result(timeout=60)
         except KafkaException as error:
             raise ClusterError(f"a topic cannot be deleted: {error.args[0].str()}") from error
+        self._clients = {}
 
     def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the earliest offset of each partition.
