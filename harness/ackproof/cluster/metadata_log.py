@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 _BATCH = re.compile(r"baseOffset: (?P<offset>\d+) .*?CreateTime: (?P<time>\d+) ")
@@ -91,10 +92,21 @@ class MetadataLog:
         """Return the states from `moment` on, and each broker's last state before.
 
         A run creates its topics after that moment, so that its partitions have no earlier state.
+        A ZooKeeper controller may still be deleting a topic of the same name then, and writes that
+        its replicas go offline; its states, before the partition epoch falls to 0, are left out.
         """
         before = {state.broker: state for state in self.brokers if state.at < moment}
+        lives: dict[tuple[str, int], list[PartitionState]] = {}
+        for state in self.partitions:
+            if state.at >= moment:
+                life = lives.setdefault((state.topic, state.partition), [])
+                if life and state.partition_epoch < life[-1].partition_epoch:
+                    life.clear()
+                life.append(state)
         return MetadataLog(
-            partitions=tuple(state for state in self.partitions if state.at >= moment),
+            partitions=tuple(
+                sorted(chain.from_iterable(lives.values()), key=lambda s: s.metadata_offset)
+            ),
             brokers=(
                 *(before[broker] for broker in sorted(before)),
                 *(state for state in self.brokers if state.at >= moment),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ackproof.cluster.admin import PartitionView
@@ -61,6 +62,13 @@ def broker(number: int, seconds: int, state: str) -> BrokerState:
         state=state,
         broker_epoch=0,
     )
+
+
+def test_since_leaves_out_a_topic_of_the_same_name_that_was_being_deleted() -> None:
+    offline = replace(partition(1), leader_epoch=7, partition_epoch=9, isr=())
+    created, later = partition(2), replace(partition(3), leader_epoch=1, partition_epoch=1)
+    log = MetadataLog(partitions=(offline, created, later), brokers=())
+    assert log.since(BEGAN).partitions == (created, later)
 
 
 def test_since_keeps_each_brokers_last_earlier_state() -> None:
