@@ -159,6 +159,21 @@ class Circumstances:
         )
 
     @property
+    def undated(self) -> bool:
+        """Whether all but where the next leader's log began says that it had to lack the records.
+
+        Before 0.11 no batch has its leader's epoch: nobody knows where a leader's log began.
+        """
+        return (
+            _version(self.settings.kafka_version) < (0, 11)
+            and self.acked is not None
+            and not (self.zombie or self.unread)
+            and self.election is Election.CLEAN
+            and self.next is not None
+            and not any(fault.kind.takes_bytes for fault in self.faults)
+        )
+
+    @property
     def alone(self) -> bool:
         """Whether the leader that acked was the only member of the ISR."""
         return self.acked is not None and self.isr == (self.acked.leader,)
@@ -220,7 +235,7 @@ RULES: tuple[_Rule, ...] = (
         Case.B2,
         "acks=1 is acked when the leader has appended; the next leader, elected by the rules, "
         "had not fetched that far",
-        lambda c: c.replaced and c.settings.acks == "1" and not c.same_leader,
+        lambda c: c.settings.acks == "1" and not c.same_leader and (c.replaced or c.undated),
     ),
     (
         Case.B9,
@@ -233,21 +248,12 @@ RULES: tuple[_Rule, ...] = (
             and _lost_bytes(c, c.next.leader)
         ),
     ),
-    # No batch of these versions has its leader's epoch, so nobody knows where a leader's log began.
     (
         Case.B10,
         "the next leader was elected from the ISR, so it had had the records, and no fault took "
         "bytes: before 0.11 a follower of a new leader truncates to the high watermark that it "
         "knows, also what was committed",
-        lambda c: (
-            _version(c.settings.kafka_version) < (0, 11)
-            and c.settings.acks == "all"
-            and c.acked is not None
-            and not (c.zombie or c.unread or c.alone)
-            and c.election is Election.CLEAN
-            and c.next is not None
-            and not any(fault.kind.takes_bytes for fault in c.faults)
-        ),
+        lambda c: c.undated and c.settings.acks == "all" and not c.alone,
     ),
     (
         Case.B12,

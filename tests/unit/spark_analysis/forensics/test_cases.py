@@ -184,7 +184,15 @@ NEAR_MISSES = {
     "the next leader lost none": (replace(B9, faults=(fault("power_loss", 1),)), Case.UNEXPLAINED),
     "KIP-903 is in 3.5": (replace(B31, settings=settings("all", "3.5.0")), Case.UNEXPLAINED),
     "KIP-101 is in 0.11": (replace(B10, settings=settings("all", "0.11.0.3")), Case.UNEXPLAINED),
-    "acks=1 before 0.11": (replace(B10, settings=settings("1", "0.10.2.2")), Case.UNEXPLAINED),
+    "acks=1 before 0.11": (replace(B10, settings=settings("1", "0.10.2.2")), Case.B2),
+    "acks=1 before 0.11, and its leader leads again": (
+        replace(B10, settings=settings("1", "0.10.2.2"), next=term(1, 1, None)),
+        Case.UNEXPLAINED,
+    ),
+    "acks=1 before 0.11, and a fault that takes bytes": (
+        replace(B10, settings=settings("1", "0.10.2.2"), faults=(fault("power_loss", 3),)),
+        Case.UNEXPLAINED,
+    ),
     "a fault that takes bytes": (
         replace(B10, faults=(fault("power_loss", 3),)),
         Case.UNEXPLAINED,
