@@ -238,7 +238,8 @@ def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
 def test_the_version_decides_the_defaults(
     version: str, unclean: bool, session: float, asked: Asked
 ) -> None:
-    replication.predict(scenario(kafka=version, topics={"orders": {"partitions": 3}}))
+    plain = {"cluster": {"brokers": 3}, "topics": {"orders": {"partitions": 3}}}
+    replication.predict(scenario(kafka=version, **plain))
     configuration = asked[0][0]
     assert configuration.unclean_election is unclean
     assert configuration.session_s == session

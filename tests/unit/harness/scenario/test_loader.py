@@ -14,6 +14,7 @@ from ackproof.scenario.model import json_schema
 ROOT = Path(__file__).parents[4]
 SCENARIOS = ROOT / "scenarios"
 ACKS = (SCENARIOS / "acks.yaml").read_text()
+_SETTING = "    broker.heartbeat.interval.ms: 500\n"
 
 
 def test_every_shipped_scenario_is_valid() -> None:
@@ -99,11 +100,11 @@ BAD = [
     ("min.insync.replicas: 2", "min.insync.replicas: two", "a whole number from 1"),
     ("min.insync.replicas: 2", "cleanup.policy: compact", "compaction removes"),
     (
-        "seed: 1\n",
-        "seed: 1\ncluster: {settings: {min.insync.replicas: 2}}\n",
+        _SETTING,
+        f"{_SETTING}    min.insync.replicas: 2\n",
         "move it to topics.NAME.settings",
     ),
-    ("seed: 1\n", "seed: 1\ncluster: {settings: {replica.lag.time.max.ms: soon}}\n", "'soon'"),
+    (_SETTING, f"{_SETTING}    replica.lag.time.max.ms: soon\n", "'soon'"),
     ("topics:\n  orders", "topics:\n  or ders", "is not a topic name"),
     ('kafka: "4.3.1"', 'kafka: "0.9.0.1"', "too old"),
     ("rate: 1500/s", "rate: 0/s", "greater than 0"),
@@ -111,7 +112,7 @@ BAD = [
     ("name: acks\n", "name: acks\nname: acks\n", "duplicate key"),
     ("rate: 1500/s", "rate: fast", "'fast' is not a rate"),
     ("size: 200", "size: 8", "greater than or equal to 32"),
-    ("seed: 1\n", "seed: 1\ncluster: {settings: {node.id: 7}}\n", "node.id is set by ackproof"),
+    (_SETTING, f"{_SETTING}    node.id: 7\n", "node.id is set by ackproof"),
     ("workload:\n  topic", "work: 1\nworkload:\n  topic", "'work' is not a key here"),
 ]
 
