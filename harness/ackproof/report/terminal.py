@@ -68,6 +68,10 @@ def print_comparison(
         for verdict in verdicts:
             if wording.settings(verdict):
                 _say(console, f"{wording.name(verdict)}: {wording.settings(verdict)}", style="dim")
+    for verdict in verdicts:
+        for line in wording.unobserved_sentences(verdict):
+            _say(console, f"{wording.name(verdict)}: {line}", style="dim")
+    if not wide:
         console.print()
     for line in answer(verdicts):
         _say(console, line)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,6 +45,16 @@ def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all
     assert any("impossible / impossible" in line for line in lines)
     assert "Matches prediction: yes, in all 3 configurations." in lines
     assert lines[-1] == "Report: out/report.html"
+
+
+def test_what_was_not_observed_is_said_below_the_table(acks_1, acks_all):
+    stalled = SimpleNamespace(
+        verdict=acks_all.verdict.model_copy(update={"unobserved": ["ack latency"]}),
+        directory=acks_all.directory,
+    )
+    lines = compared(acks_1, stalled).splitlines()
+    assert f"{wording.name(acks_all.verdict)}: Not observed: ack latency" in lines
+    assert sum("Not observed" in line for line in lines) == 1
 
 
 def test_no_word_of_a_table_breaks(acks_0, acks_1, acks_all, unverified):
