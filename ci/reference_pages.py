@@ -82,6 +82,7 @@ def commands() -> str:
         obj=command, ctx=typer.Context(command, info_name="ackproof"), name="ackproof"
     )
     _, _, made = made.partition("\n## ")  # the first part is a list of cut sentences
+    made = re.sub(r"\*\*Commands\*\*:\n\n(?:\* .*\n)+\n?", "", made)  # so are these
     made = re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", "\n## " + made)
     made = made.replace("```console\n$ ", "```text\n").replace("**Usage**:\n\n", "")
     made = re.sub(r"^\* `--help`.*\n", "", made, flags=re.M)

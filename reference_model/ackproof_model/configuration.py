@@ -74,6 +74,8 @@ class Profile:
     `consumer_groups` only:
     group_fencing: the group refuses a transaction's offsets of another generation, and waits for
         transactions in progress, from 2.5 (KIP-447).
+    clients_truncate: clients compare leader epochs after an election (KIP-320), from 2.4: before,
+        metadata has no epochs to rely on (`MetadataResponse.hasReliableLeaderEpochs`).
     """
 
     zookeeper: bool = False
@@ -97,6 +99,7 @@ class Profile:
     first_sequence_zero: bool = True
     strict_markers: bool = True
     group_fencing: bool = True
+    clients_truncate: bool = True
 
     @classmethod
     def of(cls, kafka_version: str) -> Profile:
@@ -163,6 +166,7 @@ def _profile(patch: tuple[int, ...]) -> Profile:
         first_sequence_zero=version >= (4, 1),
         strict_markers=version >= (4, 2),
         group_fencing=version >= (2, 5),
+        clients_truncate=version >= (2, 4),
     )
 
 

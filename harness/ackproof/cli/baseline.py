@@ -24,7 +24,7 @@ app = typer.Typer(
 def write(
     run_dirs: RunDirs,
     *,
-    to: Annotated[Path, typer.Option("--to", help="The baseline file to write.")],
+    to: Annotated[Path, typer.Option("--to", dir_okay=False, help="The baseline file to write.")],
     as_json: Json = False,
 ) -> None:
     """Store availability and latency of runs as a baseline. Use about ten runs a configuration.

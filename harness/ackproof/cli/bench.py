@@ -20,6 +20,7 @@ from ackproof.cli.options import (
     PowerLosses,
     Shrinks,
     Spark,
+    check_kafka,
     print_json,
     shipped_or_local,
     stderr,
@@ -279,6 +280,7 @@ def model(
     from ackproof.bench.model import bench_hardest, bench_model
     from ackproof_model.adversary import AdversaryModel, Budgets
 
+    check_kafka(kafka)
     try:
         budgets = Budgets(
             records=records,
@@ -301,8 +303,7 @@ def model(
             return
         for asked, (answer, smaller) in answers.items():
             lost = "nothing is lost" if answer.impossible else "not excluded"
-            typer.echo(f"{asked}: {lost}")
-            typer.echo(f"  {answer.seconds:.1f} s, {answer.states:,} states")
+            typer.echo(f"{asked}: {lost}\n  {answer.seconds:.1f} s, {answer.states:,} states")
             whole = f"a smaller question has {smaller.whole:,} states without the reductions"
             typer.echo(f"  {whole}, with them {smaller.bounds}")
         return

@@ -16,6 +16,7 @@ from ackproof.cli.options import (
     Out,
     Spark,
     exit_with,
+    find_run,
     print_error,
     print_json,
     stdout,
@@ -100,7 +101,7 @@ def check(
         else:
             history_files.print_reports(stdout(), reports)
         raise typer.Exit(history_files.exit_code(reports))
-    _judge_runs(paths, as_json=as_json)
+    _judge_runs([find_run(path, out) for path in paths], as_json=as_json)
 
 
 def _judge_runs(run_dirs: Sequence[Path], *, as_json: bool) -> None:
@@ -111,7 +112,7 @@ def _judge_runs(run_dirs: Sequence[Path], *, as_json: bool) -> None:
     failures: list[AckproofError] = []
     for run_dir in run_dirs:
         try:
-            verdict = judge_run(run_dir.resolve())
+            verdict = judge_run(run_dir)
         except AckproofError as error:
             if len(run_dirs) == 1:
                 raise

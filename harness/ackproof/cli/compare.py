@@ -26,7 +26,7 @@ from ackproof.cli.options import (
     stderr,
     stdout,
 )
-from ackproof.errors import RunDirectoryError
+from ackproof.errors import RunDirectoryError, ScenarioError
 
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore
@@ -148,6 +148,11 @@ def _planned(
     from ackproof.runs.directory import fresh_name
 
     configurations = configurations_of(scenario, shard=shard)
+    if len(configurations) == 1 and trials == 1 and not shard:
+        raise ScenarioError(
+            f"{scenario} has one configuration, so there is nothing to compare it with",
+            hint="Give it a matrix, repeat it with --trials, or use ackproof run.",
+        )
     plan = ComparisonPlan(
         comparison_id=fresh_name(
             out, configurations[0].scenario.name, "comparison", datetime.now(UTC)

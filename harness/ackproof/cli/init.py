@@ -55,13 +55,14 @@ def init(
     if own.given:
         own_files.print_overlay(made)
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
         with to.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise ScenarioError(f"{to} exists", hint="Name another file.") from None
     except OSError as error:
-        raise DiskError(f"{to}: cannot be written: {error}") from error
+        raise DiskError(
+            f"{to}: cannot be written: {error.strerror}", hint="Name another place."
+        ) from error
     if as_json:
         print_json({"scenario": str(to)})
         return

@@ -310,13 +310,14 @@ def find_run(run_dir: Path, out: Path) -> Path:
 def run_directories(paths: Sequence[Path]) -> list[Path]:
     """Return the runs among paths such as ``runs/*``, each once: `runs/latest` is a link to one.
 
-    Directories of comparisons and shrinks are skipped, with a note, and so are runs without a
-    verdict beside others. Raises RunDirectoryError if no run is left.
+    A name is looked for in `runs/`, too. Directories of comparisons and shrinks are skipped, with a
+    note, and so are runs without a verdict beside others. Raises RunDirectoryError if a directory
+    does not exist, or no run is left.
     """
     from ackproof.runs.directory import is_interrupted, is_of_several_runs
 
     runs = []
-    every = list(dict.fromkeys(path.resolve() for path in paths))
+    every = list(dict.fromkeys(find_run(path, RUNS) for path in paths))
     for path in every:
         reason = ""
         if is_of_several_runs(path):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ackproof.cli import compare
-from ackproof.cli.options import Json, print_json
+from ackproof.cli.options import RUNS, Json, find_run, print_json
 
 
 def report(
@@ -18,7 +18,9 @@ def report(
     ],
     to: Annotated[
         Path | None,
-        typer.Option("--to", help="The file to write; by default report.html in the last one."),
+        typer.Option(
+            "--to", dir_okay=False, help="The file to write. Default: report.html in the last one."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -26,7 +28,7 @@ def report(
 
     Example: [bold]ackproof report runs/latest[/]
     """
-    path = write_page([run_dir.resolve() for run_dir in run_dirs], to=to)
+    path = write_page([find_run(run_dir, RUNS) for run_dir in run_dirs], to=to)
     if as_json:
         print_json({"report": str(path)})
     else:

@@ -27,7 +27,7 @@ from ackproof.cli.options import (
     stderr,
     stdout,
 )
-from ackproof.errors import AckproofError
+from ackproof.errors import AckproofError, DiskError
 
 if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
@@ -92,18 +92,21 @@ def run(
         configurations, out, title=scenario.stem, reuse=not fresh, live=live, keep=keep
     )
     verdicts = [verdict for _, verdict in results]
-    if metrics is not None:
-        from ackproof.report.openmetrics import write_metrics
-        from ackproof.runs.directory import disk_errors
-
-        with disk_errors(metrics):
-            write_metrics(metrics, verdicts)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
         print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
     else:
         for run_dir, verdict in results:
             print_run(stdout(), verdict, run_dir)
+    if metrics is not None:
+        from ackproof.report.openmetrics import write_metrics
+        from ackproof.runs.directory import disk_errors
+
+        try:
+            with disk_errors(metrics):
+                write_metrics(metrics, verdicts)
+        except DiskError as error:
+            failure = failure or error
     exit_with(verdicts, failure)
 
 
@@ -119,8 +122,8 @@ def _run_all(
     """Run every configuration; write report.html and junit.xml of all of them into the last run.
 
     The other runs get a page of their own.
-    If an error ends the suite early, it is returned with the results so far; without any result it
-    is raised.
+    An error that ends the suite early, or of a page that cannot be written, is returned with the
+    results so far; without any result it is raised.
     """
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter
@@ -130,7 +133,7 @@ def _run_all(
     from ackproof.runs.directory import disk_errors
 
     results: list[tuple[Path, Any]] = []
-    failure = None
+    failure: AckproofError | None = None
     runs = run_suite(
         configurations,
         out=out,
@@ -147,9 +150,12 @@ def _run_all(
             raise
         failure = error
     last = results[-1][0]
-    with disk_errors(last):
-        write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
-        write_missing_pages([run_dir for run_dir, _ in results])
-        write_junit(last / "junit.xml", [verdict for _, verdict in results])
+    try:
+        with disk_errors(last):
+            write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
+            write_missing_pages([run_dir for run_dir, _ in results])
+            write_junit(last / "junit.xml", [verdict for _, verdict in results])
+    except DiskError as error:
+        failure = failure or error
     announce(configurations, [verdict for _, verdict in results])
     return results, failure

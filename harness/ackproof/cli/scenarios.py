@@ -76,7 +76,9 @@ def copy(
     except FileExistsError:
         raise ScenarioError(f"{target} exists", hint="Name another file.") from None
     except OSError as error:
-        raise DiskError(f"{target}: cannot be written: {error}") from error
+        raise DiskError(
+            f"{target}: cannot be written: {error.strerror}", hint="Name another place."
+        ) from error
     typer.echo(target)
 
 

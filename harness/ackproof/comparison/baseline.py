@@ -73,7 +73,10 @@ def read_baseline(path: Path) -> Baseline:
             hint="Write a baseline first: ackproof baseline write RUN_DIRS --to FILE",
         ) from None
     except (OSError, ValidationError, ValueError) as error:
-        raise RunDirectoryError(f"{path} is not a baseline: {error}") from error
+        raise RunDirectoryError(
+            f"{path} is not a baseline",
+            hint="Write one: ackproof baseline write RUN_DIRS --to FILE",
+        ) from error
 
 
 def changes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
@@ -95,8 +94,8 @@ def require_confirmed(
     seconds = plan.trials * sum(expected_seconds(one, out) for one in configurations)
     if seconds > CONFIRM_FROM_S and not yes and plan.budget_s is None:
         raise ScenarioError(
-            f"{len(configurations)} configurations, {plan.trials} trials each: "
-            f"{len(configurations) * plan.trials} runs, up to {timedelta(seconds=round(seconds))}",
+            f"{len(configurations) * plan.trials} runs (configurations: {len(configurations)}, "
+            f"trials of each: {plan.trials}) take up to {seconds / 60:.0f} minutes",
             hint="Confirm with --yes, or set a limit: --budget 1h, or fewer --trials.",
         )
     return seconds

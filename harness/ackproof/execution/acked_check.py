@@ -59,7 +59,10 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
     preflight()
     for log in check.logs:
         if not log.is_file():
-            raise AckedLogError(f"there is no acked log {log}")
+            raise AckedLogError(
+                f"there is no acked log {log}",
+                hint="Name the file that your application wrote (docs/reference/acked-log.md).",
+            )
     cluster = RunningCluster(check.bootstrap_servers, check.settings)
     with reporter.phase(f"asking {check.bootstrap_servers} for its topics"):
         replicas = _replicas(cluster)

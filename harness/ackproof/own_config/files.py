@@ -10,6 +10,7 @@ from ackproof.errors import ScenarioError
 from ackproof.own_config import described, properties, strimzi
 from ackproof.own_config.settings import Given, OwnConfig, Settings
 
+_HINT = "Name a properties file, the output of kafka-configs or kafka-topics, or Strimzi's YAML."
 #: Keys of a topic file that are no settings of topics.
 _COUNTS = {
     "partitions": "partitions",
@@ -41,9 +42,9 @@ def _read(path: Path, part: str) -> OwnConfig:
         folder = path.parent
         near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)
         guess = f" Did you mean {folder / near[0]}?" if near else ""
-        raise ScenarioError(f"{path}: no such file.{guess}") from None
+        raise ScenarioError(f"{path}: no such file.{guess}", hint=_HINT) from None
     except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error}") from None
+        raise ScenarioError(f"{path}: cannot be read: {error.strerror}", hint=_HINT) from None
     if part != "producer" and strimzi.is_resource(text):
         return strimzi.parse(text, str(path))
     if part != "producer" and described.is_described(text):

@@ -145,7 +145,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             ) from error
         if error.errno in _UNWRITABLE_PATH:
             raise DiskError(
-                f"{path} cannot be written: {error.strerror}", hint="Name another directory."
+                f"{path} cannot be written: {error.strerror}", hint="Name another place."
             ) from error
         raise
 
@@ -256,6 +256,10 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
 
 
 def _absent(run_dir: Path, name: str) -> RunDirectoryError:
+    if not run_dir.exists():
+        return RunDirectoryError(
+            f"{run_dir}: no such run directory", hint="`ackproof runs` lists the stored runs."
+        )
     if is_of_several_runs(run_dir):
         return RunDirectoryError(
             f"{run_dir} is not one run: it belongs to a comparison or a shrink",

@@ -137,7 +137,8 @@ def _tables(run_dir: Path) -> Iterator[tuple[str, Path]]:
 def _is_part(file: Path) -> bool:
     """Whether a reader may take this file in the folder of a table for a part of it."""
     hidden = file.name.startswith(("_", "."))  # markers, checksums, streams of the ledger
-    return (file.match(PARTS) or not hidden) and file.is_file()
+    # A link that leads nowhere is none of the recorded files, and must not pass unnoticed.
+    return (file.match(PARTS) or not hidden) and (file.is_file() or file.is_symlink())
 
 
 def _recorded(run_dir: Path, path: Path) -> RecordedFile:

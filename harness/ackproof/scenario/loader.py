@@ -157,8 +157,13 @@ def parse(path: Path) -> CommentedMap:
             hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "
             "(`ackproof scenarios` lists them).",
         ) from None
+    except IsADirectoryError:
+        raise ScenarioError(f"{path} is a folder", hint="Name one scenario file in it.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+        raise ScenarioError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', '') or error}",
+            hint="A scenario is a YAML file in UTF-8 that you may read.",
+        ) from error
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ScenarioError(

@@ -20,6 +20,7 @@ _OTHERS = frozenset(
         "first_sequence_zero",
         "strict_markers",
         "group_fencing",
+        "clients_truncate",
         "elr",
     }
 )

@@ -93,7 +93,7 @@ class OffsetChecks:
     load_first: a new coordinator answers when it has loaded the group's offsets
         (COORDINATOR_LOAD_IN_PROGRESS).
     truncation_check: after an election a member compares leader epochs, and goes back to where its
-        log and the leader's diverge (KIP-320; librdkafka from 2.1).
+        log and the leader's diverge (KIP-320; brokers from 2.4, librdkafka from 2.1).
     """
 
     generation_check: bool = True
@@ -161,3 +161,8 @@ class OffsetModel:
     def waits(self) -> bool:
         """Whether the new owner waits for offsets in open transactions."""
         return self.profile.group_fencing and self.checks.stable_fetch
+
+    @cached_property
+    def notices_truncation(self) -> bool:
+        """Whether a member that runs goes back if the log became shorter than its position."""
+        return self.profile.clients_truncate and self.checks.truncation_check

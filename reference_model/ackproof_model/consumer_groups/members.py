@@ -156,7 +156,7 @@ def _log_losses(model: OffsetModel, state: State) -> Iterator[Step]:
     for end in range(state.end):
         effects = tuple(times if n < end else 0 for n, times in enumerate(state.effects))
         members = state.members
-        if model.checks.truncation_check:
+        if model.notices_truncation:
             members = tuple(_back(member, end) for member in members)
         lost = state._replace(end=end, effects=effects, members=members)
         yield f"the log keeps {end} of its records", spent(lost, "log_losses")

@@ -156,7 +156,7 @@ def _sent(model: Model, phase: int) -> str:
     if not faults:
         return "at any time"
     if phase == 0:
-        return f"not yet replicated when {faults[0]} begins"
+        return f"before {faults[0]} begins, and not yet replicated then"
     if phase < len(faults):
         return f"after {faults[phase - 1]} is verified and before {faults[phase]} is"
     return f"after {faults[-1]} is verified"

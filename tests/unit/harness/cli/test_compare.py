@@ -65,11 +65,20 @@ def test_trials_are_summarised_and_stored(
     assert "Recommendations" in (stored / "report.html").read_text()
 
 
+def test_one_configuration_is_compared_with_itself_only_if_asked(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    alone = str(SCENARIOS / "acks-all.yaml")
+    assert compare(alone) == 2
+    assert "has one configuration" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_long_comparison_needs_yes(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert compare(ACKS, "--trials", "1000") == 2
-    assert "3000 runs, up to" in capsys.readouterr().err
+    assert "3000 runs (configurations: 3, trials of each: 1000)" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -157,6 +159,29 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     captured = capsys.readouterr()
     assert f'"{word}"' in captured.out
     assert "no second cluster" in captured.err
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("full", ["html.write_html", "openmetrics.write_metrics"])
+def test_a_page_that_cannot_be_written_hides_no_verdict(
+    full: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("html.write_html", "html.write_missing_pages", "junit.write_junit"):
+        monkeypatch.setattr(f"ackproof.report.{name}", lambda *_, **__: None)
+    monkeypatch.setattr("ackproof.report.openmetrics.write_metrics", lambda *_: None)
+    monkeypatch.setattr(f"ackproof.report.{full}", _full)
+    suite = [(tmp_path, FakeVerdict(Word.VIOLATED))]
+    monkeypatch.setattr("ackproof.execution.suite.run_suite", lambda *_, **__: iter(suite))
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+    asked = ("run", SCENARIOS / "acks.yaml", "--json", "--out", tmp_path)
+    code = ackproof(*map(str, asked), "--metrics", str(tmp_path / "ackproof.prom"))
+    captured = capsys.readouterr()
+    assert code == ExitCode.VIOLATED
+    assert '"violated"' in captured.out
+    assert "is full" in captured.err
 
 
 def test_every_run_of_a_suite_has_a_page_and_the_last_one_that_of_all(

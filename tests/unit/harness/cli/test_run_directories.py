@@ -54,3 +54,12 @@ def test_a_baseline_is_written_beside_a_comparison(runs: Path, tmp_path: Path) -
     to = tmp_path / "baseline.json"
     assert ackproof("baseline", "write", *runs.glob("2*"), "--to", to) == ExitCode.HOLDS
     assert len(json.loads(to.read_text())["configurations"]) == 1
+
+
+def test_a_stored_run_is_found_by_its_name(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(runs.parent)
+    monkeypatch.setattr("ackproof.cli.options.RUNS", Path(runs.name))
+    name = Path("20260101T000000Z-a-1")
+    assert run_directories([name]) == [runs / name]
+    with pytest.raises(RunDirectoryError, match="no such run directory"):
+        run_directories([Path("20260101T000000Z-b-1")])

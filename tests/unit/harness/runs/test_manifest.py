@@ -56,6 +56,13 @@ def test_a_file_that_a_reader_might_take_for_a_part_is_refused(sealed: Path, nam
         recover_run(sealed)
 
 
+@pytest.mark.parametrize("target", ["nowhere.parquet", "link.parquet"])
+def test_a_link_that_leads_nowhere_is_refused(sealed: Path, target: str) -> None:
+    (sealed / FINAL_LOG).with_name("link.parquet").symlink_to(target)
+    with pytest.raises(RunDirectoryError, match=r"link.parquet was added after the run"):
+        recover_run(sealed)
+
+
 def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -139,6 +139,12 @@ def test_a_committed_offset_above_the_end_of_a_shorter_log_skips_what_is_written
     assert "unprocessed" not in ways(commit, REMOVED)
 
 
+@pytest.mark.parametrize("commit", ["before", "after", "auto"])
+def test_before_2_4_a_member_that_runs_skips_what_takes_the_offsets_of_lost_records(commit):
+    assert "unprocessed" in ways(commit, {"log_losses": 1}, "2.3.1")
+    assert ways(commit, {"log_losses": 1}, "2.4.1") == NEVER
+
+
 @pytest.mark.parametrize(
     ("commit", "budgets", "expected"),
     [

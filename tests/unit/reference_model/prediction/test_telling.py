@@ -34,12 +34,12 @@ def test_the_diagram_has_a_line_for_each_step_of_the_story(configure):
             "1",
             DEMO,
             (
-                "not yet replicated when fault 1 (isolate_replication) begins",
+                "before fault 1 (isolate_replication) begins, and not yet replicated then",
                 "after fault 1 (isolate_replication) is verified and before fault 2 (kill) is",
             ),
         ),
         ("1", NO_FAULT, ()),
-        ("1", KILL_LEADER, ("not yet replicated when fault 1 (kill) begins",)),
+        ("1", KILL_LEADER, ("before fault 1 (kill) begins, and not yet replicated then",)),
     ],
 )
 def test_records_at_risk_are_those_that_some_way_loses(configure, acks, schedule, at_risk):
