@@ -155,11 +155,21 @@ def _log_losses(model: OffsetModel, state: State) -> Iterator[Step]:
         return
     for end in range(state.end):
         effects = tuple(times if n < end else 0 for n, times in enumerate(state.effects))
-        members = state.members
+        label = f"the log keeps {end} of its records"
+        lost = spent(state._replace(end=end, effects=effects), "log_losses")
         if model.notices_truncation:
-            members = tuple(_back(member, end) for member in members)
-        lost = state._replace(end=end, effects=effects, members=members)
-        yield f"the log keeps {end} of its records", spent(lost, "log_losses")
+            yield label, lost._replace(members=tuple(_back(one, end) for one in state.members))
+            continue
+        yield label, lost
+        # Who asks before others have taken those offsets is out of range.
+        reset = begin(model, lost, None)
+        beyond = [one.alive and one.polled > end for one in state.members]
+        if any(beyond):
+            members = tuple(
+                one._replace(position=reset, polled=reset) if out else one
+                for one, out in zip(state.members, beyond, strict=True)
+            )
+            yield f"{label}, and a member begins at {reset}", lost._replace(members=members)
 
 
 def _back(member: Member, end: int) -> Member:

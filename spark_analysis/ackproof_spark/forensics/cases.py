@@ -168,7 +168,6 @@ class Circumstances:
             _version(self.settings.kafka_version) < (0, 11)
             and self.acked is not None
             and not (self.zombie or self.unread)
-            and self.election is Election.CLEAN
             and self.next is not None
             and not any(fault.kind.takes_bytes for fault in self.faults)
         )
@@ -206,7 +205,7 @@ RULES: tuple[_Rule, ...] = (
     (
         Case.B4,
         "the next leader was neither in the ISR nor eligible: unclean.leader.election.enable",
-        lambda c: c.replaced and c.election is Election.UNCLEAN,
+        lambda c: (c.replaced or c.undated) and c.election is Election.UNCLEAN,
     ),
     (
         Case.B5,
@@ -235,7 +234,11 @@ RULES: tuple[_Rule, ...] = (
         Case.B2,
         "acks=1 is acked when the leader has appended; the next leader, elected by the rules, "
         "had not fetched that far",
-        lambda c: c.settings.acks == "1" and not c.same_leader and (c.replaced or c.undated),
+        lambda c: (
+            c.settings.acks == "1"
+            and not c.same_leader
+            and (c.replaced or (c.undated and c.election is Election.CLEAN))
+        ),
     ),
     (
         Case.B9,
@@ -253,7 +256,9 @@ RULES: tuple[_Rule, ...] = (
         "the next leader was elected from the ISR, so it had had the records, and no fault took "
         "bytes: before 0.11 a follower of a new leader truncates to the high watermark that it "
         "knows, also what was committed",
-        lambda c: c.undated and c.settings.acks == "all" and not c.alone,
+        lambda c: (
+            c.undated and c.election is Election.CLEAN and c.settings.acks == "all" and not c.alone
+        ),
     ),
     (
         Case.B12,

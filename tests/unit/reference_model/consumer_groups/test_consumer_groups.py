@@ -141,7 +141,9 @@ def test_a_committed_offset_above_the_end_of_a_shorter_log_skips_what_is_written
 
 @pytest.mark.parametrize("commit", ["before", "after", "auto"])
 def test_before_2_4_a_member_that_runs_skips_what_takes_the_offsets_of_lost_records(commit):
-    assert "unprocessed" in ways(commit, {"log_losses": 1}, "2.3.1")
+    found = ways(commit, {"log_losses": 1}, "2.3.1")
+    assert set(found) == {"unprocessed", "reprocessed"}, "in time it is out of range, and resets"
+    assert "reprocessed" not in ways(commit, {"log_losses": 1}, "2.3.1", reset="latest")
     assert ways(commit, {"log_losses": 1}, "2.4.1") == NEVER
 
 

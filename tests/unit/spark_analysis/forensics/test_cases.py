@@ -200,6 +200,14 @@ NEAR_MISSES = {
     "the next leader joined the ISR after the ack": (replace(B10, isr=(1, 3)), Case.B10),
     "the next leader was not elected from the ISR": (
         replace(B10, next=term(1, 2, None, Election.UNCLEAN, (1,))),
+        Case.B4,
+    ),
+    "an unclean election before 0.11, and a fault that takes bytes": (
+        replace(
+            B10,
+            next=term(1, 2, None, Election.UNCLEAN, (1,)),
+            faults=(fault("power_loss", 3),),
+        ),
         Case.UNEXPLAINED,
     ),
     "KAFKA-18991 is fixed in 3.9.1": (
