@@ -65,6 +65,15 @@ MUTANTS: tuple[tuple[str, _Model, str], ...] = (
         ),
         "reprocessed",
     ),
+    (
+        "clients_truncate",
+        OtherOffsets(
+            kafka_version="2.4.1",
+            commit="after",
+            budgets=of_offsets.OffsetBudgets(log_losses=1),
+        ),
+        "unprocessed",
+    ),
 )
 
 #: Rules that no search tells, and what does.

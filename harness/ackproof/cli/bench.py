@@ -20,7 +20,6 @@ from ackproof.cli.options import (
     PowerLosses,
     Shrinks,
     Spark,
-    check_kafka,
     print_json,
     shipped_or_local,
     stderr,
@@ -278,10 +277,11 @@ def model(
     Example: [bold]ackproof bench model --kafka 3.9.1 --kills 2 --power-losses 1[/]
     """
     from ackproof.bench.model import bench_hardest, bench_model
+    from ackproof.kafka_versions import numbers
     from ackproof_model.adversary import AdversaryModel, Budgets
 
-    check_kafka(kafka)
     try:
+        numbers(kafka)
         budgets = Budgets(
             records=records,
             kills=kills,

@@ -59,6 +59,8 @@ def test_reductions_that_change_an_answer_are_refused(monkeypatch) -> None:
         model.bench_reduction(workers=0, question=losing)
 
 
-@pytest.mark.parametrize("wrong", [["--kafka", "four"], ["--kills", "7", "--in-all", "9"]])
+@pytest.mark.parametrize(
+    "wrong", [["--kafka", "four"], ["--kafka", "9.9"], ["--kills", "7", "--in-all", "9"]]
+)
 def test_invalid_options_exit_with_2(wrong: list[str]) -> None:
     assert CliRunner().invoke(app, [*SMALL, *wrong]).exit_code == 2
