@@ -43,7 +43,6 @@ _FEW = 20
 #: Bins of a plot.
 _BINS = 120
 
-
 #: It expects what its users want, and Kafka's defaults, with which it is shipped, do not do that.
 _FOR_USERS = "your-configuration"
 

@@ -160,9 +160,10 @@ class Circumstances:
 
     @property
     def undated(self) -> bool:
-        """Whether all but where the next leader's log began says that it had to lack the records.
+        """Whether nobody can know where the next leader's log began, and no fault took bytes.
 
-        Before 0.11 no batch has its leader's epoch: nobody knows where a leader's log began.
+        Before 0.11 no batch has its leader's epoch. What was lost must then have been missing in
+        the next leader's log, or been truncated by it.
         """
         return (
             _version(self.settings.kafka_version) < (0, 11)
