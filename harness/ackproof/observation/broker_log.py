@@ -1,9 +1,9 @@
 """Parses brokers' logs into events of replication: role changes, truncations, ISR changes.
 
 The lines are those of `Partition`, `ReplicaFetcherThread`, `UnifiedLog`, `LogLoader`, `LogManager`
-and `BrokerLifecycleManager`; the patterns were taken from logs of Kafka 3.9.1 and 4.3.1. Lines that
-match no pattern are ignored: brokers' logs complement the controller's log and the segments, and no
-verdict depends on the wording of a version.
+and `BrokerLifecycleManager`; the patterns were taken from logs of Kafka 3.9.1 and 4.3.1, that of
+loaded logs from 0.10.2.2, too. Lines that match no pattern are ignored: brokers' logs complement
+the controller's log and the segments, and no verdict depends on the wording of a version.
 """
 
 from __future__ import annotations
@@ -89,9 +89,11 @@ _PATTERNS = {
         r"id=(?P<leader>\d+),.*?[\])], ?(?P<leader_epoch>\d+), ?(?P<offset>\d+)\)"
     ),
     Kind.LOADED: re.compile(
-        # The log of a deleted topic stays on disk for a minute (file.delete.delay.ms).
-        r"Completed load of Log\((?!dir=[^,]*-delete,).*?topic=(?P<topic>[^,]+), "
-        r"partition=(?P<partition>\d+), .*?logEndOffset=(?P<offset>\d+)\)"
+        # The log of a deleted topic stays on disk for a minute (file.delete.delay.ms). Before 1.1
+        # the line is `Completed load of log orders-0 with … and log end offset 5169 in 85 ms`.
+        r"Completed load of (?:Log\((?!dir=[^,]*-delete,).*?topic=|log )(?P<topic>[^,\s]+)"
+        r"(?:, partition=|-)(?P<partition>\d+)"
+        r"(?:, .*?logEndOffset=| with .*?log end offset )(?P<offset>\d+)"
     ),
     Kind.TRUNCATING: re.compile(
         rf"Truncating partition {_PLACE} with (?:Offset)?TruncationState\("

@@ -87,14 +87,14 @@ class History:
             for _, epoch, low, _, _ in rows:
                 key = (topic, partition, epoch)
                 starts[key] = min(low, starts.get(key, low))
-        events = held(evidence.broker_events.where("kind in ('leader', 'truncated')"))
+        events = held(evidence.broker_events.where("kind in ('leader', 'loaded', 'truncated')"))
         truncations: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
         for event in sorted(events, key=lambda event: event["at"]):
             if event["kind"] == "truncated":
                 truncations[event["topic"], event["partition"]].append(event)
-        leading = [event for event in events if event["kind"] == "leader"]
+        others = [event for event in events if event["kind"] != "truncated"]
         return cls(
-            terms=terms(held(evidence.partition_states), starts, leading),
+            terms=terms(held(evidence.partition_states), starts, others),
             stretches=stretches,
             truncations=truncations,
         )

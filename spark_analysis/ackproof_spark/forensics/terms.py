@@ -3,7 +3,8 @@
 The controller's log says who was elected when, and from which ISR. The leader's log end at that
 moment is the offset of the first batch with its epoch in any replica's segments. This is exact,
 because a leader stamps each batch with its epoch. For a leader that wrote nothing, its log line
-counts.
+counts. Before 0.11 there are neither: for a leader that stopped and was elected again, with none in
+between, it is the end of the log that it loaded at its start.
 """
 
 from __future__ import annotations
@@ -58,15 +59,22 @@ def terms(
     """Return the terms of every partition, in order of their epochs.
 
     states: rows of `tables.PARTITION_STATES`. starts: topic, partition, epoch to the first offset
-    with that epoch. events: rows of `tables.BROKER_EVENTS` of kind `leader`.
+    with that epoch. events: rows of `tables.BROKER_EVENTS` of the kinds `leader` and `loaded`.
     """
-    lines = {(event["topic"], event["partition"], event["leader_epoch"]): event for event in events}
+    lines = {}
+    loads: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+    for event in sorted(events, key=lambda event: event["at"]):
+        place = event["topic"], event["partition"]
+        if event["kind"] == "loaded":
+            loads[place].append(event)
+        else:
+            lines[(*place, event["leader_epoch"])] = event
     by_place: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
     for state in sorted(states, key=lambda state: state["metadata_offset"]):
         by_place[state["topic"], state["partition"]].append(state)
     found: dict[Place, tuple[Term, ...]] = {}
     for place, history in by_place.items():
-        found[place] = tuple(_of_partition(place, history, starts, lines))
+        found[place] = tuple(_of_partition(place, history, starts, lines, loads[place]))
     return found
 
 
@@ -75,7 +83,9 @@ def _of_partition(
     history: Sequence[Mapping[str, Any]],
     starts: Mapping[tuple[str, int, int], int],
     lines: Mapping[tuple[str, int, int], Mapping[str, Any]],
+    loads: Sequence[Mapping[str, Any]],
 ) -> Iterator[Term]:
+    last: Term | None = None
     for index, state in enumerate(history):
         before = history[index - 1] if index else None
         leader, epoch = state["leader"], state["leader_epoch"]
@@ -83,16 +93,32 @@ def _of_partition(
             continue
         of_epoch = [later for later in history[index:] if later["leader_epoch"] == epoch]
         line = lines.get((*place, epoch), {})
-        yield Term(
+        start = starts.get((*place, epoch), line.get("offset"))
+        if start is None and last is not None and last.leader == leader:
+            start = _loaded(leader, loads, after=last.elected_at, before=state["at"])
+        last = Term(
             epoch=epoch,
             leader=leader,
             elected_at=state["at"],
             election=_election(leader, before),
             isr_before=tuple(before["isr"]) if before else (),
             changes=tuple((later["at"], tuple(later["isr"])) for later in of_epoch),
-            start=starts.get((*place, epoch), line.get("offset")),
+            start=start,
             high_watermark=line.get("high_watermark"),
         )
+        yield last
+
+
+def _loaded(
+    broker: int, loads: Sequence[Mapping[str, Any]], *, after: datetime, before: datetime
+) -> int | None:
+    """Return the end of the log that this broker loaded last in this time, None without one."""
+    ends = [
+        int(event["offset"])
+        for event in loads
+        if event["broker"] == broker and after < event["at"] < before
+    ]
+    return ends[-1] if ends else None
 
 
 def _election(leader: int, before: Mapping[str, Any] | None) -> Election:

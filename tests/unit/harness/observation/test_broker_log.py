@@ -100,6 +100,11 @@ LINES = {
         "664ms (3/3 completed in /var/lib/ackproof/data) (kafka.log.LogManager)",
         {"kind": Kind.LOADED, "offset": 5513, **PLACE},
     ),
+    "a log loaded by 0.10.2": (
+        "Completed load of log orders-0 with 1 log segments and log end offset 5169 in 85 ms "
+        "(kafka.log.Log)",
+        {"kind": Kind.LOADED, "offset": 5169, **PLACE},
+    ),
     "a torn log": (
         "[LogLoader partition=orders-0, dir=/var/lib/ackproof/data] Corruption found in segment "
         "0, truncating to offset 77 (org.apache.kafka.storage.internals.log.LogLoader)",
@@ -131,6 +136,8 @@ NOTHING = [
     "[BrokerServer id=1] Waiting for the broker to be unfenced (kafka.server.BrokerServer)",
     "java.io.IOException: ISR updated to nothing",
     # The log of a deleted topic of the same name.
+    "Completed load of log orders-0.7b5035e3edc943b3baf5fe106f76c8f7-delete with 1 log segments "
+    "and log end offset 7 in 4 ms (kafka.log.Log)",
     "Completed load of Log(dir=/data/orders-0.7b5035e3edc943b3baf5fe106f76c8f7-delete, topicId=H5_"
     ", topic=orders, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=0, "
     "logEndOffset=0) with 1 segments, local-log-start-offset 0 and log-end-offset 0 in 4ms "

@@ -65,6 +65,8 @@ def test_states_count_in_the_controllers_order_not_in_the_tables():
 
 def test_segments_say_where_a_log_began_and_the_leaders_line_where_they_do_not():
     line = {
+        "at": START,
+        "kind": "leader",
         "topic": "t",
         "partition": 0,
         "leader_epoch": 1,
@@ -76,3 +78,26 @@ def test_segments_say_where_a_log_began_and_the_leaders_line_where_they_do_not()
     assert of(*states, events=[line])[1].start == 41
     assert of(*states, events=[line])[1].high_watermark == 30
     assert of(*states)[1].start is None
+
+
+def loaded(second, broker, offset):
+    at = START + timedelta(seconds=second)
+    place = {"topic": "t", "partition": 0}
+    return {"at": at, "kind": "loaded", "broker": broker, "offset": offset, **place}
+
+
+@pytest.mark.parametrize(
+    ("states", "start"),
+    [
+        ([state(9, 1, 1, (1,))], 70),
+        ([state(7, -1, 1, (1,)), state(9, 1, 2, (1,))], 70),
+        # It has followed another leader since it loaded its log, or it was not the leader before.
+        ([state(6, 2, 1, (2, 1)), state(9, 1, 2, (1,))], None),
+        ([state(9, 2, 1, (2,))], None),
+        ([state(7, 1, 1, (1,))], None),
+    ],
+)
+def test_before_0_11_a_leader_elected_again_begins_where_its_loaded_log_ended(states, start):
+    loads = [loaded(0, 1, 0), loaded(8, 1, 70), loaded(8, 2, 75), loaded(20, 1, 90)]
+    assert of(FIRST, *states, events=loads)[-1].start == start
+    assert of(FIRST, *states, events=loads, starts={("t", 0, 1): 3, ("t", 0, 2): 3})[-1].start == 3
