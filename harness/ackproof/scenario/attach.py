@@ -15,7 +15,14 @@ from pydantic import Field
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario.librdkafka import forbidden, unreadable_files
-from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, setting_text
+from ackproof.scenario.types import (
+    Problem,
+    Setting,
+    StrictModel,
+    YamlPath,
+    padding,
+    setting_text,
+)
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
 from ackproof_faults.schedule.blocks import located_faults
@@ -116,7 +123,9 @@ def problems(
             f"{key} is for clusters that ackproof starts: remove it, or remove cluster.attach",
         )
     for key, value in attach.client.items():
-        if key in _OWNED:
+        if problem := padding(key):
+            yield (*where, "client", key), problem
+        elif key in _OWNED:
             yield (*where, "client", key), f"{key} is set by ackproof itself: remove it"
         elif reason := forbidden(key):
             yield (*where, "client", key), reason
@@ -126,6 +135,8 @@ def problems(
                 (*where, "client", key),
                 f"{key} is a secret: write '${{env:NAME}}' and set the environment variable NAME",
             )
+        elif problem := padding(value):
+            yield (*where, "client", key), problem
     for key, problem in unreadable_files(attach.client):
         yield (*where, "client", key), problem
     for name in topics if creates_topics else ():

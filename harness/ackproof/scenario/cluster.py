@@ -15,7 +15,7 @@ from ackproof.kafka_versions import FEATURES_SINCE, numbers, uses_zookeeper
 from ackproof.scenario import security
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.security import SecuritySpec
-from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, padding
 
 #: Settings that ackproof derives from the topology; a scenario cannot set them.
 OWNED_SETTINGS = frozenset(
@@ -231,6 +231,9 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
                 f"there is no broker {number} (the brokers are 1 to {cluster.brokers})",
             )
         yield from _setting_problems(own.settings, ("cluster", "overrides", number, "settings"))
+    yield from _rack_problems(cluster)
+    if problem := padding(cluster.image):
+        yield ("cluster", "image"), problem
     if cluster.image and cluster.distribution:
         yield ("cluster", "distribution"), "cluster.image is given, too: remove one of them"
     yield from _listener_problems(cluster.listeners)
@@ -242,11 +245,27 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
         yield from _feature_problems(feature, kafka)
 
 
+def _rack_problems(cluster: ClusterSpec) -> Iterator[Problem]:
+    racks: dict[YamlPath, str] = {
+        ("cluster", "racks", index): rack for index, rack in enumerate(cluster.racks)
+    }
+    racks |= {
+        ("cluster", "overrides", number, "rack"): own.rack
+        for number, own in cluster.overrides.items()
+        if own.rack is not None
+    }
+    for place, rack in racks.items():
+        if problem := padding(rack):
+            yield place, problem
+        elif not rack.isprintable():
+            yield place, f"{rack!r} must be a single line of printable characters"
+
+
 def _setting_problems(settings: Mapping[str, Setting], where: YamlPath) -> Iterator[Problem]:
     for key, value in settings.items():
         place = (*where, key)
-        if key != key.strip():
-            yield place, f"{key!r} has blanks around it, which Kafka removes: remove them"
+        if problem := padding(key, value):
+            yield place, problem
         elif key == "broker.rack":
             yield place, "broker.rack has a key of its own: use cluster.racks or overrides.N.rack"
         elif key in OWNED_SETTINGS:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from ackproof.scenario.types import Setting
+from ackproof.scenario.types import Setting, padding
 
 #: Properties that scenarios may use. librdkafka cannot list its properties, hence this list.
 KNOWN = (
@@ -77,6 +77,7 @@ def refusal(settings: Mapping[str, Setting]) -> str:
     To be called before a client gets them: what is refused may act as soon as a client is made.
     """
     found = chain(
+        map(padding, settings, settings.values()),
         map(forbidden, settings),
         (problem for _, problem in unreadable_files(settings)),
         (

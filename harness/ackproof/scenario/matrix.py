@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.scenario.types import Setting, YamlPath, setting_text
+from ackproof.scenario.types import Setting, YamlPath, padding, setting_text
 
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
@@ -60,7 +60,20 @@ def entries(matrix: object) -> list[Entry]:
             ("matrix",),
             "it must map names of configurations to the keys that they change, or list dimensions",
         )
+    names: set[str] = set()
     for entry in found:
+        if not entry.name or padding(entry.name) or not entry.name.isprintable():
+            raise MatrixError(
+                entry.path,
+                f"{entry.name[:40]!r} is no name of a configuration: write one line of printable "
+                "characters without blanks around it",
+            )
+        if entry.name in names:
+            raise MatrixError(
+                entry.path,
+                f"two configurations have the name {entry.name!r}: give each another one",
+            )
+        names.add(entry.name)
         if len(entry.name) > _LONGEST_NAME:
             raise MatrixError(
                 ("matrix",),

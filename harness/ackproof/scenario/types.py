@@ -32,6 +32,17 @@ def setting_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def padding(*texts: object) -> str:
+    """Return what is wrong with the first of these that has blanks around it; '' if none has.
+
+    Kafka removes them and librdkafka some of them, so that what is in force is not what was read.
+    """
+    for text in map(str, texts):
+        if text != text.strip():
+            return f"{text!r} has blanks around it: remove them"
+    return ""
+
+
 #: Where something stands in a scenario file: keys and list indices, from the top.
 YamlPath = tuple[str | int, ...]
 

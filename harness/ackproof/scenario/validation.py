@@ -17,7 +17,7 @@ from ackproof.scenario.consumers import consumer_problems
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.retention import expiring
 from ackproof.scenario.transactions import transaction_problems
-from ackproof.scenario.types import Problem
+from ackproof.scenario.types import Problem, padding
 from ackproof.scenario.workload import Sends
 
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
@@ -186,6 +186,9 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
             f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_' and '-'; "
             "not '.' or '..', and not beginning with '__')",
         )
+    for key, value in topic.settings.items():
+        if problem := padding(key, value):
+            yield ("topics", name, "settings", key), problem
     for key, (pattern, legal) in _TOPIC_SETTINGS.items():
         value = topic.settings.get(key)
         if value is not None and not re.fullmatch(pattern, str(value).lower()):
