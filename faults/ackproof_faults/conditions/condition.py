@@ -43,6 +43,9 @@ class Observation(Protocol):
     def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         """Return the partition's committed ISR."""
 
+    def leaderless(self, topic: str, partition: int) -> bool:
+        """Whether the partition is known to have no leader."""
+
     def elr(self, topic: str, partition: int) -> Sequence[int] | None:
         """Return the partition's eligible leader replicas."""
 

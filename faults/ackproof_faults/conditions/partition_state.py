@@ -55,11 +55,11 @@ class LeaderIs(PartitionCondition):
     broker: Annotated[int | None, Token("[0-9]+|none", _read_leader, _write_leader)]
 
     def holds(self, observation: Observation) -> bool:
+        if self.broker is None and self.op == "==":
+            return observation.leaderless(self.topic, self.partition)
         leader = observation.leader(self.topic, self.partition)
         if self.broker is None:
-            # Only if the ISR is known is a missing leader a fact, not an unanswered request.
-            known = observation.isr(self.topic, self.partition) is not None
-            return leader is None and known if self.op == "==" else leader is not None
+            return leader is not None
         return compares(leader, self.op, self.broker)
 
 

@@ -15,6 +15,9 @@ class Metadata(Protocol):
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader, None while it has none."""
 
+    def leaderless(self, topic: str, partition: int) -> bool:
+        """Whether the partition is known to have no leader, by one answer: not if none came."""
+
     def leaders(
         self, partitions: Sequence[tuple[str, int]]
     ) -> Mapping[tuple[str, int], int | None]:

@@ -92,6 +92,9 @@ class ScheduleObservation:
     def leader(self, topic: str, partition: int) -> int | None:
         return self.cluster.metadata.leader(topic, partition)
 
+    def leaderless(self, topic: str, partition: int) -> bool:
+        return self.cluster.metadata.leaderless(topic, partition)
+
     def leader_changed(self, topic: str, partition: int) -> bool:
         before = self.reference.leaders.get((topic, partition))
         now = self.leader(topic, partition)

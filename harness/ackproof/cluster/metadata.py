@@ -25,6 +25,10 @@ class PartitionMetadata:
     def leader(self, topic: str, partition: int) -> int | None:
         return self.leaders([(topic, partition)])[topic, partition]
 
+    def leaderless(self, topic: str, partition: int) -> bool:
+        view = self._partitions().get((topic, partition))
+        return view is not None and view.leader is None
+
     def leaders(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         views = self._partitions()
         return {one: views[one].leader if one in views else None for one in partitions}

@@ -186,8 +186,8 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
             f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_' and '-'; "
             "not '.' or '..', and not beginning with '__')",
         )
-    for key, value in topic.settings.items():
-        if problem := padding(key, value):
+    for key, given in topic.settings.items():
+        if problem := padding(key, given):
             yield ("topics", name, "settings", key), problem
     for key, (pattern, legal) in _TOPIC_SETTINGS.items():
         value = topic.settings.get(key)

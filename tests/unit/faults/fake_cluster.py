@@ -85,6 +85,9 @@ class FakeMetadata:
     def leader(self, topic: str, partition: int) -> int | None:
         return self.state.now_leader
 
+    def leaderless(self, topic: str, partition: int) -> bool:
+        return self.state.now_leader is None
+
     def leaders(
         self, partitions: Sequence[tuple[str, int]]
     ) -> Mapping[tuple[str, int], int | None]:

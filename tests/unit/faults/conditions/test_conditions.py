@@ -45,6 +45,9 @@ class Observed:
     def leader(self, topic: str, partition: int) -> int | None:
         return self.leads
 
+    def leaderless(self, topic: str, partition: int) -> bool:
+        return self.leads is None and self.size is not None
+
     def epoch(self, topic: str, partition: int) -> int | None:
         return self.leader_epoch
 

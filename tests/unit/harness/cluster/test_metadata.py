@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from ackproof.cluster import controllers_log
 from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.metadata import ClusterMetadata
+from ackproof.errors import ClusterError
+from ackproof_faults.conditions.trigger import parse_condition
+from ackproof_faults.schedule.observation import ScheduleObservation, SendCounts
 
 ALL = (1, 2, 3)
 #: What brokers tell and what the controllers' log says of the same partition.
@@ -58,3 +62,112 @@ def test_the_leaders_of_many_partitions_take_one_request() -> None:
     led = ClusterMetadata(cluster).leaders(places)
     assert list(led.items()) == [(places[0], 1), (places[1], None), (places[2], None)]
     assert requests == [1]
+
+
+#: As controllers write it; epochs, directories and what else does not matter here are left out.
+DUMP = """\
+baseOffset: 0 lastOffset: 2 count: 3 CreateTime: 1795255900000 size: 1
+| payload: {"type":"TOPIC_RECORD","version":0,"data":{"name":"orders","topicId":"T"}}
+| payload: {"type":"PARTITION_RECORD","version":2,"data":{"partitionId":0,"topicId":"T",\
+"replicas":[1,2,3],"isr":[1],"leader":1,"leaderEpoch":0,"partitionEpoch":0}}
+| payload: {"type":"PARTITION_CHANGE_RECORD","version":2,"data":{"partitionId":0,"topicId":"T",\
+"leader":-1}}
+"""
+
+
+class Cluster:
+    """Three brokers, of which none answers, and controllers with dumps of their logs."""
+
+    admin = None
+
+    def __init__(self, *dumps: str | ClusterError, zookeeper: bool = False) -> None:
+        self.topology = SimpleNamespace(zookeeper=zookeeper)
+        self.nodes = dict(enumerate(dumps))
+        self.dumped: list[str] = []
+
+    def running_brokers(self) -> list[int]:
+        return []
+
+    def partitions(self) -> dict[tuple[str, int], PartitionView]:
+        return {}
+
+    def running_controllers(self) -> list[int]:
+        return list(self.nodes)
+
+    def dump(self, node: Any) -> str:
+        self.dumped.append(node)
+        if isinstance(node, ClusterError):
+            raise node
+        return str(node)
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadata:
+    monkeypatch.setattr(controllers_log, "dump", cluster.dump)
+    return ClusterMetadata(cluster)
+
+
+def holds(metadata: ClusterMetadata, condition: str = "leader of orders-0 == none") -> bool:
+    observation: Any = ScheduleObservation(
+        cluster=SimpleNamespace(metadata=metadata),  # type: ignore[arg-type]
+        history=None,  # type: ignore[arg-type]
+        sends=SendCounts(sent=0, acked=0),
+        now_s=0,
+        reference=None,  # type: ignore[arg-type]
+        windows=[],
+    )
+    return parse_condition(condition).holds(observation)
+
+
+def test_with_every_broker_down_the_controllers_say_that_there_is_no_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metadata = asked(monkeypatch, cluster := Cluster(DUMP))
+    assert holds(metadata)
+    assert not holds(metadata, "leader of orders-0 != none")
+    assert not holds(metadata, "leader of orders-0 == 1")
+    assert holds(metadata, "isr of orders-0 is {1}")
+    assert len(cluster.dumped) == 1, "Kafka's tool takes long, so its answer is used again"
+
+
+def test_with_every_broker_down_the_leader_is_the_one_that_controllers_have_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metadata = asked(monkeypatch, Cluster(DUMP[: DUMP.rindex("| payload")]))
+    assert not holds(metadata)
+    assert holds(metadata, "leader of orders-0 == 1")
+
+
+def test_the_longest_log_of_several_controllers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    isolated = DUMP[: DUMP.rindex("| payload")].replace("lastOffset: 2", "lastOffset: 1")
+    assert holds(asked(monkeypatch, Cluster(isolated, DUMP, isolated)))
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        Cluster(),
+        Cluster(DUMP, zookeeper=True),
+        Cluster(ClusterError("the tool failed")),
+        Cluster(DUMP.replace('"topicId":"T"', '"topicId":', 1)),
+        Cluster(DUMP.replace("orders", "others")),
+    ],
+    ids=["no controller", "zookeeper", "tool fails", "cut off", "another topic"],
+)
+def test_an_unknown_leader_is_not_no_leader(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    metadata = asked(monkeypatch, cluster)
+    assert metadata.leader("orders", 0) is None
+    assert not holds(metadata)
+    assert not holds(metadata, "leader of orders-0 != none")
+
+
+def test_an_answer_between_two_questions_does_not_make_an_unknown_leader_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first question is not answered, the second one is: by a broker that leads."""
+    answers = iter([{}, TOLD, TOLD])
+    cluster = Cluster()
+    monkeypatch.setattr(cluster, "running_brokers", lambda: [1])
+    monkeypatch.setattr(cluster, "partitions", lambda: next(answers))
+    assert not holds(asked(monkeypatch, cluster))
