@@ -49,6 +49,9 @@ _UNWRITABLE_PATH = frozenset(
     {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT}
 )
 
+#: What to do about a damaged file.
+_DAMAGED = "Restore it from a copy of the run, or run the scenario again."
+
 #: The options of a comparison or shrink, in the directory that it wrote for several runs.
 _PLAN = "plan.json"
 
@@ -251,8 +254,18 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise _absent(run_dir, name) from None
-    except (OSError, ValidationError, ValueError) as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path} is damaged: {_first_of(error)}", hint=_DAMAGED) from error
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}", hint=_DAMAGED) from error
+
+
+def _first_of(invalid: ValidationError) -> str:
+    """Return the first of the errors in one line, and how many more there are."""
+    first, *more = invalid.errors(include_url=False)
+    where = "".join(f"{part}: " for part in first["loc"])
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return f"{where}{message}" + (f" (and {len(more)} more)" if more else "")
 
 
 def _absent(run_dir: Path, name: str) -> RunDirectoryError:

@@ -71,7 +71,24 @@ def test_another_directory_is_refused(tmp_path: Path) -> None:
         runs.read_record(tmp_path)
 
 
-def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"run_id": ')
-    with pytest.raises(RunDirectoryError, match="damaged"):
+DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"run_id": ', "invalid JSON: EOF while parsing a value at line 1 column 11"),
+        ('{"run_id": "a", "image": "b", "pid": 1.5}', "pid: input should be .* \\(and 1 more\\)"),
+        (DEEP, "invalid JSON: recursion limit exceeded at line 1 column [0-9]+"),
+        ("[" * 100_000, "invalid JSON: recursion limit exceeded at line 1 column [0-9]+"),
+        (f'{{"troubles": {DEEP}}}', "invalid JSON: recursion limit exceeded at line 1 column"),
+    ],
+    ids=["cut off", "wrong", "deep", "deep list", "deep inside"],
+)
+def test_a_damaged_record_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(RunDirectoryError, match=rf"run\.json is damaged: {said}") as caught:
         runs.read_record(tmp_path)
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 300
+    assert "again" in (caught.value.hint or "")

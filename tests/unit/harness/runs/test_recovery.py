@@ -32,8 +32,9 @@ def started(path: Path, *, pid: int) -> Path:
     return path
 
 
-def test_a_killed_run_can_be_judged_after_recovery(tmp_path: Path) -> None:
-    run_dir = started(tmp_path / "run", pid=NO_PROCESS)
+@pytest.mark.parametrize("pid", [NO_PROCESS, 2**70, -(2**70), 0])
+def test_a_killed_run_can_be_judged_after_recovery(tmp_path: Path, pid: int) -> None:
+    run_dir = started(tmp_path / "run", pid=pid)
     recover_run(run_dir)
     record = runs.read_record(run_dir)
     assert record.finished_at is not None
