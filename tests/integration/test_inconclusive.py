@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 from rich.console import Console
 
+from ackproof.cluster.admin import Admin
 from ackproof.cluster.processes import NodeProcesses
 from ackproof.execution import final_phase, runner
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import load
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -51,6 +55,45 @@ def test_an_unverified_fault_makes_a_run_inconclusive(
     assert verdict.verdict is Word.INCONCLUSIVE
     assert "still runs after SIGKILL" in verdict.reason
     assert [fault.verified for fault in verdict.faults] == [False]
+
+
+def test_a_duplicate_behind_the_closing_record_makes_a_run_inconclusive(
+    engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A send that a broker or the proxy had kept arrives when its partition has been read."""
+    written = Admin.write_end_markers
+
+    def write_and_repeat_a_record(
+        self: Admin, partitions: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        ends = written(self, partitions)
+        send(self._bootstrap_servers, first_record(self._bootstrap_servers))
+        return ends
+
+    monkeypatch.setattr(Admin, "write_end_markers", write_and_repeat_a_record)
+    verdict = judged(engine, tmp_path, SCENARIO[: SCENARIO.index("faults:")])
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "orders-0 ends 1 offsets behind its closing record" in verdict.reason
+    assert (verdict.observed["duplicated"], verdict.observed["lost"]) == (0, 0)
+
+
+def first_record(bootstrap: str) -> bytes:
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "first", "log_level": 0})
+    reader.assign([TopicPartition("orders", 0, 0)])
+    try:
+        record = until(lambda: reader.poll(1))
+    finally:
+        reader.close()
+    assert record.error() is None
+    value = record.value()
+    assert isinstance(value, bytes)
+    return value
+
+
+def send(bootstrap: str, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    producer.produce("orders", value, partition=0)
+    assert producer.flush(60) == 0
 
 
 @pytest.mark.slow

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ackproof.clients import forwarded_records
 from ackproof.clients.application import AnyWorkload, acked_logs
+from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.attached import AnyCluster
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
@@ -94,8 +95,32 @@ def run_final_phase(
             ],
         )
         replicas.result()
+    if application is None and scenario.workload.transactions is None:
+        # An application may go on writing, and late ends of transactions are no records.
+        run.troubles += appended_since(ends, cluster.admin.end_offsets)
     run.readers = reading.readers
     run.unobserved += reading.unobserved
+
+
+def appended_since(
+    ends: Mapping[TopicPartition, int],
+    end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
+) -> list[str]:
+    """Return for which partitions something was appended behind the closing record, at `ends`.
+
+    It was in nobody's hands any more but a broker's, a connection's or the proxy's: a duplicate, or
+    a send whose outcome is unknown. It was not compared.
+    """
+    try:
+        now = end_offsets(list(ends))
+    except ClusterError as error:
+        return [f"whether records came behind the closing records is unknown: {error.message}"]
+    return [
+        f"{topic}-{partition} ends {now[topic, partition] - end - 1} offsets behind its closing "
+        f"record at {end}: what is there was not compared"
+        for (topic, partition), end in ends.items()
+        if now[topic, partition] > end + 1
+    ]
 
 
 def _await_recovery(schedule: Schedule | None) -> None:
