@@ -41,6 +41,7 @@ from ackproof.cli import (
     schedule,
     schema,
     shrink,
+    usage_errors,
     validate,
     warehouse,
 )
@@ -160,8 +161,12 @@ def _run_command() -> int:
             # The code of a command that ended with typer.Exit, else None; 130 after Ctrl-C.
             code = command_tree()(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:
-        error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
-        return ExitCode.USAGE
+        if not str(error):  # a group of commands without one has shown its help
+            error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
+            return ExitCode.USAGE
+        ours = usage_errors.of(error, sys.argv[1:], command_tree())
+        print_error(ours)
+        return ours.exit_code
     except AckproofError as error:
         if _interrupts and isinstance(error, SparkError):
             return _interrupted()  # the signal interrupted what Spark was asked

@@ -1,0 +1,87 @@
+"""What is wrong with a command line, as our other errors say it: value, what is legal, what to do.
+
+typer's own messages name no value, and take three lines before they begin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from ackproof.errors import AckproofError, ScenarioError
+
+_NUMBERS: dict[Any, str] = {int: "whole number", float: "number"}
+
+
+def of(error: typer.TyperException, command_line: Sequence[str], tree: Any) -> AckproofError:
+    """Return the error of a command line, with exit code 2, for what typer raised.
+
+    `tree` is the group of all commands.
+    """
+    given: Any = error
+    context = getattr(given, "ctx", None)
+    words = context.command_path.split()[1:] if context else _commands(command_line, tree)
+    command = " ".join(["ackproof", *words])
+    known = "commands" if re.match("No such command", str(given.message)) else "options"
+    hint = f"`{command} --help` lists its {known}."
+    return ScenarioError(_message(given, command), hint=hint)
+
+
+def _commands(command_line: Sequence[str], tree: Any) -> list[str]:
+    """Return the words of a command line that name its command."""
+    words = []
+    for word in command_line:
+        tree = getattr(tree, "commands", {}).get(word)
+        if tree is None:
+            break
+        words.append(word)
+    return words
+
+
+def _message(given: Any, command: str) -> str:
+    name = type(given).__name__
+    said = str(given.message or "").rstrip(".")
+    if name == "NoSuchOption":
+        similar = " or ".join(given.possibilities or ())
+        return f"{command} has no option {given.option_name}" + (
+            f"; did you mean {similar}?" if similar else ""
+        )
+    if name == "BadOptionUsage":
+        return f"{given.option_name} {'takes no' if 'not take' in said else 'needs a'} value"
+    if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", said):
+        return f"{command} takes fewer arguments: remove {extra[1]}"
+    place = given.param_hint or _place(given.param) if hasattr(given, "param") else ""
+    if name == "MissingParameter":
+        return f"{command} needs {place}"
+    if isinstance(given.__cause__, ValidationError):
+        said = _illegal(given.__cause__, given.param)
+    said = said[:1].lower() + said[1:]
+    return f"{place}: {said}" if place else said
+
+
+def _place(param: Any) -> str:
+    """Return how a parameter is written: an option with dashes, an argument in capitals."""
+    if param is None:
+        return ""
+    options = [one for one in param.opts if one.startswith("-")]
+    return str(options[-1] if options else param.name.upper())
+
+
+def _illegal(invalid: ValidationError, param: Any) -> str:
+    """Return the value, and what is legal for the parameter."""
+    [first, *_] = invalid.errors(include_url=False)
+    kind = _NUMBERS.get(getattr(getattr(param, "type_descriptor", None), "annotation", None), "")
+    low, high = getattr(param, "min", None), getattr(param, "max", None)
+    if first["type"] == "value_error" or not (kind or low is not None or high is not None):
+        return str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    bounds = {
+        (False, False): f" from {low} to {high}",
+        (False, True): f" from {low} on",
+        (True, False): f" up to {high}",
+        (True, True): "",
+    }[low is None, high is None]
+    return f"{first['input']!r} is not a {kind or 'number'}{bounds}"
