@@ -162,7 +162,6 @@ def _run_command() -> int:
             code = command_tree()(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:
         if not str(error):  # a group of commands without one has shown its help
-            error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
             return ExitCode.USAGE
         ours = usage_errors.of(error, sys.argv[1:], command_tree())
         print_error(ours)
