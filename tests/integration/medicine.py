@@ -45,6 +45,17 @@ faults:
   - {{fault: isolate_replication, target: leader of orders-0, when: 500 acked, heal_after: 1s}}
   - {{fault: flapping, target: 1, peers: [2], up: 200ms, down: 200ms, heal_after: 3s}}
 """
+PROBED = SCENARIO.replace("  consumers:", "  probe: true\n  consumers:")
+JAVA = SCENARIO.replace("  topic: orders", "  topic: orders\n  client: java")
+#: Both configurations may use one cluster, and the second one's boots ahead if they do not.
+COMPARED = (
+    SCENARIO.replace("records: 8000", "records: 4000")
+    + """\
+matrix:
+  short: {{workload: {{settings: {{linger.ms: 5}}}}}}
+  long: {{workload: {{settings: {{linger.ms: 50}}}}}}
+"""
+)
 #: What `holds` may rest on: both faults, both partitions.
 FAULTS = 2
 PARTITIONS = 2
@@ -106,6 +117,11 @@ class Patient:
     def run_dir(self) -> Path | None:
         latest = self.out / "latest"
         return latest.resolve() if latest.exists() else None
+
+    @property
+    def run_dirs(self) -> list[Path]:
+        """The directories of its runs, the first one first: a comparison has several."""
+        return sorted(path.parent for path in self.out.glob("2*/run.json"))
 
     @property
     def acked(self) -> int:
@@ -170,8 +186,12 @@ class Patient:
         return found + [f"process {process}" for process in alive]
 
     def clean(self) -> None:
-        result = ackproof("clean", TMPDIR=str(self.temporary))
+        result = self.command("clean")
         assert result.returncode == 0, result.stderr
+
+    def command(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run another command with the same temporary files."""
+        return ackproof(*arguments, TMPDIR=str(self.temporary))
 
 
 def ledger_rows(run_dir: Path) -> dict[str, list[Any]]:

@@ -7,10 +7,12 @@ no traceback is shown, `ackproof clean` leaves nothing, and the next run works.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docker import DockerClient
@@ -21,7 +23,7 @@ from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from integration.command import ours
 from integration.medicine import Patient, ledger_rows, reasons_against_holds
-from integration.troubles import TROUBLES
+from integration.troubles import OTHER_TROUBLES, TROUBLES, Trouble, killed_comparison
 
 pytestmark = [
     pytest.mark.cluster,
@@ -39,15 +41,27 @@ SEED = int(os.environ.get("ACKPROOF_SEED", "1"))
 def test_the_harness_survives_what_happens_to_it(
     seed: int, spark: object, engine: DockerClient, tmp_path: Path
 ) -> None:
-    trouble = TROUBLES[seed % len(TROUBLES)]
+    survives(TROUBLES[seed % len(TROUBLES)], seed, engine, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + SCHEDULES // len(OTHER_TROUBLES)))
+def test_the_harness_survives_what_happens_to_its_other_processes(
+    seed: int, spark: object, engine: DockerClient, tmp_path: Path
+) -> None:
+    survives(OTHER_TROUBLES[seed % len(OTHER_TROUBLES)], seed, engine, tmp_path)
+
+
+def survives(trouble: Trouble, seed: int, engine: DockerClient, tmp_path: Path) -> None:
     began = time.monotonic()
     with trouble(engine, tmp_path, seed) as (patient, what), patient:
         code = patient.await_end()
         before = len(patient.left(engine, patience_s=0))
         acked = patient.acked
-        told = judged(patient)
+        told = ", ".join(map(judged, patient.run_dirs)) or "no run directory"
         patient.clean()
         left = patient.left(engine)
+        if trouble is killed_comparison:
+            told += f"; {continued(patient)}"
     ended = "killed" if code < 0 else f"exit {code}"
     print(  # noqa: T201  ci/medicine shows it
         f"\n{seed} {trouble.__name__}: {what}; {ended} after {time.monotonic() - began:.0f} s, "
@@ -60,19 +74,39 @@ def test_the_harness_survives_what_happens_to_it(
     assert "unexpected" not in patient.said, patient.said
 
 
-def judged(patient: Patient) -> str:
-    """Judge what the run has left; return its verdict, or why it was refused."""
-    if patient.run_dir is None or not (patient.run_dir / "run.json").exists():
-        return "no run directory"
+def judged(run_dir: Path) -> str:
+    """Judge what a run has left; return its verdict, or why it was refused."""
     try:
-        verdict = judge_run(patient.run_dir)
+        verdict = judge_run(run_dir)
     except (RunDirectoryError, DiskError) as error:
-        return f"refused ({error.message.replace(str(patient.run_dir), '…')[:100]})"
+        return f"refused ({error.message.replace(str(run_dir), '…')[:100]})"
     assert verdict.verdict is not Word.VIOLATED, verdict.reason
-    assert kept(patient.run_dir) == []
+    assert kept(run_dir) == []
     if verdict.verdict is Word.HOLDS:
-        assert reasons_against_holds(patient.run_dir) == []
+        assert reasons_against_holds(run_dir) == []
     return str(verdict.verdict)
+
+
+def continued(patient: Patient) -> str:
+    """Continue a comparison; return how many runs that took."""
+    [directory] = patient.out.glob("*-comparison")
+    done = trials(directory)
+    before = patient.run_dirs
+    result = patient.command("compare", "--resume", directory)
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    ended = trials(directory)
+    assert ended[: len(done)] == done
+    assert sorted(trial["configuration"] for trial in ended) == ["long", "short"]
+    new = [path for path in patient.run_dirs if path not in before]
+    assert [path.name for path in new] == [trial["run_id"] for trial in ended[len(done) :]]
+    assert all(judged(path) == Word.HOLDS for path in new)
+    return f"continued with {len(new)} runs"
+
+
+def trials(directory: Path) -> list[dict[str, Any]]:
+    path = directory / "trials.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def kept(run_dir: Path) -> list[str]:

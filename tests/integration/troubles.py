@@ -21,7 +21,7 @@ from docker import DockerClient
 
 from ackproof.containers.image_build import template
 from integration.command import ours
-from integration.medicine import Patient
+from integration.medicine import COMPARED, JAVA, PROBED, Patient
 
 Trouble = Callable[
     [DockerClient, Path, int], contextlib.AbstractContextManager[tuple[Patient, str]]
@@ -76,6 +76,58 @@ def killed_client(engine: DockerClient, folder: Path, seed: int) -> Iterator[tup
     for child in patient.children(f"ackproof.clients.{noun}")[:1]:
         child.kill()
     yield patient, f"SIGKILL of a {noun} {moment}"
+
+
+@contextlib.contextmanager
+def killed_probe(engine: DockerClient, folder: Path, seed: int) -> Iterator[tuple[Patient, str]]:
+    patient = Patient(folder, seed, scenario=PROBED)
+    if patient.draw.random() < 0.2:
+        patient.await_event("probe", lambda: bool(patient.children("ackproof.clients.probe")))
+        moment = "as soon as it began"
+    else:
+        moment = _at_work(patient)
+    killed = _killed(patient, "ackproof.clients.probe")
+    yield patient, f"SIGKILL of {killed} probe {moment}"
+
+
+@contextlib.contextmanager
+def killed_java_client(
+    engine: DockerClient, folder: Path, seed: int
+) -> Iterator[tuple[Patient, str]]:
+    patient = Patient(folder, seed, scenario=JAVA)
+    moment = _at_work(patient)
+    noun = patient.draw.choice(["producer", "consumer"])
+    yield patient, f"SIGKILL of {_killed(patient, f'Main {noun}')} Java {noun} {moment}"
+
+
+def _killed(patient: Patient, word: str) -> int:
+    """Kill the processes with this word in their command lines; return how many there were."""
+    found = patient.children(word)
+    for child in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    return len(found)
+
+
+@contextlib.contextmanager
+def killed_comparison(
+    engine: DockerClient, folder: Path, seed: int
+) -> Iterator[tuple[Patient, str]]:
+    """Kill `ackproof compare` in its first run, between its runs, or in its second."""
+    patient = Patient(folder, seed, scenario=COMPARED, arguments=("compare",))
+    match patient.draw.choice(["first", "between", "second"]):
+        case "first":
+            moment = f"in its first run, {_at_a_moment(patient, engine)}"
+        case "between":
+            patient.await_event("trial", lambda: bool([*patient.out.glob("*/trials.jsonl")]))
+            pause = patient.draw.uniform(0, 3)
+            time.sleep(pause)
+            moment = f"{pause:.1f} s after its first run"
+        case "second":
+            patient.await_event("second run", lambda: len(patient.run_dirs) > 1)
+            moment = f"in its second run, {_at_work(patient)}"
+    patient.process.kill()
+    yield patient, f"SIGKILL of a comparison {moment}"
 
 
 @contextlib.contextmanager
@@ -285,6 +337,9 @@ def cut_engine(engine: DockerClient, folder: Path, seed: int) -> Iterator[tuple[
         relay.cut()
         shutil.rmtree(place)
 
+
+#: Kinds of their own: the kind of a seed of `TROUBLES` follows from how many there are.
+OTHER_TROUBLES: tuple[Trouble, ...] = (killed_probe, killed_java_client, killed_comparison)
 
 TROUBLES: tuple[Trouble, ...] = (
     killed_harness,
