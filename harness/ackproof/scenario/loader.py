@@ -255,6 +255,12 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
         return place[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
     if kind in _EXPECTED:
         return place, f"it must be {_EXPECTED[kind]}, not {_plain(value)}"
+    if kind in _BOUNDS:
+        words, bound = _BOUNDS[kind]
+        least_or_most = f"{context[bound]:,}".removesuffix(".0")
+        return place, f"it must be {words} {least_or_most}, not {value!r}"
+    if kind == "literal_error":
+        return place, f"it must be {context['expected']}, not {value!r}"
     message = error["msg"].removeprefix("Value error, ")
     shown = "" if kind == "value_error" else f"{value!r}: "
     return place, f"{shown}{message[:1].lower()}{message[1:]}"
@@ -287,6 +293,14 @@ _EXPECTED = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "invalid_key": "text (every key here is)",
+}
+
+#: What a number must be, by pydantic's type of error, and where that has the bound.
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
 }
 
 _YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}

@@ -34,7 +34,7 @@ CLUSTERS = [
     ('"4.3.1"', "{controllers: true}", "1, 3 or 5"),
     ('"4.3.1"', "{controllers: 5, combined: true}", "5 combined controllers need at least as many"),
     ('"2.6.2"', "{combined: true}", "KIP-500"),
-    ('"4.3.1"', "{brokers: 8}", "less than or equal to 7"),
+    ('"4.3.1"', "{brokers: 8}", "it must be at most 7, not 8"),
     ('"3.6.2"', "{log_dirs: 2}", "3.7.0 (KIP-858)"),
     ('"3.6.2"', "{overrides: {2: {log_dirs: 2}}}", "3.7.0 (KIP-858)"),
     ('"4.3.1"', "{overrides: {4: {rack: a}}}", "no broker 4"),

@@ -66,7 +66,11 @@ def test_the_delivery_timeout_is_limited_by_the_transaction_timeout(tmp_path):
             "transactions' timeout of 5000 ms",
         ),
         ("  topic: orders", "  topic: orders\n  size: big", "'big' is not a size"),
-        ("  topic: orders", "  topic: orders\n  size: 31", "workload.size.min: 31"),
+        (
+            "  topic: orders",
+            "  topic: orders\n  size: 31",
+            "workload.size.min: it must be at least 32, not 31",
+        ),
         (
             "  topic: orders",
             "  topic: orders\n  size: {min: 50, max: 40}",
