@@ -23,7 +23,14 @@ from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from integration.command import ours
 from integration.medicine import Patient, ledger_rows, reasons_against_holds
-from integration.troubles import OTHER_TROUBLES, TROUBLES, Trouble, killed_comparison
+from integration.troubles import (
+    OTHER_TROUBLES,
+    TROUBLES,
+    Trouble,
+    killed_comparison,
+    killed_java_client,
+    killed_probe,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -68,6 +75,8 @@ def survives(trouble: Trouble, seed: int, engine: DockerClient, tmp_path: Path) 
         f"{acked} acked; check: {told}; left {before}, after clean {left}"
     )
     assert left == []
+    if trouble in (killed_probe, killed_java_client) and " 0 " not in what:
+        assert told != str(Word.HOLDS), "what a killed client would have seen is missing"
     # Nothing happened to a record, so nothing may be said to be lost.
     assert code in {0, 3, 4, -9}, patient.said
     assert "Traceback" not in patient.said, patient.said
