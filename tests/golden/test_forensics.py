@@ -122,6 +122,23 @@ WITH_ACKS_1 = {
         events=[(40, 2, "leader", 1, 3)],
         expected=["1/3 B2 by 1 in 0, then 2 in 1 from 3, cut by -"] * 3,
     ),
+    # Before 0.11 batches have no epoch: what the leader loaded at its start, or how it was elected.
+    "b5_loaded": replace(
+        B2,
+        states=[(0, 1, 0, ALL), (5, 1, 0, (1,)), (40, 1, 1, (1,)), (60, 1, 1, ALL)],
+        kafka="0.10.2.2",
+        replicas=same((0, 4, -1)),
+        events=[(0, 1, "loaded", None, 0), (35, 1, "loaded", None, 3)],
+        expected=["1/3 B5 by 1 in 0, then 1 in 1 from 3, cut by -"] * 3,
+    ),
+    "b4_undated": replace(
+        B2,
+        states=[(0, 1, 0, ALL), (5, 1, 0, (1, 2)), (40, 2, 1, (2,)), (50, 3, 2, (3,))],
+        kafka="0.10.2.2",
+        replicas=same((0, 4, -1)),
+        events=[],
+        expected=["1/3 B4 by 1 in 0, then 3 in 2 from -, cut by -"] * 3,
+    ),
     "b2_mute": replace(  # and here nothing says it
         B2,
         history=history(3, 6, end=3, **KILLED),

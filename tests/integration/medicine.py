@@ -21,9 +21,11 @@ import pyarrow.parquet as pq
 from docker import DockerClient
 
 from ackproof.clients.shared_page import recorded
-from ackproof.errors import ClusterError
+from ackproof.errors import ClusterError, DiskError, RunDirectoryError
+from ackproof.judgement.judge import judge_run
 from ackproof.ledger.producer_ledger import table_path
 from ackproof.runs import manifest
+from ackproof.runs.verdict import Word
 from ackproof.waiting import wait_for
 from ackproof_spark.tables import LOCATION, RecordState
 from integration.command import ROOT, ackproof, ours
@@ -88,6 +90,7 @@ class Patient:
         shared = Path(tempfile.gettempdir()) / ports
         shared.mkdir(mode=0o700, exist_ok=True)
         (self.temporary / ports).symlink_to(shared)
+        self._environment = {"TMPDIR": str(self.temporary), **environment}
         self._said = folder / "said"
         (folder / "medicine.yaml").write_text(scenario.format(seed=seed))
         program = str(Path(sys.executable).with_name("ackproof"))
@@ -95,7 +98,7 @@ class Patient:
             self.process = subprocess.Popen(
                 [program, *arguments, str(folder / "medicine.yaml"), "--out", str(self.out)],
                 cwd=ROOT,
-                env={**os.environ, "TMPDIR": str(self.temporary), **environment},
+                env={**os.environ, **self._environment},
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
@@ -190,8 +193,8 @@ class Patient:
         assert result.returncode == 0, result.stderr
 
     def command(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run another command with the same temporary files."""
-        return ackproof(*arguments, TMPDIR=str(self.temporary))
+        """Run another command with the same temporary files and environment."""
+        return ackproof(*arguments, **self._environment)
 
 
 def ledger_rows(run_dir: Path) -> dict[str, list[Any]]:
@@ -237,3 +240,33 @@ def reasons_against_holds(run_dir: Path) -> list[str]:
         "nothing was acked": not acked,
     }
     return [reason for reason, applies in wrong.items() if applies]
+
+
+def judged(run_dir: Path) -> str:
+    """Judge what a run has left; return its verdict, or why it was refused."""
+    try:
+        verdict = judge_run(run_dir)
+    except (RunDirectoryError, DiskError) as error:
+        return f"refused ({error.message.replace(str(run_dir), '…')[:100]})"
+    assert verdict.verdict is not Word.VIOLATED, verdict.reason
+    assert kept(run_dir) == []
+    if verdict.verdict is Word.HOLDS:
+        assert reasons_against_holds(run_dir) == []
+    return str(verdict.verdict)
+
+
+def kept(run_dir: Path) -> list[str]:
+    """Return the producers whose ledgers have fewer acked sends than their pages count."""
+    rows = ledger_rows(run_dir)
+    acked = [
+        number
+        for (number, _), outcome in zip(rows["name"], rows["outcome"], strict=True)
+        if outcome == "acked"
+    ]
+    pages = (run_dir / "clients").glob("producer-*.progress")
+    counts = {int(page.stem.removeprefix("producer-")): recorded(page)[1].acked for page in pages}
+    return [
+        f"producer {number}: {acked.count(number)} of {count} acked"
+        for number, count in counts.items()
+        if acked.count(number) < count
+    ]

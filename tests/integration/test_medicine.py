@@ -17,12 +17,9 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from ackproof.clients.shared_page import recorded
-from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from integration.command import ours
-from integration.medicine import Patient, ledger_rows, reasons_against_holds
+from integration.medicine import Patient, judged, reasons_against_holds
 from integration.troubles import (
     OTHER_TROUBLES,
     TROUBLES,
@@ -83,19 +80,6 @@ def survives(trouble: Trouble, seed: int, engine: DockerClient, tmp_path: Path) 
     assert "unexpected" not in patient.said, patient.said
 
 
-def judged(run_dir: Path) -> str:
-    """Judge what a run has left; return its verdict, or why it was refused."""
-    try:
-        verdict = judge_run(run_dir)
-    except (RunDirectoryError, DiskError) as error:
-        return f"refused ({error.message.replace(str(run_dir), '…')[:100]})"
-    assert verdict.verdict is not Word.VIOLATED, verdict.reason
-    assert kept(run_dir) == []
-    if verdict.verdict is Word.HOLDS:
-        assert reasons_against_holds(run_dir) == []
-    return str(verdict.verdict)
-
-
 def continued(patient: Patient) -> str:
     """Continue a comparison; return how many runs that took."""
     [directory] = patient.out.glob("*-comparison")
@@ -116,23 +100,6 @@ def continued(patient: Patient) -> str:
 def trials(directory: Path) -> list[dict[str, Any]]:
     path = directory / "trials.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def kept(run_dir: Path) -> list[str]:
-    """Return the producers whose ledgers have fewer acked sends than their pages count."""
-    rows = ledger_rows(run_dir)
-    acked = [
-        number
-        for (number, _), outcome in zip(rows["name"], rows["outcome"], strict=True)
-        if outcome == "acked"
-    ]
-    pages = (run_dir / "clients").glob("producer-*.progress")
-    counts = {int(page.stem.removeprefix("producer-")): recorded(page)[1].acked for page in pages}
-    return [
-        f"producer {number}: {acked.count(number)} of {count} acked"
-        for number, count in counts.items()
-        if acked.count(number) < count
-    ]
 
 
 def test_clean_leaves_the_run_of_another_checkout_alone_and_the_next_run_holds(

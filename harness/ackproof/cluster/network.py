@@ -9,7 +9,9 @@ network is created first, and its subnet is then requested.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import ipaddress
+import os
 from typing import TYPE_CHECKING, Any
 
 import tenacity
@@ -64,8 +66,10 @@ class ClusterNetwork:
     def _create(self) -> Network:
         from docker.errors import APIError
 
-        # The last subnet is mostly free again; a new choice takes a quarter of a second.
-        memory = cache_dir() / "subnet"
+        # The last subnet is mostly free again; a new choice takes a quarter of a second. Of another
+        # engine's networks an engine knows nothing.
+        engine = hashlib.sha256(os.environ.get("DOCKER_HOST", "").encode()).hexdigest()
+        memory = cache_dir() / f"subnet-{engine[:12]}"
         if memory.exists():
             with contextlib.suppress(APIError, ValueError):
                 return self._create_on(ipaddress.IPv4Network(memory.read_text()))

@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.forensics.evidence import EPOCH, Evidence, held
-from ackproof_spark.forensics.terms import Place, Term, terms
+from ackproof_spark.forensics.terms import Election, Place, Term, terms
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,7 +41,7 @@ _PLACE = ["topic", "partition"]
 #: broker.session.timeout.ms, for fencing a dead leader and for clients that learn of it late.
 _NEAR = 18_000_000
 
-_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint>"
+_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean>"
 _STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
 _STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
 _TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
@@ -105,7 +105,16 @@ class History:
         return [
             (
                 *place,
-                [(t.epoch, t.leader, _micros(t.elected_at), t.start) for t in history],
+                [
+                    (
+                        term.epoch,
+                        term.leader,
+                        _micros(term.elected_at),
+                        term.start,
+                        term.election is Election.UNCLEAN,
+                    )
+                    for term in history
+                ],
                 [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
                 list(self.stretches.get(place, ())),
                 [
@@ -244,16 +253,18 @@ def _next_by_offset(offset: Column) -> Column:
     """Return the first later term whose log began at or before `offset`.
 
     If there is none, the first whose leader has a record of an older epoch there, else a later
-    term with an unknown start.
+    term with an unknown start: one that began with an unclean election before all others.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     acked_epoch = F.col("acked_term.epoch")
     later = F.filter("terms", lambda term: term["epoch"] > acked_epoch)
+    unknown = F.filter(later, lambda term: term["start"].isNull())
     return F.coalesce(
         _first(F.filter(later, lambda term: term["start"] <= offset)),
         _first(F.filter(later, lambda term: _holds_older(term, offset))),
-        _first(F.filter(later, lambda term: term["start"].isNull())),
+        _first(F.filter(unknown, lambda term: term["unclean"])),
+        _first(unknown),
     )
 
 
