@@ -51,7 +51,7 @@ PROBED = SCENARIO.replace("  consumers:", "  probe: true\n  consumers:")
 JAVA = SCENARIO.replace("  topic: orders", "  topic: orders\n  client: java")
 #: Both configurations may use one cluster, and the second one's boots ahead if they do not.
 COMPARED = (
-    SCENARIO.replace("records: 8000", "records: 4000")
+    SCENARIO
     + """\
 matrix:
   short: {{workload: {{settings: {{linger.ms: 5}}}}}}
