@@ -25,6 +25,7 @@ class Case(StrEnum):
     B5 = "B5"
     B6 = "B6"
     B7 = "B7"
+    B8 = "B8"
     B9 = "B9"
     B10 = "B10"
     B12 = "B12"
@@ -41,6 +42,7 @@ TITLES = {
     Case.B5: "sole in-sync replica lost its bytes",
     Case.B6: "last replica standing lost its bytes",
     Case.B7: "last known leader lost its bytes and was elected again",
+    Case.B8: "the whole ISR stopped, and the replica that lost its bytes led first",
     Case.B9: "a replica of the ISR lost its bytes and was elected",
     Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
     Case.B12: "a follower truncated committed records on a late fetch response (KAFKA-18991)",
@@ -242,6 +244,21 @@ RULES: tuple[_Rule, ...] = (
         ),
     ),
     (
+        Case.B8,
+        "the next leader was elected from an ISR whose members had all stopped, and lost bytes "
+        "meanwhile; another one, which had the records, kept its own and returned later: nobody "
+        "shrank the ISR, as KRaft's controller does",
+        lambda c: (
+            c.replaced
+            and c.election is Election.CLEAN
+            and c.next is not None
+            and c.next.leader in c.isr
+            and _lost_bytes(c, c.next.leader)
+            and all(_stopped(c, broker) for broker in c.next.isr_before)
+            and any(broker in c.isr and not _lost_bytes(c, broker) for broker in c.next.isr_before)
+        ),
+    ),
+    (
         Case.B9,
         "the next leader was in the ISR at the ack, so it had the records, and lost them under a "
         "fault that takes bytes",
@@ -315,6 +332,11 @@ def _why_not(c: Circumstances) -> str:
 
 def _lost_bytes(c: Circumstances, broker: int) -> bool:
     return any(fault.kind.takes_bytes and broker in fault.nodes for fault in c.faults)
+
+
+def _stopped(c: Circumstances, broker: int) -> bool:
+    """Whether a fault stopped or damaged a broker."""
+    return any(fault.kind.past_tense and broker in fault.nodes for fault in c.faults)
 
 
 def _applies_late_responses(version: str) -> bool:

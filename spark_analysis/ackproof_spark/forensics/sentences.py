@@ -53,6 +53,8 @@ def _headline(c: Circumstances, case: Case) -> str:
         "again with a shorter log",
         Case.B7: f"{acks}: {struck} and led again with a shorter log, as the last known leader: no "
         "replica was in sync or eligible",
+        Case.B8: f"{acks}: the ISR was {isr}, and all of it stopped; {struck}, and a replica that "
+        "had lost bytes was elected before one that had not was back",
         Case.B9: f"{acks}: the ISR was {isr}; {struck}, and a replica that had lost bytes was "
         "elected",
         Case.B10: f"{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "

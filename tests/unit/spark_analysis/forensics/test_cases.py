@@ -84,6 +84,14 @@ SAME = replace(B2, settings=settings("all"), next=term(2, 1, 100, Election.CLEAN
 B5 = replace(SAME, isr=(1,), settings=settings("all", least=1))
 B6 = replace(SAME, isr=(1, 3))
 B7 = replace(SAME, isr=(1, 3), next=term(3, 1, 100, Election.LAST_KNOWN, ()))
+#: The ISR stays {1, 2} while both are down; broker 1, which lost power, leads again with less.
+B8 = replace(
+    B2,
+    settings=settings("all", "2.6.2"),
+    isr=(1, 2),
+    next=term(2, 1, 100, Election.CLEAN, (1, 2)),
+    faults=(fault("kill", 2), fault("power_loss", 1, window=1)),
+)
 B9 = replace(B2, settings=settings("all"), faults=(fault("power_loss", 1, 2, 3),))
 B13 = replace(B2, settings=settings("all"), held_by=ALL, standing=False, aborted=True)
 B31 = replace(B2, settings=settings("all", "3.4.1"), isr=(1, 3))
@@ -100,6 +108,7 @@ FITTING = {
     Case.B5: B5,
     Case.B6: B6,
     Case.B7: B7,
+    Case.B8: B8,
     Case.B9: B9,
     Case.B10: B10,
     Case.B12: B12,
@@ -182,6 +191,25 @@ NEAR_MISSES = {
     ),
     "no fault that takes bytes": (replace(B9, faults=(fault("kill", 1, 2, 3),)), Case.UNEXPLAINED),
     "the next leader lost none": (replace(B9, faults=(fault("power_loss", 1),)), Case.UNEXPLAINED),
+    "both lost power": (replace(B8, faults=(fault("power_loss", 1, 2),)), Case.B9),
+    "the one that kept its bytes was up all the time": (
+        replace(B8, faults=B8.faults[1:]),
+        Case.B9,
+    ),
+    "the one that kept its bytes joined the ISR after the ack": (
+        replace(B8, isr=(1, 3)),
+        Case.B9,
+    ),
+    "a third one had left the ISR since the ack": (replace(B8, isr=ALL), Case.B8),
+    "the ISR had shrunk to the one that lost power": (
+        replace(B8, next=term(2, 1, 100, Election.CLEAN, (1,))),
+        Case.B6,
+    ),
+    "none lost bytes": (replace(B8, faults=(fault("kill", 1, 2),)), Case.UNEXPLAINED),
+    "the one that kept its bytes led": (
+        replace(B8, next=term(2, 2, 100, Election.CLEAN, (1, 2))),
+        Case.UNEXPLAINED,
+    ),
     "KIP-903 is in 3.5": (replace(B31, settings=settings("all", "3.5.0")), Case.UNEXPLAINED),
     "KIP-101 is in 0.11": (replace(B10, settings=settings("all", "0.11.0.3")), Case.UNEXPLAINED),
     "acks=1 before 0.11": (replace(B10, settings=settings("1", "0.10.2.2")), Case.B2),
@@ -296,6 +324,8 @@ HEADLINES = {
     "again with a shorter log",
     Case.B7: f"acks=all: {KILLED} and led again with a shorter log, as the last known leader: no "
     "replica was in sync or eligible",
+    Case.B8: "acks=all: the ISR was {1, 2}, and all of it stopped; leader 1 lost power "
+    "(power_loss, fault 2), and a replica that had lost bytes was elected before one that had not was back",
     Case.B9: "acks=all: the ISR was {1, 2, 3}; leader 1 lost power (power_loss, fault 1), and a "
     "replica that had lost bytes was elected",
     Case.B10: f"acks=all: the ISR was {{1, 2, 3}}; {KILLED}, and one of the others truncated what "
