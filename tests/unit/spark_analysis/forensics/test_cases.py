@@ -325,7 +325,8 @@ HEADLINES = {
     Case.B7: f"acks=all: {KILLED} and led again with a shorter log, as the last known leader: no "
     "replica was in sync or eligible",
     Case.B8: "acks=all: the ISR was {1, 2}, and all of it stopped; leader 1 lost power "
-    "(power_loss, fault 2), and a replica that had lost bytes was elected before one that had not was back",
+    "(power_loss, fault 2), and a replica that had lost bytes was elected before one that had not "
+    "was back",
     Case.B9: "acks=all: the ISR was {1, 2, 3}; leader 1 lost power (power_loss, fault 1), and a "
     "replica that had lost bytes was elected",
     Case.B10: f"acks=all: the ISR was {{1, 2, 3}}; {KILLED}, and one of the others truncated what "
