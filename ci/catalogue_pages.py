@@ -18,7 +18,7 @@ import catalogue_tables
 from ackproof.comparison.statistics import clopper_pearson
 from ackproof.judgement.expectations import check_expectations, conclude, effective_expectations
 from ackproof.report.formatting import plural
-from ackproof.runs.verdict import CauseReport, Metrics, Word
+from ackproof.runs.verdict import COUNTS, CauseReport, Metrics, Word
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
@@ -106,7 +106,9 @@ def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
         told -= {"cause"}  # it was met, by the causes that the row does not tell as well
     if "observed" not in one:
         told &= {"loss", "cause"}
-    counts = dict.fromkeys(map(str, Anomaly), 0) | one.get("observed", {"lost": one["lost"]})
+    counts = dict.fromkeys((*map(str, Anomaly), *COUNTS), 0) | one.get(
+        "observed", {"lost": one["lost"]}
+    )
     lines = check_expectations(arm.scenario.expect, counts, _NOT_STORED, _causes(one))
     return conclude([line for line in lines if line.what in told], [])
 

@@ -145,9 +145,10 @@ READS = _table(
 )
 
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
-#: `commit-failed`, `rewound`, `caught-up`, `closed`, `error`. `poll` is how many polls came before.
-#: `offset` is where a partition is consumed from (assigned, rewound; null if unknown), up to
-#: (revoked), or what was committed.
+#: `commit-failed`, `rewound`, `follower-fetch`, `caught-up`, `closed`, `error`. `poll` is how many
+#: polls came before. `offset` is where a partition is consumed from (assigned, rewound; null if
+#: unknown), up to (revoked, follower-fetch), or what was committed.
+FOLLOWER_FETCH = "follower-fetch"
 CONSUMER_EVENTS = _table(
     _required("consumer", pa.int64()),
     _required("group", pa.string()),

@@ -16,7 +16,7 @@ from tenacity import (
 )
 
 from ackproof.clients.consumer_spec import ConsumerSpec
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.spec import ENDED_BY, ProducerSpec
 from ackproof.errors import WorkloadError
 
 T = TypeVar("T")
@@ -27,6 +27,9 @@ TOPIC_S = 5.0
 
 #: Seconds to wait for an answer of the group coordinator.
 GROUP_REQUEST_S = 10.0
+
+#: Milliseconds between two looks at which broker each partition is fetched from.
+STATISTICS_MS = 500
 
 #: Answers to requests of a group that has no coordinator yet. librdkafka calls none retriable.
 _NO_COORDINATOR = frozenset(
@@ -90,20 +93,27 @@ def connect_consumer(
     auto_commit: bool,
     on_error: Callable[[KafkaError], None],
     on_commit: Callable[..., None],
+    on_statistics: Callable[[str], None],
 ) -> Any:
-    """Return a consumer without a subscription. Raises `WorkloadError` for invalid settings."""
+    """Return a consumer without a subscription. Raises `WorkloadError` for invalid settings.
+
+    `on_statistics` is called only if the consumer may fetch from followers.
+    """
     _record_version(spec)
+    statistics = {"statistics.interval.ms": STATISTICS_MS} if "client.rack" in spec.settings else {}
     try:
         return Consumer(
             {
                 "bootstrap.servers": spec.bootstrap_servers,
                 "client.id": f"ackproof-consumer-{spec.number}",
                 "group.id": spec.group,
+                **statistics,
                 **spec.settings,
                 "enable.auto.commit": auto_commit,
                 **secrets,
                 "error_cb": on_error,
                 "on_commit": on_commit,
+                "stats_cb": on_statistics,
             }
         )
     except KafkaException as error:
@@ -122,6 +132,13 @@ def retry_group_request(request: Callable[[], T]) -> T:
         reraise=True,
     )
     return retrying(request)
+
+
+def record_end(spec: ProducerSpec, error: str) -> None:
+    """Add the name of the fatal error that ends a producer to what it works with."""
+    partial = spec.in_force.with_suffix(".partial")
+    partial.write_text(json.dumps({"librdkafka": librdkafka_version(), ENDED_BY: error}))
+    partial.replace(spec.in_force)
 
 
 def _record_version(spec: ProducerSpec | ConsumerSpec) -> None:

@@ -31,6 +31,7 @@ from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.errors import WorkloadError
 from ackproof.ledger.processed_records import Effect, EffectStore
 from ackproof.scenario.commit import Commit
+from ackproof_spark.tables import FOLLOWER_FETCH
 
 #: Seconds of the longest poll, and thus between two checks for a stop.
 POLL_S = 0.1
@@ -73,6 +74,7 @@ class ConsumerLoop:
         self._read = self._processed = 0
         self._assigned_at = 0.0
         self.positions: dict[int, int | None] = {}
+        self._followed: set[int] = set()
         self._secrets = dict(secrets)
         self._consumer = self._connect()
 
@@ -113,6 +115,7 @@ class ConsumerLoop:
             auto_commit=self._spec.commit is Commit.AUTO,
             on_error=self._on_error,
             on_commit=self._on_commit,
+            on_statistics=self._on_statistics,
         )
 
     def _join(self) -> None:
@@ -272,6 +275,14 @@ class ConsumerLoop:
         elif committed:
             self._recorder.event("committed", committed)
 
+    def _on_statistics(self, statistics: str) -> None:
+        """Record which partitions are fetched from a follower from now on."""
+        followed = followed_partitions(statistics, self._spec.topic) & self.positions.keys()
+        if begun := followed - self._followed:
+            offsets = {number: self.positions[number] for number in sorted(begun)}
+            self._recorder.event(FOLLOWER_FETCH, offsets)
+        self._followed = followed
+
     def _on_assign(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         # This request also makes sure that `assign` finds a coordinator: after "Not coordinator"
         # librdkafka has been seen to consume nothing for two minutes.
@@ -296,6 +307,16 @@ class ConsumerLoop:
     def _remove(self, event: str, partitions: Sequence[TopicPartition]) -> None:
         removed = {one.partition: self.positions.pop(one.partition, None) for one in partitions}
         self._recorder.event(event, removed)
+
+
+def followed_partitions(statistics: str, topic: str) -> set[int]:
+    """Return the partitions that librdkafka's statistics say are fetched from a follower."""
+    partitions = json.loads(statistics)["topics"].get(topic, {}).get("partitions", {})
+    return {
+        int(number)
+        for number, found in partitions.items()
+        if found["leader"] >= 0 and found["broker"] not in (-1, found["leader"])
+    }
 
 
 def _by_partition(offsets: Iterable[TopicPartition]) -> dict[int, int]:

@@ -23,7 +23,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients import main, orphan_guard
-from ackproof.clients.connection import connect_producer
+from ackproof.clients.connection import connect_producer, record_end
 from ackproof.clients.delivery_reports import DeliveryReports
 from ackproof.clients.records import Records, cycle
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
@@ -115,6 +115,8 @@ class ProducerLoop:
         if self._reports:
             self._reports.finish()
         fatal = self.fatal
+        if fatal is not None:
+            record_end(self._spec, error_name(fatal.code()))
         if fatal is not None and not self._spec.may_end_with(error_name(fatal.code())):
             raise WorkloadError(
                 f"producer {self._spec.number} ended with a fatal error: {fatal.str()} "

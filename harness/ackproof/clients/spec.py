@@ -14,6 +14,10 @@ Setting = str | int | float | bool
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
+#: In the file of `in_force_path`: the name of the fatal error that ended a producer.
+ENDED_BY = "ended.by"
+
+
 def in_force_path(progress: Path) -> Path:
     """Return the file in which the client with this page stores what it has read back.
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
+from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Likelihood, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
 from ackproof_spark.anomaly import (
     OF_CLIENTS,
@@ -22,7 +22,8 @@ from ackproof_spark.anomaly import (
     Anomaly,
 )
 
-#: The count that each key of `expect` is about: of an anomaly, or of an outcome of sends.
+#: The count that each key of `expect` is about: of an anomaly, of an outcome of sends, or of what
+#: clients did.
 _ANOMALY = {
     "loss": "lost",
     "duplicates": "duplicated",
@@ -38,6 +39,8 @@ _ANOMALY = {
     "read_then_gone": "read-then-gone",
     "failed": "failed",
     "unknown": "unknown",
+    "stopped": "stopped",
+    "follower_fetch": "follower-fetch",
 }
 
 
@@ -103,7 +106,7 @@ def check_expectations(
     """Return every key of `expect` with the observed value."""
     expectations = []
     for key, anomaly in _ANOMALY.items():
-        if anomaly in (*OF_CLIENTS, *OF_REPLICAS, "reordered") and anomaly not in observed:
+        if anomaly in (*OF_CLIENTS, *OF_REPLICAS, *COUNTS, "reordered") and anomaly not in observed:
             continue  # the clients cannot show it, or the replicas were not compared
         value = getattr(expect, key)
         count = observed.get(anomaly, 0)

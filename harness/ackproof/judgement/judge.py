@@ -16,6 +16,7 @@ from ackproof.judgement import (
     reader_disagreement,
     trace_validation,
 )
+from ackproof.judgement.client_counts import client_counts
 from ackproof.judgement.spark import spark_session
 from ackproof.prediction.replication import settling_s
 from ackproof.runs import directory as runs
@@ -133,6 +134,7 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         observed.pop(anomaly, None)
         predicted.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    observed |= client_counts(run_dir, scenario)
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
     steps = availability.steps(probed, faults)

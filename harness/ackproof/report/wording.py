@@ -11,6 +11,7 @@ from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import LossGroup
 from ackproof.report.data.run import SCENARIO_FILE
 from ackproof.runs.verdict import (
+    COUNTS,
     NOT_KAFKA,
     SENDS,
     UNKNOWN_VERSION,
@@ -77,7 +78,7 @@ def _plain(value: str | float | bool) -> str:
 def anomalies(verdict: Verdict) -> list[str]:
     """Return the anomalies that the verdict predicts or counts."""
     keys = dict.fromkeys((*verdict.predicted, *verdict.observed))
-    return [key for key in keys if key not in SENDS]
+    return [key for key in keys if key not in (*SENDS, *COUNTS)]
 
 
 def told_and_folded(verdict: Verdict) -> tuple[list[str], list[str]]:

@@ -94,6 +94,14 @@ class Expect(StrictModel):
     read_then_gone: Expectation = "none"
     failed: Expectation = "any"
     unknown: Expectation = "any"
+    stopped: Expectation = Field(
+        default="any",
+        description="producers that stopped with a fatal error of `workload.may_stop_for`",
+    )
+    follower_fetch: Expectation = Field(
+        default="any",
+        description="fetches of consumers with `client.rack` from a follower (KIP-392)",
+    )
     cause: str | None = Field(
         default=None,
         pattern=r"^(B[1-9][0-9]*|unexplained)$",
@@ -203,6 +211,16 @@ class Scenario(StrictModel):
         """The topics to which consumer groups forward records, by group."""
         groups = self.workload.consumers.items()
         return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
+
+    @property
+    def rack_aware(self) -> bool:
+        """Whether a group may fetch from followers, and records it: librdkafka's with a rack."""
+        groups = self.workload.consumers.values()
+        return any(
+            "client.rack" in group.settings.as_client_settings()
+            for group in groups
+            if group.client.java is None
+        )
 
     @property
     def every_fault(self) -> list[Fault]:

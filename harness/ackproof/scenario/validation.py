@@ -152,6 +152,18 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     for key in ("read_availability", "write_availability"):
         if getattr(scenario.expect, key) is not None and not workload.probe:
             yield ("expect", key), "only the probe measures this: set workload.probe to true"
+    if scenario.expect.stopped != "any" and not any(
+        sends.may_stop_for for sends in scenario.sends.values()
+    ):
+        yield (
+            ("expect", "stopped"),
+            "it counts producers that stop for an error in workload.may_stop_for: name one there",
+        )
+    if scenario.expect.follower_fetch != "any" and not scenario.rack_aware:
+        yield (
+            ("expect", "follower_fetch"),
+            "only consumers of librdkafka with client.rack record it: give a group this setting",
+        )
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
     for where, problem in consumer_problems(

@@ -3,6 +3,7 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -37,6 +38,7 @@ final class ProducerLoop implements Client {
     private final Set<Integer> refusals = new HashSet<>();
     private final Set<Integer> refusalsAlways = new HashSet<>();
     private final KafkaProducer<byte[], byte[]> producer;
+    private final Map<String, Object> inForce = new LinkedHashMap<>();
     private final Thread main = Thread.currentThread();
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     private long networkThread = -1;
@@ -80,7 +82,8 @@ final class ProducerLoop implements Client {
             settings.put("transactional.id", transactions.text("transactional_id"));
         }
         producer = Kafka.producer(settings);
-        Main.writeInForce(spec, Kafka.inForce(producer));
+        inForce.putAll(Kafka.inForce(producer));
+        Main.writeInForce(spec, inForce);
         connect();
         ArrowStream ledger =
                 spec.has("ledger")
@@ -128,7 +131,9 @@ final class ProducerLoop implements Client {
     public void run() throws IOException {
         recorder.start();
         if (spec.has("transactions")) {
-            transactions = new Transactions(spec, producer, page, this::settle, this::stopping);
+            transactions =
+                    new Transactions(
+                            spec, producer, inForce, page, this::settle, this::stopping);
         }
         page.startedAt(Page.now());
         startedNs = System.nanoTime();
@@ -162,6 +167,8 @@ final class ProducerLoop implements Client {
         recorder.finish();
         if (fatal != null) {
             String name = Main.errorName(spec, Kafka.code(fatal));
+            inForce.put("ended.by", name);
+            Main.writeInForce(spec, inForce);
             if (!mayEndWith(name)) {
                 throw new Failure(
                         "producer " + number + " ended with a fatal error: " + fatal.getMessage()

@@ -29,6 +29,7 @@ final class Transactions {
     Transactions(
             Spec spec,
             KafkaProducer<byte[], byte[]> producer,
+            Map<String, Object> inForce,
             Page page,
             Runnable settle,
             BooleanSupplier abandoned)
@@ -53,7 +54,6 @@ final class Transactions {
                     "The transaction coordinator may be unavailable: see the brokers' logs.");
         }
         initializedAt = Page.now();
-        Map<String, Object> inForce = Kafka.inForce(producer);
         inForce.put("transaction.protocol", Kafka.transactionProtocol(producer));
         Main.writeInForce(spec, inForce);
         log = new ArrowStream(spec.path("transaction_log"), spec.bytes("transaction_schema"));

@@ -49,6 +49,12 @@ class MockCluster:
             self._cluster, ctypes.c_int16(api), ctypes.c_size_t(len(codes)), errors
         )
 
+    def follow(self, topic: str, partition: int, broker: int) -> None:
+        """Make a broker the replica that consumers of a partition are sent to (KIP-392)."""
+        self._library.rd_kafka_mock_partition_set_follower(
+            self._cluster, topic.encode(), ctypes.c_int32(partition), ctypes.c_int32(broker)
+        )
+
     def close(self) -> None:
         self._library.rd_kafka_mock_cluster_destroy(self._cluster)
         self._library.rd_kafka_destroy(self._client)

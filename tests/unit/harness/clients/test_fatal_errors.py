@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from ackproof.clients.connection import librdkafka_version
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import ProgressPage
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
@@ -52,6 +54,8 @@ def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bo
     transaction_log.close(tmp_path)
     (ended,) = pq.read_table(tmp_path / "transactions").to_pylist()
     assert (ended["outcome"], ended["error"]) == ("aborted", "INVALID_TXN_STATE")
+    found = json.loads(process.spec.in_force.read_text())
+    assert found == {"librdkafka": librdkafka_version(), "ended.by": "INVALID_TXN_STATE"}
     if may_stop:
         assert code == 0, process.error
     else:

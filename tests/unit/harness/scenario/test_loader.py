@@ -94,6 +94,8 @@ BAD = [
     ("topic: orders", "topic: order", "'order' is not a topic here (orders)"),
     ('kafka: "4.3.1"', "kafka: 4.3", "4.3"),
     ("loss: some", "loss: much", "must be 'none', 'some' or 'any', not 'much'"),
+    ("loss: some", "stopped: some", "workload.may_stop_for: name one there"),
+    ("loss: some", "follower_fetch: none", "give a group this setting"),
     (": true}", ": true, linger.mss: 4}", "linger.mss"),
     (": true}", ": true, compression.type: bogus}", "librdkafka refuses this: Invalid"),
     (": true}", ": true, request.required.acks: 1}", "another name of acks"),
