@@ -65,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(job=_diff)
     one.add_argument("--input", required=True, help="the run directory")
     one.add_argument("--output", help="where `anomalies` is written (default: the input)")
+    one.add_argument(
+        "--keys",
+        type=_keys,
+        default={},
+        metavar="JSON",
+        help='the numbers of keys of compacted topics: {"orders": 10}',
+    )
 
     one = jobs.add_parser("final-log", help="read topics from Kafka, and store them")
     one.set_defaults(job=_final_log)
@@ -100,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _diff(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    result = compare(spark, options.input, output=options.output)
+    result = compare(spark, options.input, output=options.output, keys=options.keys)
     sends = {
         word: getattr(result, word) for word in ("sent", "acked", "failed", "unknown", "aborted")
     }
@@ -120,6 +127,14 @@ def _final_log(spark: SparkSession, options: argparse.Namespace) -> dict[str, An
     stored = write_final_log(log, run_id=options.run_id, ends=options.ends, run_dir=options.output)
     short = {f"{end.topic}-{end.partition}": end.reason for end in stored.ends if not end.complete}
     return {"records": stored.records, "incomplete": short}
+
+
+def _keys(text: str) -> dict[str, int]:
+    try:
+        return {str(topic): int(count) for topic, count in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        wrong = f"{text!r} is not numbers of keys as JSON, such as " + '{"orders": 10}'
+        raise argparse.ArgumentTypeError(wrong) from None
 
 
 def _ends(text: str) -> list[PartitionEnd]:

@@ -20,6 +20,8 @@ TopicPartition = tuple[str, int]
 #: How long to wait for the leader of a partition whose earliest offset is requested.
 _OFFSETS_S = 30.0
 
+_MARKER_KEY = "end-marker"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView(Placement):
@@ -225,7 +227,10 @@ class Admin:
             {**self._settings(), "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 30_000}
         )
         for topic, partition in partitions:
-            producer.produce(topic, END_MARKER, partition=partition, on_delivery=on_delivery)
+            # A compacted topic refuses records without a key.
+            producer.produce(
+                topic, END_MARKER, _MARKER_KEY, partition=partition, on_delivery=on_delivery
+            )
         producer.flush(60)
         if len(offsets) < len(partitions):
             raise ClusterError(

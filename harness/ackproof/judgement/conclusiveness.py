@@ -9,6 +9,7 @@ from ackproof.judgement.evidence import missing_evidence
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport, Metrics
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.retention import expiring
 from ackproof_spark.tables import LOCATION
 
 
@@ -22,6 +23,16 @@ def unclaimed(bottlenecks: Sequence[str]) -> list[str]:
     if not bottlenecks:
         return []
     return [f"the cluster's latency and availability, as {', '.join(bottlenecks)}"]
+
+
+def unknown_fates(observed: Mapping[str, int]) -> list[str]:
+    """Return what nobody can tell of sends whose records Kafka has removed on purpose."""
+    count = observed.get("removed", 0)
+    if not count:
+        return []
+    return [
+        f"whether {count:,} acked sends had been lost before retention or compaction removed them"
+    ]
 
 
 def inconclusive_reasons(
@@ -45,7 +56,7 @@ def inconclusive_reasons(
         name = f"{row['topic']}-{row['partition']}"
         if not row["complete"]:
             reasons.append(f"{name} was not read to its end: {row['reason']}")
-        if row["begin_offset"] != 0 and not existing_topics:
+        if row["begin_offset"] != 0 and not (existing_topics or _expires(scenario, row["topic"])):
             reasons.append(
                 f"{name} begins at offset {row['begin_offset']}: retention or a fault removed the "
                 "records before it, which cannot be looked up"
@@ -77,3 +88,9 @@ def inconclusive_reasons(
     if scenario.expect.availability is not None:
         reasons += unclaimed(record.bottlenecks)
     return reasons
+
+
+def _expires(scenario: Scenario, topic: str) -> bool:
+    """Whether the author has retention remove records of the topic, and expects it."""
+    spec = scenario.topics.get(topic)
+    return scenario.expect.removed == "some" and spec is not None and any(expiring(spec.settings))

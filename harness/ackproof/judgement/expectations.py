@@ -22,8 +22,8 @@ from ackproof_spark.anomaly import (
     Anomaly,
 )
 
-#: The count that each key of `expect` is about: of an anomaly, of an outcome of sends, or of what
-#: clients did.
+#: The count that each key of `expect` is about: of an anomaly, of an outcome of sends, or one of
+#: `COUNTS`.
 _ANOMALY = {
     "loss": "lost",
     "duplicates": "duplicated",
@@ -39,6 +39,7 @@ _ANOMALY = {
     "read_then_gone": "read-then-gone",
     "failed": "failed",
     "unknown": "unknown",
+    "removed": "removed",
     "stopped": "stopped",
     "follower_fetch": "follower-fetch",
 }

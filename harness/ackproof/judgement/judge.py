@@ -85,7 +85,13 @@ def _compare(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Compared
     from ackproof_spark.reading.run_tables import rows_of
     from ackproof_spark.spark.small_data import side_by_side, small_plans
 
-    comparison = compare(spark, run_dir, omitted=expectations.inapplicable(scenario))
+    comparison = compare(
+        spark,
+        run_dir,
+        omitted=expectations.inapplicable(scenario),
+        keys=scenario.compacted_keys,
+        count_removed=scenario.removes or scenario.expect.removed != "any",
+    )
     rows = comparison.sent + rows_of(spark, run_dir, ("final_log", "replica_batches"))
 
     def investigated() -> Investigation:
@@ -134,6 +140,8 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         observed.pop(anomaly, None)
         predicted.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    if result.removed is not None:
+        observed["removed"] = result.removed
     observed |= client_counts(run_dir, scenario)
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
@@ -147,7 +155,11 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         ),
         record.bottlenecks,
     )
-    unobserved = [*record.unobserved, *conclusiveness.unclaimed(record.bottlenecks)]
+    unobserved = [
+        *record.unobserved,
+        *conclusiveness.unclaimed(record.bottlenecks),
+        *conclusiveness.unknown_fates(observed),
+    ]
     disagreements = reader_disagreement.read(run_dir)
     inconclusive_reasons = conclusiveness.inconclusive_reasons(
         run_dir,

@@ -267,10 +267,10 @@ class Verdict(_Record):
     configuration: dict[str, str | int | float | bool]
 
 
-#: The keys of `observed` that count sends, and those that count what clients did; all others count
-#: anomalies.
+#: The keys of `observed` that count sends, and those that count what Kafka removed on purpose and
+#: what clients did; all others count anomalies.
 SENDS = ("sent", "acked", "failed", "unknown", "aborted")
-COUNTS = ("stopped", "follower-fetch")
+COUNTS = ("removed", "stopped", "follower-fetch")
 
 
 def exit_code(verdicts: list[Verdict]) -> ExitCode:

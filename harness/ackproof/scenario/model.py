@@ -15,6 +15,7 @@ from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.case import Case
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.retention import expiring
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
@@ -94,6 +95,10 @@ class Expect(StrictModel):
     read_then_gone: Expectation = "none"
     failed: Expectation = "any"
     unknown: Expectation = "any"
+    removed: Expectation = Field(
+        default="any",
+        description="acked sends whose records retention or compaction has removed",
+    )
     stopped: Expectation = Field(
         default="any",
         description="producers that stopped with a fatal error of `workload.may_stop_for`",
@@ -211,6 +216,21 @@ class Scenario(StrictModel):
         """The topics to which consumer groups forward records, by group."""
         groups = self.workload.consumers.items()
         return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
+
+    @property
+    def compacted_keys(self) -> dict[str, int]:
+        """The number of keys of each topic that is written to and compacted."""
+        return {
+            name: sends.keys or 1
+            for name, sends in self.sends.items()
+            if self.topics[name].compacted
+        }
+
+    @property
+    def removes(self) -> bool:
+        """Whether topics that are written to remove records by their settings."""
+        topics = [self.topics[name] for name in self.sends]
+        return any(topic.compacted or any(expiring(topic.settings)) for topic in topics)
 
     @property
     def rack_aware(self) -> bool:

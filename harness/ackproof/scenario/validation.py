@@ -18,7 +18,7 @@ from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.retention import expiring
 from ackproof.scenario.transactions import transaction_problems
 from ackproof.scenario.types import Problem, padding
-from ackproof.scenario.workload import Sends
+from ackproof.scenario.workload import Sends, Workload
 
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
 IMPOSSIBLE = "impossible"
@@ -104,7 +104,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             continue
         topic = scenario.topics[name]
         for key, problem in (
-            *_removal_problems(topic, scenario.expect.loss),
+            *_removal_problems(topic, sends, scenario),
             *_unackable(topic, sends.settings.acks, scenario.kafka),
         ):
             yield ("topics", name, "settings", key), problem
@@ -217,14 +217,18 @@ def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, s
         )
 
 
-def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
+def _removal_problems(
+    topic: TopicSpec, sends: Sends, scenario: Scenario
+) -> Iterator[tuple[str, str]]:
     """Yield settings of a workload's topic that remove acked records, each with the problem."""
     if topic.compacted:
-        yield (
-            "cleanup.policy",
-            "compaction removes acked records, so a topic of the workload cannot be compacted: "
-            "set it to delete",
-        )
+        for lack in _unjudgeable_compaction(sends, scenario.workload):
+            yield (
+                "cleanup.policy",
+                "compaction removes acked records, and a topic of the workload cannot be compacted "
+                f"{lack}, or set it to delete",
+            )
+    loss = scenario.expect.loss
     if loss != "any":
         for key, value in expiring(topic.settings):
             yield (
@@ -232,6 +236,18 @@ def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
                 f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "
                 "remove the setting, or write expect: {loss: any}",
             )
+
+
+def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
+    """Yield why nobody could tell what compaction removed from what was lost, and what to do."""
+    if sends.keys is None or workload.application is not None:
+        yield "unless each record has a key that is known: set workload.keys"
+    if sends.settings.acks == "0":
+        yield "with acks: 0, which tells no offsets: use another value"
+    if workload.consumers or workload.probe:
+        yield "under consumers or a probe, which may come too late for a record: remove them"
+    if workload.transactions is not None:
+        yield "under transactions, whose markers are records without a key: remove them"
 
 
 def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:

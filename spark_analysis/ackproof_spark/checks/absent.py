@@ -1,4 +1,13 @@
-"""Acked sends without an intact record: `lost`, or `unseen` if the log was not read far enough."""
+"""Acked sends without an intact record: `lost`, or `unseen` if the log was not read far enough.
+
+Kafka removes records on purpose, too: retention those at the head of a log, and compaction all but
+the newest one of each key. What they may have removed is neither lost nor unseen:
+
+    orders is compacted; of key 3 sequences 3, 13 and 23 were acked, at offsets 30, 130 and 230
+    orders-0 holds, of key 3: sequence 23 at offset 230
+    sequences 3 and 13   removed: a later record of their key stands
+    if nothing of key 3 stood behind offset 130, sequence 13 would be lost, and 23 as well
+"""
 
 from __future__ import annotations
 
@@ -6,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks import corrupt
 from ackproof_spark.reading.run_tables import NAME, RunTables, kept
+from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,19 +25,35 @@ if TYPE_CHECKING:
 def absent(tables: RunTables) -> DataFrame:
     """Return acked sends with no intact record in their partition, unless something explains it.
 
-    Retention explains an acked offset before `begin_offset`; a corrupt record explains the send it
-    stands for (`corrupt.identified`). `decidable` says whether the partition was read far enough to
-    call the send lost: completely, or beyond its acked offset. Without an acked offset, retention
-    must not have removed anything either. `why_not` is why a send of an application is not
-    decidable (`tables.UNDECIDABLE`).
+    Retention and compaction explain what they may have removed (`removed`); a corrupt record
+    explains the send it stands for (`corrupt.identified`). `decidable` says whether the partition
+    was read far enough to call the send lost: completely, or beyond its acked offset. Without an
+    acked offset, neither retention nor compaction may have removed anything of its partition or
+    key. `why_not` is why a send of an application is not decidable (`tables.UNDECIDABLE`).
     """
+    return _explained(tables).where("not removed").drop("removed")
+
+
+def removed(tables: RunTables) -> DataFrame:
+    """Return acked sends that retention or compaction may have removed.
+
+    Retention: the acked offset is before `begin_offset`. Compaction: a later record of the same key
+    stands. Whether they had been lost before nobody can tell any more.
+    """
+    return _explained(tables).where("removed")
+
+
+@kept
+def _explained(tables: RunTables) -> DataFrame:
+    """Return what `absent` and `removed` return, with `removed`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     complete = F.coalesce("complete", F.lit(False))
     no_offset = F.col("acked_offset").isNull()
-    removed = ~no_offset & (F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0)))
     passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
-    sends = tables.suspects.where("absent")
+    sends = with_newest(tables, tables.suspects.where("absent"))
+    gone = F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0))
+    superseded = F.col("acked_offset") < F.col("newest_of_key")
     if tables.undecidable is None:
         sends = sends.withColumn("why_not", F.lit(None).cast("string"))
     else:
@@ -36,13 +62,42 @@ def absent(tables: RunTables) -> DataFrame:
     return (
         sends.join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
         .join(how_far(tables), ["topic", "partition"], "left")
-        .where(~removed)
+        .withColumn(
+            "removed", F.coalesce(gone, F.lit(False)) | F.coalesce(superseded, F.lit(False))
+        )
         .withColumn(
             "decidable",
             F.when(F.col("why_not").isNotNull(), F.lit(False))
-            .when(no_offset, complete & (F.col("begin_offset") == 0))
+            .when(
+                no_offset,
+                complete & (F.col("begin_offset") == 0) & F.col("newest_of_key").isNull(),
+            )
             .otherwise(complete | passed),
         )
+    )
+
+
+def with_newest(tables: RunTables, sends: DataFrame) -> DataFrame:
+    """Return the sends with `newest_of_key`: the offset of the last record of their key.
+
+    Null where the topic is not compacted, or no record of the key stands.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not tables.keys:
+        return sends.withColumn("newest_of_key", F.lit(None).cast("bigint"))
+    key = F.when(F.lit(False), F.lit(None).cast("bigint"))
+    for topic, count in tables.keys.items():
+        key = key.when(F.col("topic") == topic, F.pmod("sequence", F.lit(count)))
+    newest = (
+        tables.records.where(F.col("state") == RecordState.INTACT)
+        .withColumn("key", key)
+        .where(F.col("key").isNotNull())
+        .groupBy("topic", "partition", "key")
+        .agg(F.max("offset").alias("newest_of_key"))
+    )
+    return (
+        sends.withColumn("key", key).join(newest, ["topic", "partition", "key"], "left").drop("key")
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -26,7 +26,7 @@ from ackproof_spark.checks import (
     unseen,
     zombie_commit,
 )
-from ackproof_spark.checks.absent import absent
+from ackproof_spark.checks.absent import absent, removed
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, Unaligned
@@ -65,9 +65,10 @@ TELLING = 8
 class Comparison:
     """How many sends there were by outcome, and the anomalies found.
 
-    `counts` has every anomaly, 0 where there is none. `telling` holds up to `TELLING` rows of
-    `tables.ANOMALIES` for each anomaly, in the order of `Anomaly`: rows within a fault window
-    first, then the earliest.
+    `removed` sends were acked, and retention or compaction may have removed their records; None if
+    they were not counted. `counts` has every anomaly, 0 where there is none. `telling` holds up to
+    `TELLING` rows of `tables.ANOMALIES` for each anomaly, in the order of `Anomaly`: rows within a
+    fault window first, then the earliest.
     """
 
     sent: int
@@ -77,6 +78,7 @@ class Comparison:
     aborted: int
     counts: dict[Anomaly, int]
     telling: list[dict[str, Any]]
+    removed: int | None = None
 
 
 def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
@@ -133,6 +135,8 @@ def compare(
     *,
     output: Path | str | None = None,
     omitted: Collection[str] = (),
+    keys: Mapping[str, int] | None = None,
+    count_removed: bool = False,
     sizing: Sizing = Sizing(),  # noqa: B008  frozen
 ) -> Comparison:
     """Compare the run's ledger with its final log, and store the `anomalies` table.
@@ -141,10 +145,10 @@ def compare(
     files allows it.
 
     `run_dir` is a folder, or as text any address that Spark reads; the table is written there, or
-    below `output`. The `omitted` anomalies are not reported. Raises `AnalysisError` if the run
-    lacks a table.
+    below `output`. The `omitted` anomalies are not reported. `keys` are the numbers of keys of
+    compacted topics. Raises `AnalysisError` if the run lacks a table.
     """
-    whole = RunTables.read(spark, run_dir)
+    whole = replace(RunTables.read(spark, run_dir), keys=keys or {})
     place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
         tables = whole
@@ -152,7 +156,9 @@ def compare(
             tables = unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
         outcomes, rows = tables.outcomes, tables.rows
         with small_plans(spark, rows=rows, few=sizing.few):
-            found = _found(tables, few=rows <= sizing.few, caches=caches)
+            found, gone = _found(
+                tables, few=rows <= sizing.few, caches=caches, count_removed=count_removed
+            )
         client_checks = [
             check
             for names, checks in CLIENT_CHECKS.items()
@@ -178,6 +184,7 @@ def compare(
         aborted=outcomes.get(Outcome.ABORTED, 0),
         counts=counts,
         telling=telling,
+        removed=gone,
     )
 
 
@@ -186,19 +193,28 @@ def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
     return frame
 
 
-def _found(tables: RunTables, *, few: bool, caches: ExitStack) -> DataFrame:
-    """Return the rows that all checks find; few rows are checked in one partition, unshuffled."""
+def _found(
+    tables: RunTables, *, few: bool, caches: ExitStack, count_removed: bool
+) -> tuple[DataFrame, int | None]:
+    """Return the rows that all checks find, and how many sends are `absent.removed`.
+
+    Few rows are checked in one partition, unshuffled.
+    """
     persisted = partial(_persisted, caches)
     if not few:
         tables = replace(tables, keep=persisted)
-        return find(tables, _worth_running(tables))
+        return find(tables, _worth_running(tables)), _removed(tables, count_removed)
     tables = replace(
         tables,
         keep=local,
         ledger=persisted(tables.ledger.coalesce(1)),
         final_log=persisted(tables.final_log.coalesce(1)),
     )
-    return local(find(tables, _worth_running(tables)))
+    return local(find(tables, _worth_running(tables))), _removed(tables, count_removed)
+
+
+def _removed(tables: RunTables, wanted: bool) -> int | None:
+    return removed(tables).count() if wanted else None
 
 
 def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:

@@ -10,7 +10,7 @@ control records leave gaps that are no loss, and what was truncated is often ove
     producer 1 sequence 9   acked at orders-0 offset 7
     orders-0 holds, at 6 and 7: sequence 6, sequence 9; complete up to 8
 
-Not lost: failed and unknown sends; what retention removed (acked offset before the log's begin);
+Not lost: failed and unknown sends; what retention or compaction may have removed (`absent`);
 what still stands there but corrupt (`corrupt`); what cannot be decided yet (`unseen`). A record
 that stands on another partition than its send's is lost on its own and a `phantom` there.
 """

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_COMPACTED = "no offset was acked, and a record of its key stands: compaction may have removed it"
+
+
 def find(tables: RunTables) -> DataFrame:
     """Return one row an unseen send; `found` says why it could not be seen."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -31,6 +34,7 @@ def find(tables: RunTables) -> DataFrame:
         F.when(F.col("why_not").isNotNull(), F.col("why_not"))
         .when(F.col("complete").isNull(), F.lit("the partition was not read"))
         .when(~F.col("complete"), F.coalesce("reason", F.lit("the partition was not read whole")))
+        .when(F.col("newest_of_key").isNotNull(), F.lit(_COMPACTED))
         .otherwise(
             text(
                 "no offset was acked, and what stood before offset {} was removed by retention",

@@ -66,10 +66,12 @@ _Worker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 class Unmatched(RunTables):
     """The rows of a run's tables that the pass left, and what it counted.
 
-    `left` bounds the rows of `ledger` and `final_log`. Columns that are the same in every row are
-    left out, and `written_at` of `final_log`; `size` is null for records that matched.
+    `whole` is the final log with every row. `left` bounds the rows of `ledger` and `final_log`.
+    Columns that are the same in every row are left out, and `written_at` of `final_log`; `size` is
+    null for records that matched.
     """
 
+    whole: DataFrame
     left: int
     counted: Mapping[str, int]
     last: Mapping[tuple[str, int], int]
@@ -78,6 +80,11 @@ class Unmatched(RunTables):
     def outcomes(self) -> dict[str, int]:
         """Number of sends by outcome."""
         return dict(self.counted)
+
+    @property
+    def records(self) -> DataFrame:
+        """Every record of the final log."""
+        return self.whole
 
     @property
     def rows(self) -> int:
@@ -142,6 +149,8 @@ def unmatched(
         partition_ends=tables.partition_ends,
         fault_windows=tables.fault_windows,
         undecidable=tables.undecidable,
+        keys=tables.keys,
+        whole=tables.final_log,
         left=returned + len(names),
         counted=_total(summary.outcomes for summary in summaries),
         last=_last(layout),

@@ -6,7 +6,7 @@ that some check may report remain, so that the checks are cheap and none repeats
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce, wraps
 from pathlib import Path
@@ -61,8 +61,9 @@ def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFr
 class RunTables:
     """The tables of a run (columns: `tables`). `run_id` is empty if every table is.
 
-    `undecidable` is None unless an application wrote. `keep` caches frames that several checks
-    start from; the default does not.
+    `undecidable` is None unless an application wrote. `keys`: the number of keys of each topic that
+    is compacted; a send has the key of its sequence modulo this number. `keep` caches frames that
+    several checks start from; the default does not.
     """
 
     run_id: str
@@ -71,6 +72,7 @@ class RunTables:
     partition_ends: DataFrame
     fault_windows: DataFrame
     undecidable: DataFrame | None = None
+    keys: Mapping[str, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = _as_it_is
     _kept: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
 
@@ -178,6 +180,11 @@ class RunTables:
         """Number of sends by outcome."""
         rows = self.ledger.groupBy("outcome").count().collect()
         return {row["outcome"]: row["count"] for row in rows}
+
+    @property
+    def records(self) -> DataFrame:
+        """Every record of the final log, also where `final_log` has but some of them."""
+        return self.final_log
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,105 @@
+"""What retention and compaction removed is told from what was lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.checks.comparison import Comparison, compare
+from ackproof_spark.matching.row_groups import Sizing
+from spark_histories import parse, write_run
+
+pytestmark = pytest.mark.spark
+
+#: All runs are few rows; without the first, the whole log is not at hand when sends are checked.
+SIZINGS = [Sizing(), Sizing(few=0)]
+
+#: Of ten keys each send has that of its sequence's last digit.
+TEN = {"t": 10}
+
+
+def compared(
+    spark, folder, sends, log, *, ends="0: 0-30", keys=None, sizing=SIZINGS[0]
+) -> Comparison:
+    times = (line if "[" in line else f"{line} [{at}-{at}.5]" for at, line in enumerate(sends))
+    write_run(folder, {"t": parse({"sends": list(times), "log": log, "ends": [ends]})})
+    return compare(spark, folder, keys=keys, count_removed=True, sizing=sizing)
+
+
+def counted(result: Comparison) -> tuple[int, int, int]:
+    return result.counts[Anomaly.LOST], result.counts[Anomaly.UNSEEN], result.removed
+
+
+SENDS = [f"1/{n} to 0: acked at {n}" for n in range(30)]
+
+
+@pytest.mark.parametrize("sizing", SIZINGS)
+def test_what_a_later_record_of_its_key_replaced_is_not_lost(spark, tmp_path, sizing):
+    log = [f"0@{n}: 1/{n}" for n in range(20, 30)]
+    assert counted(compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)) == (0, 0, 20)
+
+
+@pytest.mark.parametrize("sizing", SIZINGS)
+def test_without_compaction_the_same_records_are_lost(spark, tmp_path, sizing):
+    log = [f"0@{n}: 1/{n}" for n in range(20, 30)]
+    assert counted(compared(spark, tmp_path, SENDS, log, sizing=sizing)) == (20, 0, 0)
+
+
+@pytest.mark.parametrize("sizing", SIZINGS)
+def test_the_newest_record_of_a_key_is_lost_if_it_is_absent(spark, tmp_path, sizing):
+    # Of key 7 nothing stands: 7, 17 and 27 are lost. Of key 8 an earlier one does: 28 is lost.
+    log = [f"0@{n}: 1/{n}" for n in range(20, 30) if n not in (27, 28)]
+    log.insert(0, "0@18: 1/18")
+    result = compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)
+    assert counted(result) == (4, 0, 17)
+    assert sorted(row["sequence"] for row in result.telling) == [7, 17, 27, 28]
+
+
+def test_the_later_record_may_be_another_producers(spark, tmp_path):
+    sends = ["1/3 to 0: acked at 0", "2/13 to 0: acked at 1"]
+    assert counted(compared(spark, tmp_path, sends, ["0@1: 2/13"], ends="0: 0-2", keys=TEN)) == (
+        0,
+        0,
+        1,
+    )
+
+
+def test_a_later_record_in_another_partition_or_topic_replaces_nothing(spark, tmp_path):
+    sends = ["1/3 to 0: acked at 0", "1/13 to 1: acked at 1", "1/4 to 0: acked at 1"]
+    write_run(
+        tmp_path,
+        {
+            "t": parse(
+                {
+                    "sends": [f"{line} [{n}-{n}.5]" for n, line in enumerate(sends)],
+                    "log": ["1@1: 1/13", "0@1: 1/4"],
+                    "ends": ["0: 0-2", "1: 0-2"],
+                }
+            )
+        },
+    )
+    result = compare(spark, tmp_path, keys={**TEN, "u": 1}, count_removed=True)
+    assert counted(result) == (1, 0, 0)
+
+
+def test_a_send_without_an_offset_may_have_been_removed_if_its_key_stands(spark, tmp_path):
+    sends = ["1/3 to 0: acked", "1/4 to 0: acked", "1/13 to 0: acked at 2"]
+    result = compared(spark, tmp_path, sends, ["0@2: 1/13"], ends="0: 0-3", keys=TEN)
+    assert counted(result) == (1, 1, 0)
+    (found,) = [row["found"] for row in result.telling if row["anomaly"] == Anomaly.UNSEEN]
+    assert found.endswith("compaction may have removed it")
+
+
+@pytest.mark.parametrize("sizing", SIZINGS)
+def test_what_stood_before_the_begin_of_the_log_was_removed(spark, tmp_path, sizing):
+    log = [f"0@{n}: 1/{n}" for n in range(20, 29)]
+    assert counted(compared(spark, tmp_path, SENDS, log, ends="0: 20-30", sizing=sizing)) == (
+        1,
+        0,
+        20,
+    )
+
+
+def test_it_is_counted_where_that_is_asked_for(spark, tmp_path):
+    write_run(tmp_path, {"t": parse({"ends": ["0: 0-0"]})})
+    assert compare(spark, tmp_path).removed is None
