@@ -48,7 +48,7 @@ def test_no_observed_loss_is_inconclusive_if_the_run_is_not_conclusive() -> None
     assert judged(Expect(loss="some"), ["interrupted"]) is Word.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("key", ["stopped", "follower_fetch"])
+@pytest.mark.parametrize("key", ["removed", "stopped", "follower_fetch"])
 def test_what_clients_did_is_held_against_what_is_expected(key: str) -> None:
     count = key.replace("_", "-")
     assert judged(Expect(**{key: "some"}), **{count: 0}) is Word.VIOLATED
@@ -59,7 +59,7 @@ def test_what_clients_did_is_held_against_what_is_expected(key: str) -> None:
 
 def test_what_clients_cannot_show_is_not_expected_of_them() -> None:
     told = [line.what for line in check_expectations(Expect(), CLEAN, METRICS)]
-    assert not {"stopped", "follower_fetch"} & set(told)
+    assert not {"removed", "stopped", "follower_fetch"} & set(told)
 
 
 def test_a_reason_that_applies_often_is_told_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,44 @@ def test_retention_is_legal_if_it_is_long_or_any_loss_is_expected(
 ) -> None:
     text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
     scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
+
+
+COMPACTED = SCENARIO.replace("{orders: {}}", "{orders: {settings: {cleanup.policy: compact}}}")
+
+
+def with_workload(line: str, text: str = COMPACTED) -> str:
+    return text.replace("  topic: orders\n", f"  topic: orders\n{line}")
+
+
+def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_path: Path) -> None:
+    found = scenario(tmp_path, with_workload("  keys: 10\n"))
+    assert (found.compacted_keys, found.removes) == ({"orders": 10}, True)
+    plain = scenario(tmp_path, with_workload("  keys: 10\n", SCENARIO))
+    assert (plain.compacted_keys, plain.removes) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "set workload.keys"),
+        ("  keys: 10\n  probe: true\n", "consumers or a probe"),
+        ("  keys: 10\n  consumers: {billing: {}}\n", "consumers or a probe"),
+        ("  keys: 10\n  transactions: {size: 10}\n", "under transactions"),
+    ],
+)
+def test_compaction_that_nobody_could_judge_is_refused(
+    line: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        scenario(tmp_path, with_workload(line).replace("idempotence: false", "idempotence: true"))
+
+
+def test_compaction_needs_acked_offsets(tmp_path: Path) -> None:
+    text = re.sub(
+        r"settings: {acks[^}]*}", "settings: {acks: 0, enable.idempotence: false}", COMPACTED
+    )
+    with pytest.raises(ScenarioError, match="which tells no offsets"):
+        scenario(tmp_path, with_workload("  keys: 10\n", text))
 
 
 def test_topics_that_the_workload_does_not_write_may_be_compacted(tmp_path: Path) -> None:
