@@ -56,10 +56,13 @@ class Outage:
 
 
 def fsynced_topics(cluster: Cluster, nodes: Sequence[int], names: Sequence[str]) -> set[str]:
-    """Return which topics of the named replicas (all, if none is) are fsynced at every record."""
+    """Return which topics of the named replicas (all, if none is) are fsynced at every record.
+
+    Whoever would answer may be down: what was last heard of a topic counts.
+    """
     held = [_disk.select_replicas(cluster, node, names) for node in nodes]
     topics = {replica.topic for replicas in held for replica in replicas}
-    return {one for one in topics if cluster.operations.setting(one, "flush.messages") == "1"}
+    return {one for one in topics if cluster.operations.known_setting(one, "flush.messages") == "1"}
 
 
 def plan_cut(

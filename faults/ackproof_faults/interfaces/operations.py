@@ -50,6 +50,12 @@ class Operations(Protocol):
     def setting(self, topic: str, key: str) -> str | None:
         """Return a topic's setting in force, None if it is unknown now."""
 
+    def known_setting(self, topic: str, key: str) -> str | None:
+        """Return a topic's setting as it was last heard of, also while no broker answers.
+
+        Settings that others change meanwhile are not noticed. None if it was never heard of.
+        """
+
     def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
         """Return a topic's setting once it has this value, or its last value after `within_s`."""
 

@@ -28,10 +28,15 @@ class KafkaCluster(ClusterState):
         self.interfaces = _interfaces(self)
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
-        """Create the topics and wait until each of their partitions is at full ISR."""
+        """Create the topics and wait until each of their partitions is at full ISR.
+
+        Faults may have to know their settings when no broker answers any more.
+        """
         for topic in new_topics(topics):
             self.admin.create_topic(topic)
         self.await_full_isr(partitions_of(topics))
+        for name in topics:
+            self.interfaces.operations.known_setting(name, "flush.messages")
 
     def await_full_isr(
         self,

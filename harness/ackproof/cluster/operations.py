@@ -37,6 +37,8 @@ class ClusterOperations(Operations):
         self._cluster = cluster
         #: Values before `override`, by topic and key; None: the topic had no value of its own.
         self._overridden: dict[tuple[str, str], str | None] = {}
+        #: What brokers last said of each topic, unless ackproof has changed it since.
+        self._known: dict[str, Mapping[str, Any]] = {}
         #: Ids before `recreate`, by topic.
         self._former_ids: dict[str, str | None] = {}
         self._added_brokers: list[int] = []
@@ -87,6 +89,10 @@ class ClusterOperations(Operations):
         entry = self._described(topic).get(key)
         return None if entry is None else str(entry.value)
 
+    def known_setting(self, topic: str, key: str) -> str | None:
+        entry = (self._known.get(topic) or self._described(topic)).get(key)
+        return None if entry is None else str(entry.value)
+
     def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
         return last_result(lambda: self.setting(topic, key), value.__eq__, within_s=within_s)
 
@@ -128,6 +134,7 @@ class ClusterOperations(Operations):
         with refusals(f"{key} of {topic}"):
             client = self._cluster.admin.client()
             client.incremental_alter_configs([resource])[resource].result(_ANSWER_S)
+        self._known.pop(topic, None)
 
     def recreate(self, topic: str) -> None:
         from confluent_kafka.admin import NewTopic
@@ -236,6 +243,7 @@ class ClusterOperations(Operations):
             entries: Mapping[str, Any] = answers[resource].result(3)
         except (KafkaException, TimeoutError):
             return {}
+        self._known[topic] = entries
         return entries
 
 

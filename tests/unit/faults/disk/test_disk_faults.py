@@ -38,7 +38,7 @@ class Topics:
 
     flush_messages = "9223372036854775807"
 
-    def setting(self, topic: str, key: str) -> str | None:
+    def known_setting(self, topic: str, key: str) -> str | None:
         return self.flush_messages if (topic, key) == ("orders", "flush.messages") else None
 
 

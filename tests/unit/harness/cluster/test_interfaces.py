@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,3 +141,34 @@ def test_other_errors_stay() -> None:
     for call, kind in calls:
         with pytest.raises(kind):
             call()
+
+
+class Describing:
+    """An admin client that describes topics until its brokers are gone."""
+
+    def __init__(self, value: str) -> None:
+        self.value: str | None = value
+        self.asked = 0
+
+    def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Future[Any]]:
+        self.asked += 1
+        answer: Future[Any] = Future()
+        if self.value is None:
+            answer.set_exception(TimeoutError())
+        else:
+            answer.set_result({"flush.messages": SimpleNamespace(value=self.value)})
+        return {resources[0]: answer}
+
+
+def test_a_setting_that_was_heard_of_is_known_when_no_broker_answers_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka, client = cluster(), Describing("1")
+    monkeypatch.setattr(kafka.admin, "client", lambda: client)
+    operations = kafka.interfaces.operations
+    assert operations.known_setting("orders", "flush.messages") == "1"
+    client.value = None
+    assert operations.setting("orders", "flush.messages") is None
+    assert operations.known_setting("orders", "flush.messages") == "1"
+    assert operations.known_setting("clicks", "flush.messages") is None
+    assert client.asked == 3
