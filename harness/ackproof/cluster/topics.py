@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import NewTopic
 
 #: Retention must not remove records.
-_KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
 def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:
@@ -30,7 +30,7 @@ def _new_topic(name: str, topic: TopicSpec) -> NewTopic:
         else {"replication_factor": topic.replication_factor}
     )
     return NewTopic(
-        name, num_partitions=topic.partitions, config={**_KEEP_EVERYTHING, **settings}, **replicas
+        name, num_partitions=topic.partitions, config={**KEEP_EVERYTHING, **settings}, **replicas
     )
 
 

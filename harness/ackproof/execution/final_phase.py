@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ from ackproof.clients.application import AnyWorkload, acked_logs
 from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.attached import AnyCluster
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.topics import KEEP_EVERYTHING
 from ackproof.errors import ClusterError
 from ackproof.execution.collection import take_replicas
 from ackproof.execution.final_log import take_final_log
@@ -24,6 +26,9 @@ from ackproof_spark.reading.final_log import PartitionEnd
 
 #: Seconds within which a restarted broker must have recovered.
 _RECOVER_S = 90.0
+
+#: Seconds within which brokers apply a topic's new settings to its logs.
+_APPLIED_S = 3.0
 
 
 def run_final_phase(
@@ -56,6 +61,8 @@ def run_final_phase(
         )
         run.troubles += logs.unread
         run.unobserved += logs.remarks
+    if scenario.removes and isinstance(cluster, KafkaCluster):
+        _stop_removal(scenario, cluster, run)
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
     if scenario.workload.transactions is not None and isinstance(cluster, KafkaCluster):
@@ -121,6 +128,21 @@ def appended_since(
         for (topic, partition), end in ends.items()
         if now[topic, partition] > end + 1
     ]
+
+
+def _stop_removal(scenario: Scenario, cluster: KafkaCluster, run: RunState) -> None:
+    """Have brokers remove no more records, so that all readers read the same.
+
+    A change of `cleanup.policy` aborts a compaction that is in progress (`LogManager`).
+    """
+    operations = cluster.interfaces.operations
+    try:
+        for topic in scenario.sends:
+            for key, value in KEEP_EVERYTHING.items():
+                operations.override(topic, key, value)
+    except FaultError as error:
+        run.troubles.append(f"retention and compaction could not be stopped: {error}")
+    time.sleep(_APPLIED_S)  # no request tells whether a broker's logs have the new settings
 
 
 def _await_recovery(schedule: Schedule | None) -> None:
