@@ -1,7 +1,8 @@
 """What looks like a loss and is none, on real brokers: the run says why it cannot tell.
 
 The other controls are cases of the catalogue that end with a verdict: B19, B27, B29 and B30, and
-B28 for retention that ackproof's own settings keep away from a topic.
+B28 for retention and compaction, which ackproof's own settings keep away from a topic, or which the
+scenario expects.
 """
 
 from __future__ import annotations
