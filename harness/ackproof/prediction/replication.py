@@ -37,7 +37,7 @@ from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PRED
 
 #: The exact search of one partition ends after so many states: some seconds. Bounds then answer
 #: what it has not decided.
-MAX_STATES = 40_000
+MAX_STATES = 150_000
 
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"

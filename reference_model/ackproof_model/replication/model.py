@@ -8,6 +8,7 @@ fault, and after each fault (`Model.phases`). Tests with more records give the s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -97,11 +98,19 @@ class Model:
                 return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
             case IsrIs():
                 return True
-            case FaultEvent(event=event):
-                return event == "recovered"
             case AnyOf(alternatives=alternatives):
                 return any(map(self._depends_on_isr, alternatives))
         return False
+
+    @cached_property
+    def awaited_recoveries(self) -> tuple[tuple[int, int], ...]:
+        """Each pair of faults of which the first is healed when the second has recovered."""
+        return tuple(
+            (fault, condition.fault)
+            for fault, injection in enumerate(self.schedule)
+            for condition in _leaves(injection.heal_when)
+            if isinstance(condition, FaultEvent) and condition.event == "recovered"
+        )
 
     @cached_property
     def last_loss(self) -> int:
@@ -112,11 +121,13 @@ class Model:
     def counts_sent(self) -> bool:
         """Whether a condition counts what is sent, acked or not."""
         every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
-        return any(
-            isinstance(leaf, Progress) and leaf.outcome == "sent"
-            for one in every
-            for leaf in (one.alternatives if isinstance(one, AnyOf) else (one,))
-        )
+        return any(isinstance(one, Progress) and one.outcome == "sent" for one in _leaves(every))
+
+    @cached_property
+    def heals_by_progress(self) -> bool:
+        """Whether a fault is healed once more records are acked, or sent."""
+        heals = (one for fault in self.schedule for one in fault.heal_when)
+        return any(isinstance(one, Progress) for one in _leaves(heals))
 
     @cached_property
     def loses_quorum(self) -> bool:
@@ -178,6 +189,11 @@ class Model:
         return len(self.phases)
 
     @cached_property
+    def sent_before(self) -> tuple[int, ...]:
+        """How many records may be sent before each phase."""
+        return tuple(sum(one < phase for one in self.phases) for phase in range(self.faults + 1))
+
+    @cached_property
     def appended(self) -> int:
         """The record status APPENDED at broker 0."""
         return FLYING + self.replicas
@@ -206,8 +222,13 @@ class Model:
             (leader, *(follower,) * (n - 1)),
             Client(0, (UNSENT,) * self.records, (retries,) * self.records),
             Run(0, 0, 0, False, (), ()),
-            Harm((0,) * n, (0,) * n),
+            self.unharmed,
         )
+
+    @cached_property
+    def unharmed(self) -> Harm:
+        """Nothing is impaired: no fault is in force that impairs anything."""
+        return Harm((0,) * self.replicas, (0,) * self.replicas)
 
     def _times(self, kind: str) -> tuple[float, float]:
         """Return after how many seconds a timer may fire, and by when it has certainly fired."""
@@ -251,6 +272,12 @@ class Model:
         kind, faults = timer
         _, certainly = self._times(kind)
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
+
+
+def _leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Yield the conditions, and in place of an `AnyOf` its alternatives."""
+    for one in conditions:
+        yield from _leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:

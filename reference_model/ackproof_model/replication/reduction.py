@@ -2,14 +2,25 @@
 
 Once all faults have happened, a running leader that the controllers hear stays leader, and its log
 is the final one. What the other brokers do then only takes time, unless acks wait for a fault to
-end. So such states are replaced by one in which the leader is alone.
+end, or an old leader still answers. So such states are replaced by one of `lone_leader`.
 """
 
 from __future__ import annotations
 
+from ackproof_model.configuration import Truncation
 from ackproof_model.replication import replica
+from ackproof_model.replication.lone_leader import alone
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.state import NOBODY, UP, Broker, Controller, State, members
+from ackproof_model.replication.safety_checks import ALL_CHECKS
+from ackproof_model.replication.state import (
+    DROPPED,
+    NOBODY,
+    STARTING,
+    UNSENT,
+    UP,
+    State,
+    members,
+)
 
 
 def reduced(model: Model, state: State) -> State:
@@ -17,24 +28,46 @@ def reduced(model: Model, state: State) -> State:
 
     The ISR is then full, or the leader alone: too small for acks=all, until the others caught up.
     """
-    if not model.reduces(state) or state.run.alone or not _has_final_leader(model, state):
+    if not model.reduction:
         return state
-    leader = state.controller.leader
-    if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
-        return state  # an old leader may still append
-    ended = model.ended(state)
-    if (model.acks == "all" or not ended) and not _acks_for_good(model, state):
+    state = _without_past_records(model, state)
+    if not model.reduces(state) or not _has_final_leader(model, state):
         return state
-    small = state.controller.isr.bit_count() < model.policy.min_isr
-    if small and not (ended and (model.acks != "all" or _knows_isr(state))):
+    old = _old_leaders(state)
+    if state.run.alone:
+        small = state.controller.isr != model.policy.everyone
+    elif _settles(model, state, old):
+        small = _is_small(model, state) and (model.acks == "all" or not model.ended(state))
+    else:
         return state
-    small = small and model.acks == "all"
-    return _alone(model, state, small=small)
+    return alone(model, state, old, small=small)
 
 
-def with_full_isr(model: Model, state: State) -> State:
-    """Return a state with the leader alone after the other replicas caught up."""
-    return _alone(model, state, small=False)
+def awaits_heals_only(model: Model, state: State) -> bool:
+    """Whether every step that is left can as well be taken once the schedule has healed its faults.
+
+    Healing them changes nothing any more, and waits for nothing that a step changes. Whether the
+    partition can be read and written does not change either.
+    """
+    return (
+        state.run.alone
+        and state.harm == model.unharmed
+        and state.controller.isr == model.policy.everyone
+        and not model.heals_by_progress
+        and not model.ended(state)
+    )
+
+
+def _without_past_records(model: Model, state: State) -> State:
+    """Return the state with each record that was not sent in its phase as one that failed.
+
+    Neither is ever sent again. Only a condition that counts what is sent tells them apart.
+    """
+    client, past = state.client, model.sent_before[state.run.phase]
+    if model.counts_sent or UNSENT not in client.status[:past]:
+        return state
+    status = tuple(DROPPED if one == UNSENT else one for one in client.status[:past])
+    return state.with_client(client._replace(status=status + client.status[past:]))
 
 
 def _has_final_leader(model: Model, state: State) -> bool:
@@ -45,8 +78,56 @@ def _has_final_leader(model: Model, state: State) -> bool:
     return state.brokers[leader].status == UP and not (harm.stalled | harm.away) >> leader & 1
 
 
-def _acks_for_good(model: Model, state: State) -> bool:
-    """Whether the leader's acks=all wait for nothing that a fault hinders."""
+def _old_leaders(state: State) -> int:
+    """Return the brokers that lead as far as they know, but not as the controllers know."""
+    leader, brokers = state.controller.leader, enumerate(state.brokers)
+    return sum(1 << n for n, broker in brokers if n != leader and replica.leads(broker, n))
+
+
+def _is_small(model: Model, state: State) -> bool:
+    return state.controller.isr.bit_count() < model.policy.min_isr
+
+
+def _settles(model: Model, state: State, old: int) -> bool:
+    """Whether what is left happens between clients, the final leader and the leaders `old`."""
+    if old and not _deposed_for_good(model, state, old):
+        return False
+    ended = model.ended(state)
+    if (model.acks == "all" or not ended) and not _acks_for_good(model, state, old):
+        return False
+    returning = _returning(state)
+    if not _recover(model, state, returning & ~old):
+        return False
+    if not _is_small(model, state):
+        return True
+    grows = ended or returning.bit_count() >= model.policy.min_isr
+    return grows and (model.acks != "all" or _knows_isr(state))
+
+
+def _deposed_for_good(model: Model, state: State, old: int) -> bool:
+    """Whether old leaders may only append and answer what is sent to them, and be fetched from.
+
+    Their high watermarks wait for the final leader. So what these pass later is in its log, and it
+    does not matter who reads it.
+    """
+    if model.checks != ALL_CHECKS or state.harm != model.unharmed:
+        return False
+    if model.policy.profile.truncation is not Truncation.ON_FETCH:
+        return False  # the final leader might truncate to its own high watermark
+    if any(broker.status != UP for broker in state.brokers):
+        return False
+    leader = state.controller.leader
+    final = state.brokers[leader].log
+    for number in members(old):
+        broker = state.brokers[number]
+        fetched = max(0, broker.remote[leader])
+        if not broker.maximal >> leader & 1 or broker.log[:fetched] != final[:fetched]:
+            return False
+    return True
+
+
+def _acks_for_good(model: Model, state: State, old: int) -> bool:
+    """Whether the final leader's acks=all wait for nothing that a fault hinders."""
     leader, isr, harm = state.controller.leader, state.controller.isr, state.harm
     if harm.unreachable(leader) or harm.settings or not harm.quorum:
         return False
@@ -54,38 +135,37 @@ def _acks_for_good(model: Model, state: State) -> bool:
         return False
     if (harm.stalled | harm.away) & isr:
         return False
-    here = model.appended + leader  # elsewhere, an old leader may still answer
+    answer = old | 1 << leader
     return model.acks != "all" or all(
-        status < model.appended or status == here for status in state.client.status
+        status < model.appended or answer >> status - model.appended & 1
+        for status in state.client.status
+    )
+
+
+def _returning(state: State) -> int:
+    """Return the replicas that the final leader adds to the ISR by steps that wait for no timer."""
+    harm, leader = state.harm, state.controller.leader
+    back = 0
+    for number, broker in enumerate(state.brokers):
+        starts = broker.status == STARTING and state.controller.fenced >> number & 1
+        back |= (broker.status == UP or starts) << number
+    return back & ~(replica.silent(state, leader) | harm.away)
+
+
+def _recover(model: Model, state: State, returning: int) -> bool:
+    """Whether each fault whose recovery others await will recover, if healed."""
+    run = state.run
+    return not any(
+        run.targets[awaited] & ~returning
+        for fault, awaited in model.awaited_recoveries
+        if awaited < run.injected and not run.healed >> fault & 1
     )
 
 
 def _knows_isr(state: State) -> bool:
-    """Whether the final leader, if it knows that it leads, knows the ISR."""
+    """Whether the final leader, if it leads as far as it knows, knows the ISR."""
     controller = state.controller
     broker = state.brokers[controller.leader]
-    leads = broker.leader == controller.leader and broker.epoch == controller.epoch
-    return not leads or broker.isr == broker.maximal == controller.isr
-
-
-def _alone(model: Model, state: State, *, small: bool) -> State:
-    leader, epoch = state.controller.leader, state.controller.epoch
-    broker, count = state.brokers[leader], model.replicas
-    isr = 1 << leader if small else model.policy.everyone
-    if broker.leader == leader and broker.epoch == epoch:
-        frozen = small and model.policy.freeze
-        watermark = broker.hw if frozen else len(broker.log)
-        last = Broker(UP, False, broker.log, leader, epoch, isr, isr, 0, watermark)
-    else:
-        last = Broker(UP, False, broker.log, NOBODY, 0)
-    other = Broker(UP, False, (), leader, epoch)
-    harm = state.harm._replace(
-        cuts=(0,) * count, own_cuts=(0,) * count, stalled=0, away=0, unlinked=0, quorum=True
-    )
-    return State(
-        Controller(leader, epoch, isr, 0, NOBODY, 0, 0),
-        tuple(last if number == leader else other for number in range(count)),
-        state.client,
-        state.run._replace(alone=True),
-        harm,
-    )
+    if broker.leader != controller.leader:
+        return True
+    return broker.epoch == controller.epoch and broker.isr == broker.maximal == controller.isr

@@ -25,7 +25,7 @@ from ackproof_model.replication.fault_effects import (
 )
 from ackproof_model.replication.model import ClusterSteps, Model
 from ackproof_model.replication.reading import with_reads
-from ackproof_model.replication.reduction import reduced, with_full_isr
+from ackproof_model.replication.reduction import awaits_heals_only, reduced
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -42,8 +42,10 @@ from ackproof_model.replication.state import (
 
 def steps(model: Model, state: State) -> Iterator[Step]:
     """Yield every step of producer, brokers and controller that may change the outcome."""
+    if awaits_heals_only(model, state):
+        return
     for label, after, timer in _steps(model, state):
-        yield label, with_reads(model, reduced(model, after)), timer
+        yield label, reduced(model, with_reads(model, after)), timer
 
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
@@ -52,6 +54,9 @@ def _steps(model: Model, state: State) -> Iterator[Step]:
         for number, broker in enumerate(state.brokers):
             if broker.alive:
                 yield from _requests(model, state, number)
+            if broker.leader == number != state.controller.leader:
+                learned = producer.step_down(model, replica.learn(model, state, number), number)
+                yield ("learn", number), learned, None
         yield from _alone(model, state)
         return
     cluster, client = _cluster_steps(model, state), state.client
@@ -100,10 +105,16 @@ def _cluster_steps(model: Model, state: State) -> ClusterSteps:
 def _alone(model: Model, state: State) -> Iterator[Step]:
     """Yield the steps of a leader that is alone, besides requests."""
     leader = state.controller.leader
+    fetched = replica.fetch(model, state, leader)
+    if fetched is not None:  # from an old leader
+        what, after = fetched
+        yield (what, leader, state.brokers[leader].leader), after, None
     if replica.behind(state.brokers[leader], leader, state.controller):
         yield ("learn", leader), replica.learn(model, state, leader), None
     elif state.controller.isr != model.policy.everyone:
-        yield ("catch up", leader), with_full_isr(model, state), None
+        isr = model.policy.everyone
+        controller = state.controller._replace(isr=isr)
+        yield ("catch up", leader), state._replace(controller=controller), None
 
 
 def _producer(model: Model, state: State) -> Iterator[Step]:
