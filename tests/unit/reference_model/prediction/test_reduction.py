@@ -1,0 +1,150 @@
+"""What is left out of the states once the final leader is known changes no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ackproof_model import ChannelCut, Configuration, Elapsed, FaultEvent, Injection, IsrIs
+from ackproof_model.prediction.availability import availability
+from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.replication import lone_leader, reduction, transitions
+from ackproof_model.replication.model import Model
+from ackproof_model.replication.state import DROPPED
+from unit.reference_model.schedules import (
+    ACKED,
+    KILL,
+    LEADER,
+    POWER_LOSS,
+    SHUTDOWN,
+    injection,
+)
+
+ALONE = tuple(
+    ChannelCut(channel=channel, fetches="both", at="targets", installed="both")
+    for channel in ("replication", "controllers")
+)
+#: The session of a broker that is cut off ends meanwhile, so an old leader returns.
+ZOMBIE = (injection("split", *ALONE, targets=LEADER, when=(ACKED,), heal_or_after=10.0),)
+#: Of a follower: with a new leader epoch for each ISR, the leader learns of its own.
+CUT_FOLLOWER = (replace(ZOMBIE[0], targets=frozenset({1}), heal_or_after=5.0),)
+
+
+def limit_of_elr(stop: object, end: object = POWER_LOSS) -> tuple[Injection, ...]:
+    """The last two in-sync replicas stop; the first one returns when the second recovered."""
+    return (
+        injection(
+            "stop",
+            stop,
+            targets=frozenset({1}),
+            when=(ACKED,),
+            heal_when=(FaultEvent(fault=1, event="recovered"),),
+        ),
+        injection(
+            "end",
+            end,
+            targets=frozenset({0}),
+            when=(IsrIs(members=frozenset({0})),),
+            heal_when=(FaultEvent(fault=2, event="began"),),
+        ),
+        injection("none", when=(Elapsed(seconds=8.0),), heal_or_after=1.0),
+    )
+
+
+TWO = {"replication_factor": 2, "min_insync_replicas": 1}
+CASES = {
+    "a zombie, acks=1": (ZOMBIE, {"acks": "1"}),
+    "a zombie, acks=all": (ZOMBIE, {}),
+    "a zombie, idempotent": (ZOMBIE, {"idempotence": True}),
+    "a zombie, acks=0": (ZOMBIE, {"acks": "0"}),
+    "a zombie, one retry": (ZOMBIE, {"retries": 1, "acks": "1", **TWO}),
+    "a zombie on 3.9.1": (ZOMBIE, {"kafka_version": "3.9.1", **TWO}),
+    "a zombie on 2.6.2": (ZOMBIE, {"kafka_version": "2.6.2", "acks": "1", **TWO}),
+    "a follower is cut off on 2.6.2": (CUT_FOLLOWER, {"kafka_version": "2.6.2", "acks": "1"}),
+    "a follower is cut off, acks=0": (
+        CUT_FOLLOWER,
+        {"kafka_version": "2.6.2", "acks": "0", **TWO},
+    ),
+    "a kill and a power loss": (limit_of_elr(KILL), TWO),
+    "a kill and a power loss, acks=1": (
+        limit_of_elr(KILL),
+        {"acks": "1", "replication_factor": 2},
+    ),
+    "a clean stop and a power loss": (limit_of_elr(SHUTDOWN), {"idempotence": True, **TWO}),
+    "two kills": (limit_of_elr(KILL, KILL), {"idempotence": True, **TWO}),
+}
+
+Configure = Callable[..., Configuration]
+
+
+def answers(configure: Configure, case: str, *, reduction: bool = True) -> tuple[object, int]:
+    """Return all that a prediction says of a case, and how many states were searched."""
+    schedule, settings = CASES[case]
+    configuration = configure(**({"session_timeout_s": 3.0, "kafka_version": "4.3.1"} | settings))
+    model = Model(configuration, schedule, reduction=reduction)
+    found = explore(model, max_states=150_000)
+    assert found.complete
+    counts = [(found.having[name] > 0, found.having[name] == found.final) for name in SEARCHED]
+    told = counts, found.final > 0, found.stuck > 0, found.at_risk, availability(model, found)
+    return told, len(found.states)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_left_out_changes_no_answer(configure: Configure, case: str) -> None:
+    told, states = answers(configure, case)
+    whole, every = answers(configure, case, reduction=False)
+    assert told == whole
+    assert 2 * states < every
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "wrong", "case"),
+    [
+        # The final log is left out although records may still come out of order.
+        (
+            lone_leader,
+            "_first_open",
+            lambda model, status: model.records,
+            "a follower is cut off on 2.6.2",
+        ),
+        # An old leader forgets the record that it is to ack.
+        (
+            lone_leader,
+            "_old_leader",
+            lambda model, state, number: state.brokers[number]._replace(log=()),
+            "a zombie, acks=1",
+        ),
+        # Records that are queued count as never sent.
+        (
+            reduction,
+            "_without_past_records",
+            lambda model, state: state.with_client(
+                state.client._replace(
+                    status=(DROPPED,) * (past := model.sent_before[state.run.phase])
+                    + state.client.status[past:]
+                )
+            ),
+            "a kill and a power loss, acks=1",
+        ),
+        # Nothing happens after the last fault.
+        (
+            transitions,
+            "awaits_heals_only",
+            lambda model, state: state.run.alone,
+            "a kill and a power loss, acks=1",
+        ),
+    ],
+)
+def test_a_wrong_reduction_changes_an_answer(
+    configure: Configure,
+    monkeypatch: pytest.MonkeyPatch,
+    module: object,
+    name: str,
+    wrong: object,
+    case: str,
+) -> None:
+    told, _ = answers(configure, case)
+    monkeypatch.setattr(module, name, wrong)
+    assert answers(configure, case)[0] != told
