@@ -35,7 +35,7 @@ from ackproof_model import (
 from ackproof_model.bounds import Stress, bound
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED
 
-#: The exact search of one partition ends after so many states: some seconds. Bounds then answer
+#: The exact search of one partition ends after so many states: some ten seconds. Bounds then answer
 #: what it has not decided.
 MAX_STATES = 150_000
 

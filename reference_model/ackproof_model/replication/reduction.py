@@ -47,10 +47,12 @@ def awaits_heals_only(model: Model, state: State) -> bool:
     """Whether every step that is left can as well be taken once the schedule has healed its faults.
 
     Healing them changes nothing any more, and waits for nothing that a step changes. Whether the
-    partition can be read and written does not change either.
+    partition can be read and written does not change either. A new leader that hears of nobody
+    else may as well learn first, which traces tell in this order.
     """
     return (
         state.run.alone
+        and state.brokers[state.controller.leader].leader != NOBODY
         and state.harm == model.unharmed
         and state.controller.isr == model.policy.everyone
         and not model.heals_by_progress

@@ -467,3 +467,23 @@ def test_an_anomaly_certain_for_one_topic_is_certain_for_the_run() -> None:
     together = replication.predict(found)
     assert together.predicted["lost"] in ("possible", "certain")
     assert together.prediction.reasons["lost"].startswith("clicks: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "expected", "last"),
+    [
+        ("b07-limit-of-elr", "killed on 4.3.1", "possible", "B held it and truncates it"),
+        ("b07-limit-of-elr", "killed on 3.9.1", "possible", "B held it and truncates it"),
+        ("b07-limit-of-elr", "stopped cleanly on 4.3.1", "impossible", ""),
+        ("b03-zombie-leader", "acks=1 on 4.3.1", "possible", "A held it and truncates it"),
+    ],
+)
+def test_known_losses_by_three_faults_are_answered_exactly(
+    name: str, arm: str, expected: str, last: str
+) -> None:
+    arms = {one.name: one.scenario for one in load(SCENARIOS / "catalogue" / f"{name}.yaml")}
+    record = replication.predict(arms[arm])
+    assert record.predicted["lost"] == expected
+    assert record.prediction.bounds.startswith("Exact search")
+    assert last in "".join(record.prediction.trace[-1:])
+    assert bool(record.prediction.diagram) == bool(last)

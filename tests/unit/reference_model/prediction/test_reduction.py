@@ -140,6 +140,7 @@ def test_what_is_left_out_changes_no_answer(configure: Configure, case: str) -> 
 def test_a_wrong_reduction_changes_an_answer(
     configure: Configure,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     module: object,
     name: str,
     wrong: object,
