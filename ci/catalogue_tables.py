@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +19,8 @@ _HEAD = """\
 Figures of stored runs, the newest of each arm: what is lost, what it costs in throughput and in
 latency, and how long a partition could be read and written. *acked nothing* is the time in which
 sends of the worst partition waited without an ack; *readable* and *writable* are shares of the time
-by the probe, which reads and writes (acks=all) every partition all the time."""
+by the probe, which reads and writes (acks=all) every partition all the time. *acked / s* is the
+median of all stored runs of an arm, with the least and the most of them."""
 
 _COLUMNS = (
     "arm",
@@ -34,28 +37,28 @@ _COLUMNS = (
 
 def lines(every: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> list[str]:
     """Return the lines of the page."""
-    newest = {
-        (one["scenario"], one["arm"], one["kafka"]): one
-        for one in results
-        if one["verdict"] != "inconclusive"
-    }
+    stored: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
+    for one in results:
+        if one["verdict"] != "inconclusive":
+            stored[one["scenario"], one["arm"], one["kafka"]].append(one)
     made = [*_HEAD.splitlines()]
     for name, arms in every.items():
         if name.partition("/")[0] not in _FOLDERS:
             continue
         about = " ".join(arms[0].scenario.description.split())
         made += ["", f"## {name}", "", about, "", *_table(_COLUMNS)]
-        found = [(arm, newest.get((name, arm.name, arm.scenario.kafka))) for arm in arms]
-        made += [_row(arm, one) for arm, one in found]
-        if any(one and one.get("steps") for _, one in found):
+        runs_of = [(arm, stored[name, arm.name, arm.scenario.kafka]) for arm in arms]
+        made += [_row(arm, runs) for arm, runs in runs_of]
+        newest = [(arm, runs[-1]) for arm, runs in runs_of if runs]
+        if any(one.get("steps") for _, one in newest):
             made += ["", *_table(("arm", "Kafka", "what is broken: readable / writable"))]
             made += [
                 f"| {arm.name} | {arm.scenario.kafka} | {_steps(one['steps'])} |"
-                for arm, one in found
-                if one and one.get("steps")
+                for arm, one in newest
+                if one.get("steps")
             ]
-        for arm, one in found:
-            if one and one.get("records"):
+        for arm, one in newest:
+            if one.get("records"):
                 made += ["", f"{arm.name}, record by record:", ""]
                 made += _table(("record", "outcome", "offset of its ack", "in the final log"))
                 made += [
@@ -73,16 +76,17 @@ def _table(columns: Sequence[str]) -> list[str]:
     return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
 
 
-def _row(arm: Configured, one: Result | None) -> str:
+def _row(arm: Configured, runs: Sequence[Result]) -> str:
     name = [arm.name or arm.scenario.name, arm.scenario.kafka]
-    if one is None:
+    if not runs:
         return "| " + " | ".join([*name, "not run", *[""] * (len(_COLUMNS) - 3)]) + " |"
+    one = runs[-1]
     latency = one.get("ack_ms")
     probe = one.get("probe")
     cells = [
         *name,
         f"{one['lost']:,} / {one['acked']:,}",
-        f"{one['acked_per_s']:,.0f}" if "acked_per_s" in one else "",
+        _rate([run["acked_per_s"] for run in runs if "acked_per_s" in run]),
         f"{latency[0]:,.1f} / {latency[1]:,.0f}" if latency else "",
         f"{one['unavailable_s']:.1f}",
         *(f"{share:.0%}" for share in probe or ()),
@@ -90,6 +94,13 @@ def _row(arm: Configured, one: Result | None) -> str:
         f"`{one['run']}`",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _rate(rates: Sequence[float]) -> str:
+    if len(rates) < 2:
+        return "".join(f"{rate:,.0f}" for rate in rates)
+    middle = statistics.median(rates)
+    return f"{middle:,.0f} ({min(rates):,.0f} to {max(rates):,.0f}, {len(rates)} runs)"
 
 
 def _steps(steps: Sequence[Result]) -> str:
