@@ -147,7 +147,7 @@ class ClientProcess(Generic[_Spec]):
         except subprocess.TimeoutExpired:
             progress = self.progress()
             raise WorkloadError(
-                f"{self.name} still runs after {timeout} s "
+                f"{self.name} still runs "
                 f"({self.state.name.lower()}, {progress.in_flight} sends in flight)",
                 hint="Stop it and wait longer than delivery.timeout.ms, or kill it: its ledger "
                 "stays readable.",

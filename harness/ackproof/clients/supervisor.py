@@ -216,7 +216,7 @@ class ClientSupervisor:
                 every_s=0.05,
                 failure=lambda _: WorkloadError("consumers still run"),
             )
-        troubles = self._await(self.consumers, 0.0)
+        troubles = self._await(self.consumers, 0.0, waited_s=CONSUME_S)
         for consumer in self.consumers:
             troubles += in_force.differences(consumer.spec, self._scenario)
         return troubles + [
@@ -257,7 +257,11 @@ class ClientSupervisor:
             raise WorkloadError(probe.error)
 
     def _await(
-        self, processes: Sequence[ProducerProcess] | Sequence[ConsumerProcess], within_s: float
+        self,
+        processes: Sequence[ProducerProcess] | Sequence[ConsumerProcess],
+        within_s: float,
+        *,
+        waited_s: float = 0.0,
     ) -> list[str]:
         deadline = time.monotonic() + within_s
         troubles = []
@@ -267,7 +271,7 @@ class ClientSupervisor:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except WorkloadError as error:
-                troubles.append(error.message)
+                troubles.append(f"{error.message} {waited_s + within_s:g} s after it was to end")
             else:
                 if process.error and not self._was_fenced(process):
                     troubles.append(process.error)

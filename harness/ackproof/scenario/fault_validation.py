@@ -67,7 +67,7 @@ def _shape(scenario: Scenario) -> Shape:
         if cluster.combined
         else tuple(range(CONTROLLER_ID, CONTROLLER_ID + cluster.controllers)),
         listeners=(*OWN_LISTENERS, *cluster.listeners),
-        topics={name: topic.partitions for name, topic in scenario.topics.items()},
+        topics={name: topic.partitions for name, topic in every_topic(scenario).items()},
         log_dirs=min(one.log_dirs or 1 for one in own),
         disk=None if None in sizes else min(size for size in sizes if size is not None),
         own_clocks=cluster.clock == "adjustable",

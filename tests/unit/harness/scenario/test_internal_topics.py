@@ -41,12 +41,24 @@ def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactio
     ],
 )
 def test_faults_may_hit_coordinators(partition, problem):
+    found = problems_of({"fault": "kill", "target": f"leader of {partition}"})
+    assert any(problem in text for text in found) if problem else not found
+
+
+@pytest.mark.parametrize("partition", [3, 4])
+def test_operations_may_be_on_the_topics_of_coordinators(partition):
+    found = problems_of(
+        {"fault": "reassign", "topic": TRANSACTIONS, "partition": partition, "to": [1]}
+    )
+    assert found == ([] if partition == 3 else [f"{TRANSACTIONS} has partitions 0 to 3, not 4"])
+
+
+def problems_of(fault: dict[str, Any]) -> list[str]:
     document: dict[str, Any] = {
         "version": 1,
         "name": "coordinators",
         "topics": {"orders": {"partitions": 1}},
         "workload": {"topic": "orders", "settings": {"acks": "all", "enable.idempotence": True}},
-        "faults": [{"fault": "kill", "target": f"leader of {partition}"}],
+        "faults": [fault],
     }
-    found = [text for _, text in problems(Scenario.model_validate(document))]
-    assert any(problem in text for text in found) if problem else not found
+    return [text for _, text in problems(Scenario.model_validate(document))]
