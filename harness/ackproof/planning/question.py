@@ -48,7 +48,7 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
             min_insync_replicas=topic.min_insync_replicas,
             replicas=topic.replication_factor,
             unclean_election=topic.unclean_leader_election,
-            flush_every_record=_flushes(scenario),
+            flush_every_record=scenario.flushes(scenario.workload.topic),
             elr_enabled=None if level is None else int(level) > 0,
             budgets=budgets,
         )
@@ -63,15 +63,6 @@ def timers(scenario: Scenario) -> Timers:
         session = settings.get(_ZOOKEEPER_SESSION, 18_000 if longer else 6_000)
     lag = settings.get(_LAG_TIME, 30_000 if longer else 10_000)
     return Timers(session=float(session) / 1000, lag=float(lag) / 1000)
-
-
-def _flushes(scenario: Scenario) -> bool:
-    """Whether brokers fsync every record before they ack it."""
-    own = scenario.topic.settings.get("flush.messages")
-    return (
-        str(scenario.cluster.settings.get("log.flush.interval.messages") if own is None else own)
-        == "1"
-    )
 
 
 def _unsupported(scenario: Scenario) -> Iterator[str]:

@@ -101,6 +101,16 @@ class Place:
     def version(self) -> tuple[int, ...]:
         return kafka_versions.numbers(self.scenario.kafka)
 
+    @property
+    def flushes(self) -> bool:
+        """Whether a power loss takes no acked record: each is fsynced first, all the time."""
+        changed = any(
+            isinstance(effect, Configures) and effect.key.startswith("flush.")
+            for fault in self.scenario.every_fault
+            for effect in fault.effects
+        )
+        return self.scenario.flushes(self.topic) and not changed
+
 
 def cannot_remove_records(effect: Configures, place: Place) -> bool:
     """Whether a topic's new setting removes and rewrites nothing that was acked."""
@@ -177,7 +187,8 @@ def _ends(effect: Ends, hit: Hit) -> Stress:
     place, fault = hit.place, hit.fault
     number = (place.replicas if effect.nodes == "every" else hit.replicas) * effect.times
     here = not effect.partitions or f"{place.topic}-{place.partition}" in effect.partitions
-    if effect.log != "kept" and here:
+    kept = effect.log == "kept" or (effect.log == "prefix" and place.flushes)
+    if here and not kept:
         budget = Budget(power_losses=number)
     else:
         budget = Budget(clean_stops=number) if effect.clean else Budget(kills=number)

@@ -173,6 +173,12 @@ class Scenario(StrictModel):
         """The topic that the workload writes to."""
         return self.topics[self.workload.topic]
 
+    def flushes(self, topic: str) -> bool:
+        """Whether brokers fsync every record of a topic before they ack it."""
+        own = self.topics[topic].settings.get("flush.messages")
+        all_topics = self.cluster.settings.get("log.flush.interval.messages")
+        return str(all_topics if own is None else own) == "1"
+
     @property
     def sends(self) -> dict[str, Sends]:
         """The sends to each topic that is written to, the workload's topic first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -107,6 +107,27 @@ def test_faults_have_effects_in_the_exact_search(
     fault: dict[str, Any], expected: tuple[Effect, ...]
 ) -> None:
     assert effects(fault) == expected
+
+
+@pytest.mark.parametrize(
+    ("cluster", "topic", "log"),
+    [
+        ({}, {}, "prefix"),
+        ({}, {"flush.messages": 1}, "all"),
+        ({"log.flush.interval.messages": 1}, {}, "all"),
+        ({"log.flush.interval.messages": 1}, {"flush.messages": 100}, "prefix"),
+    ],
+)
+def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
+    cluster: dict[str, Any], topic: dict[str, Any], log: Literal["prefix", "all"]
+) -> None:
+    settings = {"cluster": {"settings": cluster}, "topics": {"orders": {"settings": topic}}}
+    fault = {"fault": "power_loss", **LEADER}
+    assert effects(fault, **settings) == (ProcessEnds(log=log),)
+    # Until a setting is changed while it runs.
+    later = {"fault": "alter_config", **TOPIC, "key": "flush.messages", "value": 100}
+    here = place(fault, later, **settings)
+    assert model_effects(here.scenario.faults[0], here) == (ProcessEnds(log="prefix"),)
 
 
 @pytest.mark.parametrize(
