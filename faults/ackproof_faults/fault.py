@@ -162,15 +162,15 @@ class Fault(BaseModel, ABC):
 
     @classmethod
     def hit_by_stored(cls, parameters: str) -> str | None:
-        """As `hit_by`, of parameters as a window stores them; None if they are no JSON object.
+        """As `hit_by`, of parameters as a window stores them; None if they are no JSON object."""
+        known = _stored(parameters)
+        return None if known is None else cls.hit_by(known)
 
-        A window may come from a run directory that somebody has changed.
-        """
-        try:
-            known = json.loads(parameters)
-        except ValueError:
-            return None
-        return cls.hit_by(known) if isinstance(known, dict) else None
+    @staticmethod
+    def id_of_stored(parameters: str) -> str | None:
+        """Return the `id` among parameters as a window stores them; None if there is none."""
+        found = (_stored(parameters) or {}).get("id")
+        return found if isinstance(found, str) else None
 
     def __str__(self) -> str:
         return fault_of(self.name, str(self.target), self.hit_by(dict(self)))
@@ -212,3 +212,15 @@ class Fault(BaseModel, ABC):
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> bool:
         """Whether everything that the fault touched works again: each target is in every ISR."""
         return all(cluster.metadata.in_sync(node) for node in nodes)
+
+
+def _stored(parameters: str) -> dict[str, Any] | None:
+    """Return parameters as a window stores them; None if they are no JSON object.
+
+    A window may come from a run directory that somebody has changed.
+    """
+    try:
+        known = json.loads(parameters)
+    except ValueError:
+        return None
+    return known if isinstance(known, dict) else None

@@ -14,6 +14,7 @@ from ackproof.judgement import (
     findings,
     progress_pages,
     reader_disagreement,
+    step_expectations,
     trace_validation,
 )
 from ackproof.judgement.client_counts import client_counts
@@ -170,7 +171,10 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         unacked_partitions=measured.unacked_partitions,
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
+    in_steps = step_expectations.check_steps(scenario.expect.steps, faults, steps)
+    inconclusive_reasons += step_expectations.untold(in_steps)
     checked = expectations.check_expectations(scenario.expect, observed, measured, causes)
+    checked += in_steps
     undisputed = disagreements.undisputed(run_dir, observed)
     word, reason = expectations.conclude(
         checked,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
-from ackproof_faults import fault_of, registered
+from ackproof_faults import Fault, fault_of, registered
 
 #: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
@@ -58,6 +58,8 @@ class FaultReport(_Record):
     recovered_at: datetime | None
     verified: bool
     evidence: str
+    #: Its name in the scenario, if it has one.
+    id: str | None = None
     #: The client or the topic that it hit in place of `nodes`, '' if it hit the cluster as a whole;
     #: None if it hit `nodes`.
     hit: str | None = None
@@ -68,7 +70,9 @@ class FaultReport(_Record):
         kind = registered().get(row["fault"])
         hit = kind.hit_by_stored(row["parameters"]) if kind else None
         fields = {key: value for key, value in row.items() if key in cls.model_fields}
-        return cls.model_validate(fields | {"hit": hit})
+        return cls.model_validate(
+            fields | {"hit": hit, "id": Fault.id_of_stored(row["parameters"])}
+        )
 
     def __str__(self) -> str:
         return fault_of(self.fault, self.target, self.hit)

@@ -78,6 +78,16 @@ Expectation = Literal["none", "some", "any"]
 _AT_LEAST = r"^>=? ?[0-9]+(\.[0-9]+)? ?%$"
 
 
+class ExpectedStep(StrictModel):
+    """What the probe can do with every partition at the end of a step; None if it does not matter.
+
+    A partition that can be read or written has answered within the second before.
+    """
+
+    readable: bool | None = None
+    writable: bool | None = None
+
+
 class Expect(StrictModel):
     """What the author expects to observe. The verdict compares observation and expectation."""
 
@@ -130,6 +140,11 @@ class Expect(StrictModel):
         pattern=_AT_LEAST,
         description="share of time in which the probe could write the worst partition",
         examples=[">= 99%"],
+    )
+    steps: dict[str, ExpectedStep] = Field(
+        default_factory=dict,
+        description="what the probe can read and write just before a fault is healed, by its id",
+        examples=[{"alone": {"readable": True, "writable": False}}],
     )
 
 

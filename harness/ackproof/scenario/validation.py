@@ -152,6 +152,12 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     for key in ("read_availability", "write_availability"):
         if getattr(scenario.expect, key) is not None and not workload.probe:
             yield ("expect", key), "only the probe measures this: set workload.probe to true"
+    if scenario.expect.steps and not workload.probe:
+        yield ("expect", "steps"), "only the probe measures this: set workload.probe to true"
+    ids = {fault.id for fault in scenario.every_fault} - {None}
+    for name in scenario.expect.steps.keys() - ids:
+        known = ", ".join(sorted(filter(None, ids))) or "no fault has one"
+        yield ("expect", "steps", name), f"there is no fault with this id ({known})"
     if scenario.expect.stopped != "any" and not any(
         sends.may_stop_for for sends in scenario.sends.values()
     ):
