@@ -96,7 +96,6 @@ BAD = [
     ("loss: some", "loss: much", "must be 'none', 'some' or 'any', not 'much'"),
     ("loss: some", "stopped: some", "workload.may_stop_for: name one there"),
     ("loss: some", "steps: {alone: {readable: true}}", "set workload.probe to true"),
-    ("loss: some", "steps: {alone: {readable: true}}", "there is no fault with this id"),
     ("loss: some", "follower_fetch: none", "give a group this setting"),
     (": true}", ": true, linger.mss: 4}", "linger.mss"),
     (": true}", ": true, compression.type: bogus}", "librdkafka refuses this: Invalid"),

@@ -52,6 +52,15 @@ def test_what_only_the_probe_measures_needs_it() -> None:
         validate(document)
 
 
+def test_a_step_is_told_by_the_id_of_a_fault() -> None:
+    document = scenario(expect={"steps": {"alone": {"readable": True}}})
+    document["faults"] = [{"fault": "kill", "target": 1, "id": "alone"}]
+    validate(document)
+    document["faults"][0]["id"] = "first"
+    with pytest.raises(ValidationError, match=r"there is no fault with this id \(first\)"):
+        validate(document)
+
+
 def test_too_many_partitions_are_refused() -> None:
     topics = {"orders": {"partitions": PROBED_PARTITIONS}, "clicks": {"partitions": 1}}
     with pytest.raises(ValidationError, match=f"they may be {PROBED_PARTITIONS} at most"):
