@@ -18,7 +18,7 @@ import catalogue_tables
 from ackproof.comparison.statistics import clopper_pearson
 from ackproof.judgement.expectations import check_expectations, conclude, effective_expectations
 from ackproof.report.formatting import plural
-from ackproof.runs.verdict import COUNTS, CauseReport, Metrics, Word
+from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Metrics, Word
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
@@ -84,11 +84,15 @@ def store(results: Sequence[Result]) -> None:
 
 def runs_of(arm: Configured, results: Sequence[Result] | None = None) -> list[Result]:
     """Return the stored runs of an arm that are not inconclusive, the oldest first."""
+    return [one for one in _all_of(arm, results) if one["verdict"] != "inconclusive"]
+
+
+def _all_of(arm: Configured, results: Sequence[Result] | None) -> list[Result]:
     key = (name_of(arm), arm.name, arm.scenario.kafka)
     return [
         one
         for one in (stored() if results is None else results)
-        if (one["scenario"], one["arm"], one["kafka"]) == key and one["verdict"] != "inconclusive"
+        if (one["scenario"], one["arm"], one["kafka"]) == key
     ]
 
 
@@ -106,11 +110,15 @@ def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
         told -= {"cause"}  # it was met, by the causes that the row does not tell as well
     if "observed" not in one:
         told &= {"loss", "cause"}
+    return conclude([line for line in _judged(arm, one) if line.what in told], [])
+
+
+def _judged(arm: Configured, one: Result) -> list[Expectation]:
+    """Return each count of a stored run beside what its arm expects now."""
     counts = dict.fromkeys((*map(str, Anomaly), *COUNTS), 0) | one.get(
         "observed", {"lost": one["lost"]}
     )
-    lines = check_expectations(arm.scenario.expect, counts, _NOT_STORED, _causes(one))
-    return conclude([line for line in lines if line.what in told], [])
+    return check_expectations(arm.scenario.expect, counts, _NOT_STORED, _causes(one))
 
 
 def as_expected(arm: Configured, one: Result) -> bool:
@@ -168,10 +176,11 @@ def _overview(cases: Mapping[str, Sequence[Configured]], results: Sequence[Resul
         "",
         "Each case is a scenario in `scenarios/catalogue/`, found by its number: `ackproof run",
         "B6`, `ackproof predict B6`, `ackproof scenarios show B6`. Some arms lose records. Where",
-        "there is one, a safe twin loses none, under the same faults or with the one difference",
-        "that its name says. `ci/catalogue` runs them and writes these pages. *Lost in* counts",
-        "stored runs that were conclusive, with the exact 95 % interval of the rate; *as expected*",
-        "counts those that meet what the arm expects now. The records are those of the newest.",
+        "there is one, a safe twin loses none: the same faults on another version, or with the",
+        "configuration that its section names. `ci/catalogue` runs them and writes these pages.",
+        "*Lost in* counts stored runs that were conclusive, with the exact 95 % interval of the",
+        "rate; *as expected* counts those that meet what the arm expects now. *+1* is a run that",
+        "was inconclusive. The records are those of the newest.",
         "[Tables](tables.md) · [other scenarios](scenarios.md)",
         "",
         *_head("case"),
@@ -188,7 +197,8 @@ def _others(others: Mapping[str, Sequence[Configured]], results: Sequence[Result
         "# Other shipped scenarios",
         "",
         "Recommended configurations, guarantees, claims and examples: what their arms expect, and",
-        "what stored runs did. Columns as in the [catalogue](README.md).",
+        "what stored runs did. Columns as in the [catalogue](README.md). `your-configuration` has",
+        "Kafka's defaults where nothing is given, and loses with them although it expects no loss.",
         "",
         *_head("scenario"),
     ]
@@ -207,7 +217,10 @@ def _rows(title: str, arms: Sequence[Configured], results: Sequence[Result]) -> 
     lines = []
     for arm in arms:
         cells = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
-        lines.append("| " + " | ".join([*cells, *_counts(arm, runs_of(arm, results))]) + " |")
+        runs = runs_of(arm, results)
+        inconclusive = len(_all_of(arm, results)) - len(runs)
+        cells += _counts(arm, runs, inconclusive=inconclusive)
+        lines.append(f"| {' | '.join(cells)} |")
         title = ""
     return lines
 
@@ -219,7 +232,7 @@ def _expected(expect: Expect) -> str:
     return ", ".join([loss, *(key.replace("_", " ") for key in others)])
 
 
-def _counts(arm: Configured, runs: Sequence[Result]) -> list[str]:
+def _counts(arm: Configured, runs: Sequence[Result], *, inconclusive: int) -> list[str]:
     """Return the cells `as expected`, `lost in`, `lost / acked` and `predicted`."""
     if arm.skip:
         return ["skipped", "", "", ""]
@@ -227,8 +240,9 @@ def _counts(arm: Configured, runs: Sequence[Result]) -> list[str]:
         return ["not run", "", "", ""]
     last = runs[-1]
     met = sum(as_expected(arm, one) for one in runs)
+    others = f" +{inconclusive}" if inconclusive else ""
     records = f"{last['lost']:,} / {last['acked']:,}"
-    return [f"{met} of {len(runs)}", losing(runs), records, last["predicted"]]
+    return [f"{met} of {len(runs)}{others}", losing(runs), records, last["predicted"]]
 
 
 def losing(runs: Sequence[Result]) -> str:
@@ -266,7 +280,7 @@ def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
 def loses_on(arms: Sequence[Configured]) -> tuple[str, str]:
     """Return the label and the text of the line that says where a case loses records."""
     text = case_of(arms).loses_on
-    if any(arm.scenario.expect.loss != "none" for arm in arms):
+    if any(arm.scenario.expect.loss == "some" for arm in arms):
         return "Loses on", text
     if text.startswith("loses "):
         return "Loses", text.removeprefix("loses ")
@@ -280,8 +294,10 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         f"## {arm.name or arm.scenario.name} (Kafka {arm.scenario.kafka})",
         "",
         f"Run `{last['run']}`: lost {last['lost']:,} of {last['acked']:,} acked records; the worst "
-        f"partition acked nothing for {last['unavailable_s']:.1f} s. Predicted: "
-        f"{last['predicted']}. Records were lost in {losing(runs)}.",
+        f"partition acked nothing for {last['unavailable_s']:.1f} s. Records were lost in "
+        f"{losing(runs)}.{_seen(arm, runs)}",
+        "",
+        f"Predicted of a loss: {last['predicted']}.{_why(last)}",
         "",
         f"Verdict {last['verdict']}: {last['reason']}.",
     ]
@@ -300,6 +316,35 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]
         lines += [line for step in last.get("trace", [])[-1:] for line in ("", step)]
     return lines
+
+
+def _why(one: Result) -> str:
+    """Return the model's reason, where neither a diagram nor the word alone tells it."""
+    known = one.get("why") if one["predicted"] == "possible" and not one["diagram"] else ""
+    return f" No order of steps is shown: {known}." if known else ""
+
+
+def _seen(arm: Configured, runs: Sequence[Result]) -> str:
+    """Return what else the newest run counted, and in how many runs what is expected was seen."""
+    told = [one for one in runs if "observed" in one]
+    if not told:
+        return ""
+    lines = [{line.what: line.observed for line in _judged(arm, one)} for one in (told[-1], *told)]
+    expected = [key for key, value in arm.scenario.expect if value == "some" and key != "loss"]
+    text = "".join(
+        f" {key.replace('_', ' ').capitalize()}: in "
+        f"{sum(line.get(key, '0') != '0' for line in lines[1:])} of {len(told)} runs."
+        for key in expected
+    )
+    others = {
+        anomaly: count
+        for anomaly, count in told[-1]["observed"].items()
+        if anomaly not in ("sent", "acked", "lost")
+    }
+    if others:
+        counts = ", ".join(f"{count:,} {anomaly}" for anomaly, count in others.items())
+        text += f" The run also counted {counts}."
+    return text
 
 
 def _faults(one: Result) -> list[str]:

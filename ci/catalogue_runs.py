@@ -151,6 +151,7 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         "lost": verdict.observed["lost"],
         "observed": {key: count for key, count in verdict.observed.items() if count},
         "predicted": verdict.predicted["lost"],
+        "why": verdict.prediction.reasons.get("lost", ""),
         "acked_per_s": round(metrics.acked_per_s, 1),
         "ack_ms": None if latency is None else [round(latency.p50, 2), round(latency.p99, 2)],
         "unavailable_s": round(metrics.unavailability_s, 2),
@@ -216,8 +217,11 @@ def _step(verdict: Verdict, step: Step) -> dict[str, Any]:
         "in_force": [
             f"{one.fault} {_hit(one)}".rstrip() for one in in_force if one.fault != "none"
         ],
+        "named": [one.id for one in in_force if one.fault == "none" and one.id],
         "readable": first.readable if first else "unknown",
         "writable": first.writable if first else "unknown",
+        "readable_s": round(first.readable_s, 1) if first else 0.0,
+        "writable_s": round(first.writable_s, 1) if first else 0.0,
     }
 
 

@@ -22,6 +22,12 @@ sends of the worst partition waited without an ack; *readable* and *writable* ar
 by the probe, which reads and writes (acks=all) every partition all the time. *acked / s* is the
 median of all stored runs of an arm, with the least and the most of them."""
 
+_STEPS_HEAD = """\
+What the probe could do with the partition at the end of each step, and for how many of its seconds
+before. Steps of half a second and less are left out."""
+
+_STEP_COLUMNS = ("arm", "step", "in force", "seconds", "readable", "writable")
+
 _COLUMNS = (
     "arm",
     "Kafka",
@@ -51,12 +57,8 @@ def lines(every: Mapping[str, Sequence[Configured]], results: Sequence[Result]) 
         made += [_row(arm, runs) for arm, runs in runs_of]
         newest = [(arm, runs[-1]) for arm, runs in runs_of if runs]
         if any(one.get("steps") for _, one in newest):
-            made += ["", *_table(("arm", "Kafka", "what is broken: readable / writable"))]
-            made += [
-                f"| {arm.name} | {arm.scenario.kafka} | {_steps(one['steps'])} |"
-                for arm, one in newest
-                if one.get("steps")
-            ]
+            made += ["", *_STEPS_HEAD.splitlines(), "", *_table(_STEP_COLUMNS)]
+            made += [line for arm, one in newest for line in _steps(arm, one.get("steps", []))]
         for arm, one in newest:
             if one.get("records"):
                 made += ["", f"{arm.name}, record by record:", ""]
@@ -103,14 +105,17 @@ def _rate(rates: Sequence[float]) -> str:
     return f"{middle:,.0f} ({min(rates):,.0f} to {max(rates):,.0f}, {len(rates)} runs)"
 
 
-def _steps(steps: Sequence[Result]) -> str:
-    """Return the periods between faults, in order; those too short to tell are left out."""
-    told: list[str] = []
-    for step in steps:
-        if "unknown" in (step["readable"], step["writable"]):
-            continue
-        what = ", ".join(step["in_force"]) or "nothing"
-        text = f"{what}: {step['readable']} / {step['writable']}"
-        if not told or told[-1] != text:
-            told.append(text)
-    return "; ".join(told)
+def _steps(arm: Configured, steps: Sequence[Result]) -> list[str]:
+    """Return a row for each period between faults; those too short to tell are left out."""
+    told = [step for step in steps if "unknown" not in (step["readable"], step["writable"])]
+    return [
+        f"| {arm.name if number == 0 else ''} | {', '.join(step.get('named', ()))} "
+        f"| {', '.join(step['in_force']) or 'nothing'} | {step['s']:.1f} "
+        f"| {_able(step, 'readable')} | {_able(step, 'writable')} |"
+        for number, step in enumerate(told)
+    ]
+
+
+def _able(step: Result, what: str) -> str:
+    seconds = step.get(f"{what}_s")
+    return f"{step[what]}" if seconds is None else f"{step[what]} ({seconds:.1f} s)"

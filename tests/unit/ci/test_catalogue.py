@@ -300,7 +300,15 @@ def test_a_comparison_of_runs_is_a_table() -> None:
     steps = [
         {"s": 5.0, "in_force": [], "readable": "yes", "writable": "yes"},
         {"s": 0.2, "in_force": ["kill 1"], "readable": "unknown", "writable": "no"},
-        {"s": 9.0, "in_force": ["kill 1"], "readable": "yes", "writable": "no"},
+        {
+            "s": 9.0,
+            "in_force": ["kill 1"],
+            "named": ["alone"],
+            "readable": "yes",
+            "writable": "no",
+            "readable_s": 7.1,
+            "writable_s": 0.4,
+        },
     ]
     made = catalogue.pages(
         [
@@ -317,5 +325,8 @@ def test_a_comparison_of_runs_is_a_table() -> None:
     )
     page = made[catalogue.DOCS / "tables.md"]
     assert "| 1,234 / 2,000 | 100 | 1.5 / 20 | 3.2 | 90% | 50% | `run-1` |" in page
-    assert "| nothing: yes / yes; kill 1: yes / no |" in page
+    assert (
+        "| one dies on 3.9.1 |  | nothing | 5.0 | yes | yes |\n"
+        "|  | alone | kill 1 | 9.0 | yes (7.1 s) | no (0.4 s) |\n"
+    ) in page
     assert "| m1 | acked | 7 | 7 |\n| m2 | acked | 8 | no |" in page
