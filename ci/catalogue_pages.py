@@ -32,6 +32,8 @@ Result = dict[str, Any]
 
 _MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/. -->"
 _ALPHA = 0.05
+#: Seconds from which on the table of faults tells how long one took to be in force.
+_PARTS_S = 5.0
 #: `ackproof_model.prediction.diagram` draws so.
 _LEGEND = (
     "In the diagrams A, B and C are the replicas in the order of the assignment; A leads first. An "
@@ -348,16 +350,26 @@ def _seen(arm: Configured, runs: Sequence[Result]) -> str:
 
 
 def _faults(one: Result) -> list[str]:
-    """Return the table of the faults, in seconds after the first was in force."""
+    """Return the table of the faults, in seconds after the first was in force.
+
+    A fault of several parts, such as a rolling restart, is in force once the last of them has
+    begun: then the row says since when. Older rows do not know it.
+    """
     happened = [fault for fault in one["timeline"] if fault[1] != "none"]
     if not happened:
         return []
-    lines = ["", "| in force, s | healed, s | fault | target | evidence |", "|---|---|---|---|---|"]
-    for (at, fault, target, evidence, *_), end in zip(happened, _ends(one, happened), strict=True):
-        begun, healed = (
-            "" if moment is None else f"{moment - happened[0][0]:.1f}" for moment in (at, end)
-        )
-        lines.append(f"| {begun} | {healed} | {fault} | {target} | {cell(evidence)} |")
+    first = happened[0][0]
+    lines = [
+        "",
+        "| in force, s after the first | healed, s | fault | target | evidence |",
+        "|---|---|---|---|---|",
+    ]
+    for row, end in zip(happened, _ends(one, happened), strict=True):
+        at, fault, target, evidence = row[:4]
+        begun = row[5] if len(row) > 5 and at - row[5] > _PARTS_S else None
+        in_force = ("" if begun is None else f"{begun - first:.1f} to ") + f"{at - first:.1f}"
+        healed = "" if end is None else f"{end - first:.1f}"
+        lines.append(f"| {in_force} | {healed} | {fault} | {target} | {cell(evidence)} |")
     return lines
 
 

@@ -44,6 +44,8 @@ def timeline(points: dict[str, Any], *, title: str) -> str:
         parts.append(_text(at, y + 11, what, anchor=anchor))
         y += _ROW
     for begin, end, leader, isr in leaders:
+        if begin >= seconds:
+            continue
         colour = _COLOURS[(leader - 1) % len(_COLOURS)] if leader >= 0 else _NO_LEADER
         wide = max((min(end, seconds) - begin) * scale, 1)
         parts.append(_bar(_LEFT + begin * scale, y, wide, colour))

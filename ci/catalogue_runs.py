@@ -168,6 +168,7 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
                 _hit(fault),
                 fault.evidence,
                 _seconds(verdict.started_at, fault.healed_at) if fault.healed_at else None,
+                _seconds(verdict.started_at, fault.injected_at),
             ]
             for fault in verdict.faults
             if fault.verified_at
@@ -237,7 +238,7 @@ def plot_of(run_data: Run) -> dict[str, Any] | None:
         "lost": sends.lost.tolist(),
         "windows": [
             [
-                round(run_data.second(one.verified_at), 1),
+                round(run_data.second(one.injected_at), 1),
                 round(run_data.second(one.healed_at or one.verified_at), 1),
                 f"{one.fault} {_hit(one)}".rstrip(),
             ]

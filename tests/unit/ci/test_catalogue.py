@@ -158,18 +158,20 @@ def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
     [cause] = told.causes
     four = [cause.model_copy(update={"count": count}) for count in (9, 7, 5, 3)]
     arm = arm_of("catalogue/b06-last-replica-standing")
-    row = catalogue_runs.line_of(arm, told.model_copy(update={"causes": four}), tmp_path / "run-1")
+    told = told.model_copy(update={"causes": four})
+    row = catalogue_runs.line_of(arm, told, tmp_path / "run-1") | {"kafka": "3.9.1"}
     assert len(row["causes"]) == 2
     assert row["further"] == [2, 8]
     # The run began 12 s before the first send.
-    assert [(at, fault, healed) for at, fault, _, _, healed in row["timeline"]] == [
+    assert [(at, fault, healed) for at, fault, _, _, healed, _ in row["timeline"]] == [
         (18.0, "isolate_replication", 29.6),
         (19.5, "kill", 29.0),
     ]
-    page = catalogue.pages([row | {"kafka": "3.9.1"}])[
-        catalogue.DOCS / "b06-last-replica-standing.md"
-    ]
-    assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in page
+    assert all(0 <= at - begun < 1 for at, *_, begun in row["timeline"])
+    path = catalogue.DOCS / "b06-last-replica-standing.md"
+    assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in catalogue.pages([row])[path]
+    row["timeline"][1][5] = 13.5  # it took 6 s until it was in force
+    assert "| -4.5 to 1.5 | 11.0 | kill |" in catalogue.pages([row])[path]
 
 
 def test_a_page_says_where_a_case_loses_records_or_that_it_loses_none() -> None:
