@@ -46,7 +46,7 @@ def bottleneck(*, busy: float, late: float) -> str:
     if busy > SATURATED:
         return f"was busy {busy:.0%} of the time"
     if late > LATE:
-        return f"stalled while {late:.0%} of the acks came in"
+        return f"took {late:.0%} of the acks too late to time them"
     return ""
 
 

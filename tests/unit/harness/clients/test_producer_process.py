@@ -360,7 +360,7 @@ def test_a_busy_producer_is_the_bottleneck(start):
     [
         (0.9, 0.02, ""),
         (0.95, 0.5, "was busy 95% of the time"),
-        (0.1, 0.06, "stalled while 6% of the acks came in"),
+        (0.1, 0.06, "took 6% of the acks too late to time them"),
     ],
 )
 def test_a_slow_producer_is_reported_as_the_bottleneck(busy, late, says):
