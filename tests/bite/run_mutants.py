@@ -127,6 +127,11 @@ def _incomplete(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, draw.randrange(len(rows)), complete=False, reason="cut")
 
 
+def _no_isr(_: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Empty every ISR: then no replica has to be compared."""
+    return [{**row, "isr": []} for row in rows]
+
+
 def _unverified(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, draw.randrange(len(rows)), verified=False)
 
@@ -248,7 +253,8 @@ FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
     "transactions": (_drop, _repeat, _turn_outcome, _widen, _nothing),
     "probe": (_drop, _repeat, _turn_answer, _probe_a_ghost, _nothing),
     "replica_batches": (_drop_inner, _trade_checksum, _call_damaged, _another_epoch, _nothing),
-    "replica_logs": (_drop_inner, _nothing),
+    "replica_logs": (_drop_inner, _incomplete, _nothing),
+    "partition_states": (_no_isr, _nothing),
 }
 
 

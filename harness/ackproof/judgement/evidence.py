@@ -167,12 +167,29 @@ def _of_outcomes(observed: Mapping[str, int], unacked_partitions: Sequence[str])
 
 
 def _of_replicas(run_dir: Path, scenario: Scenario, observed: Mapping[str, int]) -> Iterator[str]:
-    if scenario.expect.diverged == "some" and "diverged" not in observed:
-        yield "diverged: some is expected, and the replicas' segments were not compared"
+    expected = scenario.expect.diverged
+    if "diverged" not in observed and (expected == "some" or _has_replicas(scenario, expected)):
+        yield f"diverged: {expected} is expected, and {_uncompared(run_dir)}"
     if gaps := observed.get("gap", 0):
         yield f"replicas hold {gaps} batches that were not read"
     if "diverged" in observed and (run_dir / LOCATION["replica_logs"]).exists():
         yield from _of_segments(run_dir, scenario)
+
+
+def _has_replicas(scenario: Scenario, expected: str) -> bool:
+    """Whether something is expected of replicas, which our brokers have, and do not compact."""
+    own = scenario.cluster.attach is None
+    return expected != "any" and own and not scenario.topic.compacted
+
+
+def _uncompared(run_dir: Path) -> str:
+    """Return why replicas were not compared."""
+    for row in table_rows(run_dir, "replica_logs"):
+        if not row["complete"]:
+            why = f": {row['reason']}" if row["reason"] else ""
+            name = f"{row['topic']}-{row['partition']}"
+            return f"{name} on broker {row['broker']} was not compared to its end{why}"
+    return "the replicas' segments were not compared"
 
 
 def _of_segments(run_dir: Path, scenario: Scenario) -> Iterator[str]:
@@ -189,6 +206,8 @@ def _of_segments(run_dir: Path, scenario: Scenario) -> Iterator[str]:
     }
     for place in scenario.written:
         recorded = {broker for *where, broker in logs if tuple(where) == place}
+        if not in_sync.get(place):
+            yield "partition_states ends without an ISR of {}-{}".format(*place)
         absent = sorted(set(in_sync.get(place, ())) - recorded)
         name = "{}-{}".format(*place)
         if not recorded:

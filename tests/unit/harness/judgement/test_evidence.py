@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -23,7 +25,7 @@ from spark_histories import RUN_ID, parse
 from stored_runs import TOPIC, store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-OBSERVED = {"sent": 10, "acked": 10, "failed": 0, "unknown": 0}
+OBSERVED = {"sent": 10, "acked": 10, "failed": 0, "unknown": 0, "diverged": 0}
 KILL = {"fault": "kill", "target": "leader of orders-0", "when": "3 acked", "heal_after": "1s"}
 
 
@@ -271,17 +273,42 @@ def test_what_the_counts_say_is_named(
 
 
 def test_divergence_that_is_expected_and_was_not_looked_for_is_named(run_dir: Path) -> None:
-    change_scenario(run_dir, expect={"diverged": "some"})
-    said = "diverged: some is expected, and the replicas' segments were not compared"
-    assert reasons(run_dir) == [said]
-    assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == []
+    counts = {key: count for key, count in OBSERVED.items() if key != "diverged"}
+    for expected in ("some", "none"):
+        change_scenario(run_dir, expect={"diverged": expected})
+        said = f"diverged: {expected} is expected, and the replicas' segments were not compared"
+        assert reasons(run_dir, observed=counts) == [said]
+        assert reasons(run_dir) == []
+    change_scenario(run_dir, expect={"diverged": "any"})
+    assert reasons(run_dir, observed=counts) == []
 
 
-def _replicas(run_dir: Path, logs: list[int], batches: list[int]) -> None:
+def test_a_replica_that_was_not_read_to_its_end_is_named(run_dir: Path) -> None:
+    _replicas(run_dir, [1, 2], [1, 2], unread={2: "more than 2 GiB"})
+    counts = {key: count for key, count in OBSERVED.items() if key != "diverged"}
+    assert reasons(run_dir, observed=counts) == [
+        "diverged: none is expected, and orders-0 on broker 2 was not compared to its end: more "
+        "than 2 GiB"
+    ]
+
+
+def test_a_partition_without_an_isr_is_named(run_dir: Path) -> None:
+    _replicas(run_dir, [1, 2], [1, 2], isr=[])
+    assert reasons(run_dir) == ["partition_states ends without an ISR of orders-0"]
+
+
+def _replicas(
+    run_dir: Path,
+    logs: list[int],
+    batches: list[int],
+    *,
+    isr: Sequence[int] = (1, 2),
+    unread: Mapping[int, str] = MappingProxyType({}),
+) -> None:
     """Write the tables of brokers 1 and 2, both in sync, as far as these lists name them."""
     place = {"topic": TOPIC, "partition": 0}
     state = {"at": START, "metadata_offset": 3, **place, "leader": 1, "leader_epoch": 0}
-    lists = {"replicas": [1, 2], "isr": [1, 2], "elr": [], "last_known_elr": []}
+    lists = {"replicas": [1, 2], "isr": list(isr), "elr": [], "last_known_elr": []}
     log = {**place, "begin_offset": 0, "end_offset": 10, "bytes": 100, "torn_bytes": 0}
     header = {"position": 0, "base_offset": 0, "last_offset": 9, "leader_epoch": 0, "size": 100}
     header |= {"magic": 2, "crc": 1, "crc_ok": True, "codec": "none", "producer_id": -1}
@@ -289,7 +316,9 @@ def _replicas(run_dir: Path, logs: list[int], batches: list[int]) -> None:
     header |= {"segment": "0.log", "control": False, "records": 10, "max_timestamp": 0}
     rows = {
         "partition_states": [{**state, "partition_epoch": 0, **lists}],
-        "replica_logs": [{"broker": n, **log, "complete": True} for n in logs],
+        "replica_logs": [
+            {"broker": n, **log, "complete": n not in unread, "reason": unread.get(n)} for n in logs
+        ],
     }
     for name, found in rows.items():
         runs.write_table(run_dir / LOCATION[name], getattr(tables, name.upper()), RUN_ID, found)
@@ -321,8 +350,7 @@ def test_replicas_that_were_compared_and_left_no_segment_are_named(
     run_dir: Path, logs: list[int], batches: list[int], said: list[str]
 ) -> None:
     _replicas(run_dir, logs, batches)
-    assert reasons(run_dir) == []  # not compared: a segment could not be read, say
-    assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == said
+    assert reasons(run_dir) == said
 
 
 def test_a_ledger_that_lost_sends_which_its_page_counted_is_named(run_dir: Path) -> None:
