@@ -25,16 +25,17 @@ Nodes = Literal["targets", "others", "every"]
 class Ends:
     """The nodes' processes end; healing starts them again.
 
-    clean: by a controlled shutdown. log: what the logs keep: all (`kept`), any prefix (`prefix`),
-    nothing (`empty`). partitions: the partitions (`orders-0`) whose logs are not kept, all if
-    empty. log_dir: the only log directory that is not kept, counted from 1. renewed: a directory
-    that lost its logs has a new id (KIP-858). times: how often each process ends. one_by_one: each
-    node starts again before the next one ends; `in_sync`: and is in every ISR before. for_good:
-    healing starts nothing. silent: connections are not closed.
+    clean: by a controlled shutdown. log: what the logs keep: all (`kept`), what was fsynced and any
+    prefix of the rest (`fsynced`), any prefix (`prefix`), nothing (`empty`). partitions: the
+    partitions (`orders-0`) whose logs are not kept, all if empty. log_dir: the only log directory
+    that is not kept, counted from 1. renewed: a directory that lost its logs has a new id
+    (KIP-858). times: how often each process ends. one_by_one: each node starts again before the
+    next one ends; `in_sync`: and is in every ISR before. for_good: healing starts nothing. silent:
+    connections are not closed.
     """
 
     clean: bool = False
-    log: Literal["kept", "prefix", "empty"] = "kept"
+    log: Literal["kept", "fsynced", "prefix", "empty"] = "kept"
     partitions: tuple[str, ...] = ()
     log_dir: int | None = None
     renewed: bool = False

@@ -53,7 +53,8 @@ class PowerLoss(Ended):
 
     @property
     def effects(self) -> Effects:
-        return (Ends(log="prefix", partitions=self.partitions),)
+        named = self.to_offset is not None or self.last is not None
+        return (Ends(log="prefix" if named else "fsynced", partitions=self.partitions),)
 
     @model_validator(mode="after")
     def _one_cut_only(self) -> Self:

@@ -25,7 +25,8 @@ class KafkaCluster(ClusterState):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.interfaces = _interfaces(self)
+        self._operations = ClusterOperations(self)
+        self.interfaces = _interfaces(self, self._operations)
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR.
@@ -36,7 +37,7 @@ class KafkaCluster(ClusterState):
             self.admin.create_topic(topic)
         self.await_full_isr(partitions_of(topics))
         for name in topics:
-            self.interfaces.operations.known_setting(name, "flush.messages")
+            self._operations.hear_settings(name)
 
     def await_full_isr(
         self,
@@ -51,7 +52,7 @@ class KafkaCluster(ClusterState):
         readiness.await_full_isr(self, partitions, within_s=within_s)
 
 
-def _interfaces(cluster: ClusterState) -> Cluster:
+def _interfaces(cluster: ClusterState, operations: ClusterOperations) -> Cluster:
     processes = NodeProcesses(cluster.nodes)
     offered = Cluster(
         metadata=ClusterMetadata(cluster),
@@ -62,7 +63,7 @@ def _interfaces(cluster: ClusterState) -> Cluster:
         network=NodeNetworks(cluster),
         volumes=BrokerVolumes(cluster),
         logs=BrokerLogSearch(cluster.nodes),
-        operations=ClusterOperations(cluster),
+        operations=operations,
     )
     if cluster.proxy is not None:
         offered.offer("proxy", cluster.proxy)

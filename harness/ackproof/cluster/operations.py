@@ -93,6 +93,11 @@ class ClusterOperations(Operations):
         entry = (self._known.get(topic) or self._described(topic)).get(key)
         return None if entry is None else str(entry.value)
 
+    def hear_settings(self, topic: str) -> None:
+        """Ask for the settings of a topic that is new: an earlier one of this name had its own."""
+        self._known.pop(topic, None)
+        last_result(lambda: self._described(topic), bool, within_s=_ANSWER_S)
+
     def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
         return last_result(lambda: self.setting(topic, key), value.__eq__, within_s=within_s)
 

@@ -187,7 +187,7 @@ def _ends(effect: Ends, hit: Hit) -> Stress:
     place, fault = hit.place, hit.fault
     number = (place.replicas if effect.nodes == "every" else hit.replicas) * effect.times
     here = not effect.partitions or f"{place.topic}-{place.partition}" in effect.partitions
-    kept = effect.log == "kept" or (effect.log == "prefix" and place.flushes)
+    kept = effect.log == "kept" or (effect.log == "fsynced" and place.flushes)
     if here and not kept:
         budget = Budget(power_losses=number)
     else:

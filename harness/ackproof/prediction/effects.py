@@ -143,10 +143,10 @@ def _ends(effect: Ends, place: Place) -> tuple[Effect, ...] | None:
         return None  # unknown which directory; KIP-858
     here = not effect.partitions or f"{place.topic}-{place.partition}" in effect.partitions
     quorum = (QuorumLost(),) if effect.nodes == "every" else ()
-    kept = effect.log == "kept" or (effect.log == "prefix" and place.flushes)
+    kept = effect.log == "kept" or (effect.log == "fsynced" and place.flushes)
     if kept or not here:
         return (ProcessEnds(controlled=effect.clean), *quorum)
-    return (ProcessEnds(log="prefix" if effect.log == "prefix" else "nothing"), *quorum)
+    return (ProcessEnds(log="nothing" if effect.log == "empty" else "prefix"), *quorum)
 
 
 def _cuts(effect: Cuts, place: Place) -> tuple[Effect, ...] | None:

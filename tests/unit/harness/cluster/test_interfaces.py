@@ -19,6 +19,7 @@ from ackproof.cluster.topology import arrange, ports_needed
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.cluster import INTERFACES
 
@@ -172,3 +173,16 @@ def test_a_setting_that_was_heard_of_is_known_when_no_broker_answers_any_more(
     assert operations.known_setting("orders", "flush.messages") == "1"
     assert operations.known_setting("clicks", "flush.messages") is None
     assert client.asked == 3
+
+
+def test_a_new_topic_does_not_have_the_settings_of_an_earlier_one_of_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka, client = cluster(), Describing("9223372036854775807")
+    monkeypatch.setattr(kafka.admin, "client", lambda: client)
+    monkeypatch.setattr(kafka.admin, "create_topic", lambda _: None)
+    monkeypatch.setattr(kafka, "await_full_isr", lambda partitions: None)
+    for value in ("9223372036854775807", "1"):  # runs that use a cluster one after the other
+        client.value = value
+        kafka.create_topics({"orders": TopicSpec()})
+        assert kafka.interfaces.operations.known_setting("orders", "flush.messages") == value
