@@ -171,4 +171,6 @@ def test_reuse_depends_on_the_scenario() -> None:
     kill = {"fault": "kill", "target": 1}
     assert leaves_no_trace(scenario())
     assert leaves_no_trace(scenario(faults=[kill]))
+    altered = {"fault": "alter_config", "topic": "orders", "key": "retention.ms", "value": -1}
+    assert not leaves_no_trace(scenario(faults=[kill, altered]))
     assert not leaves_no_trace(scenario(cluster={"brokers": 1, "reuse": False}))

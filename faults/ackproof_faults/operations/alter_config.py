@@ -22,6 +22,8 @@ class AlterConfig(TopicOperation):
     """Change a topic's setting; heal restores it."""
 
     name: ClassVar[str] = "alter_config"
+    #: A controller forgets an ELR in part, and fails when the topic is gone (docs/findings).
+    traceless: ClassVar[bool] = False
     fault: Literal["alter_config"] = "alter_config"
     proof: ClassVar[str] = "a broker describes the topic with the new value"
     partition: None = Field(default=None, description="not used: settings belong to the topic")
