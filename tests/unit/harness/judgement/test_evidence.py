@@ -216,13 +216,12 @@ def test_a_consumer_group_that_left_nothing_is_named(run_dir: Path, statistics: 
     ]
 
 
-@pytest.mark.parametrize("client", ["producer-0", "consumer-3", "probe-0"])
-def test_a_client_of_a_sealed_run_without_its_page_is_named(run_dir: Path, client: str) -> None:
+def test_a_client_of_a_sealed_run_without_its_page_is_named(run_dir: Path) -> None:
     (run_dir / "clients").mkdir()
-    (run_dir / "clients" / f"{client}.json").write_text("{}")
+    (run_dir / "clients" / "producer-0.json").write_text("{}")
     assert reasons(run_dir) == []  # a run of an older ackproof
     seal(run_dir, runs.read_record(run_dir).model_copy(update={"readers": ["kafka"]}))
-    assert reasons(run_dir) == [f"the progress page of {client} is missing"]
+    assert reasons(run_dir) == ["the progress page of producer-0 is missing"]
 
 
 def test_tables_that_the_clients_should_have_left_are_named(run_dir: Path) -> None:
