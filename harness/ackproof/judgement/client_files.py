@@ -27,6 +27,10 @@ def contradictions(run_dir: Path, scenario: Scenario, record: RunRecord) -> Iter
     """Yield the files of clients that a run has lost."""
     folder = run_dir / "clients"
     numbers = _numbers(run_dir, scenario)
+    if scenario.expect.stopped != "any":
+        for number in sorted(numbers["producer"]):
+            if not (folder / f"in-force-producer-{number}.json").exists():
+                yield f"nothing tells whether producer-{number} stopped"
     # What kept clients from starting is a trouble of the run already.
     if record.troubles or not record.sealed or not _any(folder):
         return

@@ -131,3 +131,16 @@ def test_the_probe_has_left_its_pages(tmp_path: Path) -> None:
         (tmp_path / "clients" / name).unlink()
     last = "the progress page of probe-orders-0 is missing"
     assert said(tmp_path, given) == [*lacking("probe-0"), last]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("stopped", ["none", "some", "any"])
+def test_nothing_tells_whether_a_producer_stopped_that_left_no_file_in_force(
+    tmp_path: Path, stopped: str, sealed: bool
+) -> None:
+    given = scenario(expect={"stopped": stopped}, may_stop_for=["_FATAL"], producers=2)
+    leave(tmp_path, *of("producer-0", "producer-1"), "in-force-producer-0.json")
+    wanted = [] if stopped == "any" else ["nothing tells whether producer-1 stopped"]
+    assert said(tmp_path, given, sealed=sealed) == wanted
+    (tmp_path / "clients" / "in-force-producer-1.json").touch()
+    assert said(tmp_path, given, sealed=sealed) == []
