@@ -13,6 +13,7 @@ from pathlib import Path
 from ackproof.judgement import (
     client_files,
     client_tables,
+    consumed_ends,
     fault_evidence,
     progress_pages,
 )
@@ -48,6 +49,7 @@ def missing_evidence(
         *progress_pages.contradictions(run_dir, scenario, observed),
         *client_files.contradictions(run_dir, scenario, record),
         *client_tables.contradictions(run_dir, scenario),
+        *consumed_ends.contradictions(run_dir, scenario, record),
         *_of_replicas(run_dir, scenario, observed),
     ]
 
