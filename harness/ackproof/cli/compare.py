@@ -27,6 +27,7 @@ from ackproof.cli.options import (
     stdout,
 )
 from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.new_files import replacing
 
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore
@@ -186,7 +187,8 @@ def _write_reports(
     with disk_errors(store.directory):
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
-        shutil.copyfile(html, last / html.name)
+        with replacing(last / html.name) as partial:
+            shutil.copyfile(html, partial)
         provide_library(last)
         write_missing_pages([run_dir for run_dir, _ in results])
     return last / "report.html" if summary.plan.trials == 1 else html

@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 _SIZE = 4096
 _SENT, _ACKED, _FAILED, _UNKNOWN = range(1, 5)
+_STARTED_AT, _UPDATED_AT = 5, 6
 _ARGUMENT, _ERROR = 12, 14
 _TEXT = 8 * (_ERROR + 1)
 
@@ -114,6 +115,12 @@ def recorded(path: Path) -> tuple[State, Progress]:
     return State(state), Progress(sent=sent, acked=acked, failed=failed, unknown=unknown)
 
 
+def recorded_span(path: Path) -> tuple[int, int]:
+    """Return `started_at` and `updated_at` of the whole page at `path`, which is not mapped."""
+    started_at, updated_at = struct.unpack_from("=2q", path.read_bytes(), 8 * _STARTED_AT)
+    return started_at, updated_at
+
+
 class _Cell(Generic[T]):
     """One integer of the page, read as `kind`."""
 
@@ -132,8 +139,8 @@ class ProgressPage:
     """The shared page, as both sides use it; the module describes its fields."""
 
     state = _Cell(0, State)
-    started_at = _Cell(5, int)
-    updated_at = _Cell(6, int)
+    started_at = _Cell(_STARTED_AT, int)
+    updated_at = _Cell(_UPDATED_AT, int)
     #: The harness asks the process to end.
     stop = _Cell(7, bool)
     #: The harness asks a paused process to continue.

@@ -7,7 +7,6 @@ probe's attempts to write from its ledger, and its page counts its attempts to r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import progress_pages
 from ackproof.ledger import probe_attempts
+from ackproof.runs import table_files
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import LOCATION, PROBE, PROBE_PRODUCERS, TRANSACTIONS, Outcome
 
@@ -40,7 +40,7 @@ def contradictions(run_dir: Path, scenario: Scenario) -> Iterator[str]:
     try:
         yield from _of_consumers(run_dir, scenario)
         if scenario.workload.transactions is not None:
-            yield from _of_transactions(run_dir)
+            yield from _of_transactions(run_dir, scenario.workload.topic)
         if scenario.workload.probe:
             yield from _of_probe(run_dir)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -67,15 +67,14 @@ def _of_consumers(run_dir: Path, scenario: Scenario) -> Iterator[str]:
         yield from differing
 
 
-def _of_transactions(run_dir: Path) -> Iterator[str]:
+def _of_transactions(run_dir: Path, topic: str) -> Iterator[str]:
     for path in sorted((run_dir / LOCATION["ledger"]).glob("producer-*.parquet")):
-        specification = run_dir / "clients" / f"{path.stem}.json"
-        if not specification.exists():
-            continue
-        if json.loads(specification.read_bytes()).get("transactions") is None:
+        # Neither the probe nor the producers of other topics have transactions.
+        of_probe = int(path.stem.removeprefix("producer-")) >= PROBE_PRODUCERS
+        if of_probe or table_files.distinct(path, "topic") - {topic}:
             continue
         table = run_dir / LOCATION["transactions"] / path.name
-        page = specification.with_suffix(".progress")
+        page = run_dir / "clients" / f"{path.stem}.progress"
         state, counted = progress_pages.read(page) if page.exists() else (State.BROKEN, None)
         doubtful = counted.unknown if counted and state is State.DONE else None
         yield from _of_producer(path, _rows_in_order(table), doubtful=doubtful)

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ackproof.judgement import send_times
 from ackproof.judgement.evidence import missing_evidence
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport, Metrics
-from ackproof.scenario.model import Scenario
+from ackproof.scenario.model import Expect, Scenario
 from ackproof.scenario.retention import expiring
 from ackproof_spark.tables import LOCATION
 
 
-def claimable(metrics: Metrics, bottlenecks: Sequence[str]) -> Metrics:
-    """Return the metrics of the cluster; its latency is unknown if a client was the bottleneck."""
-    return metrics.model_copy(update={"ack_latency_ms": None}) if bottlenecks else metrics
+def doubts(run_dir: Path, scenario: Scenario, record: RunRecord) -> list[str]:
+    """Return why the times of the ledger are not the cluster's: clients were slow, or it is wrong.
+
+    Raises RunDirectoryError.
+    """
+    return [*record.bottlenecks, *send_times.contradictions(run_dir, scenario, record)]
 
 
-def unclaimed(bottlenecks: Sequence[str]) -> list[str]:
-    """Return what clients as bottlenecks keep from being measured."""
-    if not bottlenecks:
-        return []
-    return [f"the cluster's latency and availability, as {', '.join(bottlenecks)}"]
+def claimable(metrics: Metrics, doubts: Sequence[str]) -> Metrics:
+    """Return the metrics of the cluster; its latency is unknown if there are doubts."""
+    return metrics.model_copy(update={"ack_latency_ms": None}) if doubts else metrics
+
+
+def unclaimed(doubts: Sequence[str]) -> list[str]:
+    """Return what doubts about the times keep from being measured."""
+    return [f"the cluster's latency and availability, as {', '.join(doubts)}"] if doubts else []
 
 
 def unknown_fates(observed: Mapping[str, int]) -> list[str]:
@@ -87,7 +94,21 @@ def inconclusive_reasons(
     )
     if scenario.expect.availability is not None:
         reasons += unclaimed(record.bottlenecks)
+    if _expects_times(scenario.expect):
+        reasons += send_times.contradictions(run_dir, scenario, record)
     return reasons
+
+
+def without_duration(expect: Expect, metrics: Metrics) -> list[str]:
+    """Return that nothing is known of the availability that is expected, if no time has passed."""
+    if expect.availability is None or metrics.duration_s > 0:
+        return []
+    return ["the cluster's availability is unknown: the ledger tells of no time that passed"]
+
+
+def _expects_times(expect: Expect) -> bool:
+    shares = (expect.availability, expect.read_availability, expect.write_availability)
+    return bool(expect.steps) or any(share is not None for share in shares)
 
 
 def _expires(scenario: Scenario, topic: str) -> bool:

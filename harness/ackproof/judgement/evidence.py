@@ -10,7 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ackproof.judgement import client_tables, fault_evidence, progress_pages
+from ackproof.judgement import (
+    client_files,
+    client_tables,
+    consumed_ends,
+    fault_evidence,
+    progress_pages,
+)
 from ackproof.runs import manifest, table_files
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport
@@ -41,7 +47,9 @@ def missing_evidence(
         # An application may leave partitions unused.
         *_of_outcomes(observed, () if scenario.workload.application else unacked_partitions),
         *progress_pages.contradictions(run_dir, scenario, observed),
+        *client_files.contradictions(run_dir, scenario, record),
         *client_tables.contradictions(run_dir, scenario),
+        *consumed_ends.contradictions(run_dir, scenario, record),
         *_of_replicas(run_dir, scenario, observed),
     ]
 
@@ -54,11 +62,6 @@ def _of_the_record(run_dir: Path, record: RunRecord) -> Iterator[str]:
         )
     if record.sealed and not record.readers and any(_last_offsets(run_dir)):
         yield "run.json names no reader of the final log"
-    if record.sealed:  # a client has its page before it has its specification
-        for kind in ("producer", "consumer", "probe"):
-            for specification in sorted((run_dir / "clients").glob(f"{kind}-*.json")):
-                if not specification.with_suffix(".progress").exists():
-                    yield f"the progress page of {specification.stem} is missing"
 
 
 def _of_ends(run_dir: Path, scenario: Scenario) -> Iterator[str]:

@@ -147,6 +147,7 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
     steps = availability.steps(probed, faults)
+    doubts = conclusiveness.doubts(run_dir, scenario, record)
     measured = conclusiveness.claimable(
         Metrics(
             **compared.metrics,
@@ -154,11 +155,11 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
             if probed
             else None,
         ),
-        record.bottlenecks,
+        doubts,
     )
     unobserved = [
         *record.unobserved,
-        *conclusiveness.unclaimed(record.bottlenecks),
+        *conclusiveness.unclaimed(doubts),
         *conclusiveness.unknown_fates(observed),
     ]
     disagreements = reader_disagreement.read(run_dir)
@@ -171,6 +172,7 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         unacked_partitions=measured.unacked_partitions,
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
+    inconclusive_reasons += conclusiveness.without_duration(scenario.expect, measured)
     in_steps = step_expectations.check_steps(scenario.expect.steps, faults, steps)
     inconclusive_reasons += step_expectations.untold(in_steps)
     checked = expectations.check_expectations(scenario.expect, observed, measured, causes)

@@ -71,14 +71,19 @@ def _comparable(counted: Progress, scenario: Scenario) -> Iterator[tuple[str, in
         yield str(Outcome.UNKNOWN), counted.unknown
 
 
-def _pages(run_dir: Path, scenario: Scenario) -> Iterator[tuple[int, tuple[State, Progress]]]:
+def paths(run_dir: Path, scenario: Scenario) -> dict[int, Path]:
+    """Return the page of each producer, by its number, and of each writer of the probe."""
     folder = run_dir / "clients"
-    paths = {_number(path): path for path in folder.glob("producer-*.progress")}
+    found = {_number(path): path for path in folder.glob("producer-*.progress")}
     for number, (topic, partition) in enumerate(scenario.written, PROBE_PRODUCERS):
         path = folder / f"probe-{topic}-{partition}.progress"
         if path.exists():
-            paths[number] = path
-    for number, path in paths.items():
+            found[number] = path
+    return found
+
+
+def _pages(run_dir: Path, scenario: Scenario) -> Iterator[tuple[int, tuple[State, Progress]]]:
+    for number, path in paths(run_dir, scenario).items():
         yield number, read(path)
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ackproof import new_files
 from ackproof.errors import DiskError, RunDirectoryError
 from ackproof_spark.ledger_stream import END_OF_STREAM
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, TIME
@@ -233,8 +234,11 @@ def convert_all(folder: Path, suffix: str, write: Callable[[Path, Path], None]) 
 
     `write` writes the Parquet file of its first argument to its second. A conversion that was
     interrupted is done again. Raises `DiskError`, or `RunDirectoryError` if a stream and its
-    Parquet file both exist and differ.
+    Parquet file both exist and differ, or if one is a link: SQLite would write to what it names.
     """
+    for path in sorted(folder.glob(f"_*{suffix}*")):
+        if path.is_symlink():
+            raise RunDirectoryError(f"{path} is a link", hint="Put the file itself there.")
     for path in sorted(folder.glob(f"_*{suffix}")):
         target = path.with_name(path.stem.removeprefix("_") + ".parquet")
         if target.exists():
@@ -265,10 +269,12 @@ def convert(path: Path, target: Path, write: Callable[[Path], None]) -> None:
     """Create `target` from `path` with `write`. It appears under its name when it is complete."""
     temporary = target.with_name(f"_{target.name}.tmp")
     try:
+        new_files.create(temporary)
         write(temporary)
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise DiskError(
             f"{target} cannot be written: {error.strerror or error}",
             hint=f"Free space there and run again; the recorded data is kept in {path}.",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.errors import WarehouseError
+from ackproof.new_files import replacing
 from ackproof.report.html import asset, environment, plot_data, provide_library
 from ackproof.report.outcome import AS_EXPECTED
 from ackproof.report.plots.trends import Trends, figures
@@ -68,4 +69,5 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             figures={f"trend-{figure.name}": plot_data(figure) for figure in drawn},
         )
     )
-    path.write_text(page, encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(page, encoding="utf-8")

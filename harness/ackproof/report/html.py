@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.comparison.summary import Summary
+from ackproof.new_files import replacing
 from ackproof.report import advice, agreement, comparison, formatting, sequence, wording
 from ackproof.report.answer import answer
 from ackproof.report.data.loss_stories import read_histories
@@ -122,7 +123,8 @@ def write_html(
             | {f"comparison-{figure.name}": plot_data(figure) for figure in summary_figures},
         )
     )
-    path.write_text(page, encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(page, encoding="utf-8")
 
 
 def write_missing_pages(run_dirs: Sequence[Path]) -> None:
@@ -262,7 +264,8 @@ def provide_library(folder: Path) -> str:
     """
     version = importlib.metadata.version("plotly")
     target = folder / f"plotly-{version}.min.js"
-    if not target.exists():
+    if not target.is_file() or target.is_symlink():
+        target.unlink(missing_ok=True)
         with resources.as_file(
             resources.files("plotly") / "package_data" / "plotly.min.js"
         ) as source:

@@ -14,6 +14,7 @@ from datetime import UTC
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from ackproof.new_files import replacing
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.verdict import Expectation, Verdict, Word
@@ -30,7 +31,8 @@ def write_junit(path: Path, verdicts: Sequence[Verdict]) -> None:
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
     ET.indent(root)
-    ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    with replacing(path) as partial:
+        ET.ElementTree(root).write(partial, encoding="utf-8", xml_declaration=True)
 
 
 def _suite(verdict: Verdict) -> ET.Element:

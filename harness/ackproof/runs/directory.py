@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ackproof.errors import DiskError, RunDirectoryError
+from ackproof.new_files import replacing
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
 from ackproof.scenario.types import Setting
 
@@ -162,7 +163,7 @@ def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[objec
 
     common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
     records = [{**common, **_mapping(row)} for row in rows]
-    with _replacing(path) as partial:
+    with disk_errors(path.parent), replacing(path) as partial:
         table = pa.Table.from_pylist(records, schema=schema)
         pq.write_table(table, partial, write_page_checksum=True)
 
@@ -191,17 +192,8 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
 
 def write_model(path: Path, model: BaseModel) -> None:
     """Write a model as indented JSON."""
-    with _replacing(path) as partial:
+    with disk_errors(path.parent), replacing(path) as partial:
         partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; rename it to `path` once the block has ended well."""
-    with disk_errors(path.parent):
-        partial = path.with_name(path.name + ".partial")
-        yield partial
-        partial.rename(path)
 
 
 def append_line(path: Path, model: BaseModel) -> None:
@@ -218,7 +210,8 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
         return []
     whole, _, incomplete = path.read_text(encoding="utf-8").rpartition("\n")
     if incomplete:
-        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+        with replacing(path) as partial:
+            partial.write_text(whole + "\n" if whole else "", encoding="utf-8")
     try:
         return [model.model_validate_json(line) for line in whole.splitlines()]
     except ValidationError as error:

@@ -36,9 +36,10 @@ def recover_run(run_dir: Path) -> None:
     """Check the evidence of a sealed run; seal one that was interrupted.
 
     A second call changes nothing. Raises RunDirectoryError if this is no run directory, if the run
-    is in progress, or if a recorded file was changed.
+    is in progress, if a recorded file was changed, or if the folder of a table is a link.
     """
     record = runs.read_record(run_dir)
+    _refuse_links(run_dir)
     if manifest.exists(run_dir):
         manifest.verify(run_dir, record.run_id)
         return
@@ -64,6 +65,14 @@ def recover_run(run_dir: Path) -> None:
         )
     finalize.close(run_dir)
     _add_absent_tables(run_dir, record.run_id)
+
+
+def _refuse_links(run_dir: Path) -> None:
+    """Refuse a folder of a table that is elsewhere: what the judge writes stays in the run."""
+    for location in LOCATION.values():
+        path = run_dir / location
+        if not location.suffix and path.is_symlink():
+            raise RunDirectoryError(f"{path} is a link", hint="Put the folder itself there.")
 
 
 def _await_clients(run_dir: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,9 +111,6 @@ def test_who_forwards_may_read_again_and_has_effects_elsewhere(run_dir: Path) ->
 def transact(run_dir: Path, *transactions: tuple[int, int, int, str]) -> None:
     """Write transactions: number, first sequence, end, outcome."""
     with_workload(run_dir, transactions={"size": 5})
-    clients = run_dir / "clients"
-    clients.mkdir(exist_ok=True)
-    (clients / "producer-0.json").write_text(json.dumps({"transactions": {"size": 5}}))
     known = {"producer": 0, "transactional_id": "t", "initialized_at": AT, "ended_at": AT}
     names = ("transaction", "first_sequence", "end_sequence", "outcome")
     rows = [known | dict(zip(names, one, strict=True)) for one in transactions]
@@ -203,6 +199,14 @@ def test_a_producer_whose_transactions_are_missing_is_named(run_dir: Path) -> No
     transact(run_dir, *BOTH)
     (run_dir / LOCATION["transactions"] / "producer-0.parquet").unlink()
     assert said(run_dir) == "10 sends of producer-0 have not the outcome of their transaction"
+
+
+def test_producers_of_other_topics_have_no_transactions(run_dir: Path) -> None:
+    transact(run_dir)
+    path = run_dir / LOCATION["ledger"] / "producer-0.parquet"
+    rows = pq.read_table(path).to_pylist()
+    runs.write_table(path, LEDGER, RUN_ID, [{**row, "topic": "others"} for row in rows])
+    assert said(run_dir) == ""
 
 
 def probe(run_dir: Path) -> Path:

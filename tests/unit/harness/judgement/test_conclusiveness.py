@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.judgement.conclusiveness import claimable, inconclusive_reasons, unknown_fates
+from ackproof.judgement.conclusiveness import (
+    claimable,
+    inconclusive_reasons,
+    unknown_fates,
+    without_duration,
+)
+from ackproof.judgement.expectations import check_expectations
 from ackproof.runs.directory import RunRecord, write_table
 from ackproof.runs.verdict import Latency, Metrics
-from ackproof.scenario.model import Scenario
+from ackproof.scenario.model import Expect, Scenario
 from ackproof_spark.tables import PARTITION_ENDS
 
 
@@ -23,6 +29,24 @@ def test_a_client_bottleneck_removes_the_latency() -> None:
     )
     assert claimable(measured, []).ack_latency_ms == latency
     assert claimable(measured, ["producer 0 was busy 99% of the time"]).ack_latency_ms is None
+
+
+@pytest.mark.parametrize("duration_s", [0, 1])
+def test_no_time_that_passed_is_no_availability(duration_s: float) -> None:
+    measured = Metrics(
+        duration_s=duration_s,
+        acked_per_s=0,
+        unavailability_s=0,
+        unavailability_gap_s=1,
+        ack_latency_ms=None,
+    )
+    assert without_duration(Expect(), measured) == []
+    expect = Expect(availability=">= 99 %")
+    assert bool(without_duration(expect, measured)) is not bool(duration_s)
+    (line,) = (
+        line for line in check_expectations(expect, {}, measured) if line.what == "availability"
+    )
+    assert line.met is bool(duration_s)
 
 
 @pytest.mark.parametrize(

@@ -218,13 +218,24 @@ def test_a_consumer_group_that_left_nothing_is_named(run_dir: Path, statistics: 
     ]
 
 
-@pytest.mark.parametrize("client", ["producer-0", "consumer-3", "probe-0"])
-def test_a_client_of_a_sealed_run_without_its_page_is_named(run_dir: Path, client: str) -> None:
+def test_a_client_of_a_sealed_run_without_its_page_is_named(run_dir: Path) -> None:
     (run_dir / "clients").mkdir()
-    (run_dir / "clients" / f"{client}.json").write_text("{}")
+    (run_dir / "clients" / "producer-0.json").write_text("{}")
     assert reasons(run_dir) == []  # a run of an older ackproof
     seal(run_dir, runs.read_record(run_dir).model_copy(update={"readers": ["kafka"]}))
-    assert reasons(run_dir) == [f"the progress page of {client} is missing"]
+    assert reasons(run_dir) == ["the progress page of producer-0 is missing"]
+
+
+def test_reads_that_end_before_their_partition_are_named(run_dir: Path) -> None:
+    read = {"consumer": 0, "group": "g", "isolation_level": "read_committed", "topic": TOPIC}
+    read |= {"partition": 0, "offset": 8, "poll": 0, "number": 0, "read_at": START}
+    (run_dir / LOCATION["reads"]).mkdir()
+    file = run_dir / LOCATION["reads"] / "consumer-0.parquet"
+    runs.write_table(file, tables.READS, RUN_ID, [read])
+    (run_dir / "clients").mkdir()
+    page = struct.pack("=5q", State.DONE, 1, 0, 0, 0).ljust(4096, b"\0")
+    (run_dir / "clients" / "consumer-0.progress").write_bytes(page)
+    assert "g has consumed to the end, and read orders-0 up to offset 8 of 9" in reasons(run_dir)
 
 
 def test_tables_that_the_clients_should_have_left_are_named(run_dir: Path) -> None:

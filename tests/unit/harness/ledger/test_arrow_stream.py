@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.ledger import arrow_stream, producer_ledger, transaction_log
+from ackproof.ledger import arrow_stream, processed_records, producer_ledger, transaction_log
 from ackproof.ledger.arrow_stream import TableStream, recover
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
 from ackproof.ledger.transaction_log import TransactionLog
 from ackproof.ledger.transaction_log import TransactionOutcome as Is
-from ackproof_spark.tables import READS, TRANSACTIONS
+from ackproof_spark.tables import LOCATION, READS, TRANSACTIONS
 from stream_cuts import EVERY, cuts
 
 WHOSE = {
@@ -95,6 +95,26 @@ def test_a_stream_that_differs_from_the_table_of_its_process_is_refused(tmp_path
         arrow_stream.close(tmp_path, "reads", READS)
     assert path.exists()
     assert len(list(path.parent.iterdir())) == 2
+
+
+def test_a_conversion_writes_nothing_through_links(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "_consumer-0.parquet.tmp").symlink_to(victim)
+    target = tmp_path / "consumer-0.parquet"
+    arrow_stream.convert(tmp_path, target, lambda to: to.write_text("rows") and None)
+    assert (victim.read_text(), target.read_text()) == ("precious", "rows")
+
+
+@pytest.mark.parametrize("name", ["_consumer-0.sqlite3", "_consumer-0.sqlite3-wal"])
+def test_a_store_that_is_a_link_is_refused(tmp_path, name):
+    victim = tmp_path / "victim"
+    folder = tmp_path / LOCATION["effects"]
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    with pytest.raises(RunDirectoryError, match=f"{name} is a link"):
+        processed_records.close(tmp_path)
+    assert not victim.exists()
 
 
 def test_an_existing_stream_is_not_overwritten(tmp_path):

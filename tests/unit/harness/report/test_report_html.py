@@ -98,6 +98,21 @@ def test_the_library_is_copied_where_it_cannot_be_linked(tmp_path, monkeypatch):
     assert provide_library(tmp_path) == name
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_page_and_library_replace_links_that_lead_elsewhere(tmp_path, acks_0, there):
+    victim, folder = tmp_path / "victim", tmp_path / "run"
+    folder.mkdir()
+    if there:
+        victim.write_text("precious")
+    name = provide_library(tmp_path)
+    for link in ("report.html", name):
+        (folder / link).symlink_to(victim)
+    write_html(folder / "report.html", [acks_0.directory], title="x")
+    assert victim.exists() == there
+    assert not there or victim.read_text() == "precious"
+    assert (folder / name).stat().st_size > 1_000_000
+
+
 def test_verdicts_come_first_as_a_table(comparison):
     tags = [tag for tag, _ in comparison.elements]
     assert tags.index("table") < tags.index("article")

@@ -64,6 +64,17 @@ def test_an_incomplete_final_log_is_discarded(tmp_path: Path) -> None:
     assert pq.read_table(run_dir / LOCATION["final_log"]).num_rows == 0
 
 
+@pytest.mark.parametrize("table", ["ledger", "final_log", "anomalies"])
+def test_a_folder_of_a_table_that_is_elsewhere_is_refused(tmp_path: Path, table: str) -> None:
+    run_dir = started(tmp_path / "run", pid=NO_PROCESS)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run_dir / LOCATION[table]).symlink_to(elsewhere)
+    with pytest.raises(RunDirectoryError, match=f"{table} is a link"):
+        recover_run(run_dir)
+    assert not list(elsewhere.iterdir())
+
+
 #: A client whose harness was killed: it writes once more when it is told, and then ends.
 CLIENT = """\
 import sys
