@@ -21,7 +21,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario import matrix, overrides
+from ackproof.scenario import document_size, matrix, overrides
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.overrides import Overrides, Overriding
 from ackproof.scenario.types import Setting, YamlPath
@@ -177,6 +177,8 @@ def parse(path: Path) -> CommentedMap:
             f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
             f"not {_YAML_WORDS.get(type(document), 'that')}"
         )
+    if problem := document_size.problem(document):
+        raise ScenarioError(f"{path}: {problem}")
     return document
 
 
