@@ -38,6 +38,7 @@ def recover_run(run_dir: Path) -> None:
     A second call changes nothing. Raises RunDirectoryError if this is no run directory, if the run
     is in progress, or if a recorded file was changed.
     """
+    runs.refuse_special_files(run_dir)
     record = runs.read_record(run_dir)
     if manifest.exists(run_dir):
         manifest.verify(run_dir, record.run_id)
