@@ -87,12 +87,12 @@ def _last_change(run_dir: Path) -> float:
 def _add_absent_tables(run_dir: Path, run_id: str) -> None:
     if not (run_dir / LOCATION["fault_windows"]).exists():
         runs.write_table(run_dir / LOCATION["fault_windows"], FAULT_WINDOWS, run_id, [])
-    (run_dir / LOCATION["ledger"]).mkdir(exist_ok=True)
+    _own_folder(run_dir / LOCATION["ledger"]).mkdir(exist_ok=True)
     if (run_dir / LOCATION["partition_ends"]).exists():
         return
     # Spark writes the ends after the final log. Without ends, the final log is incomplete.
     scenario = load(run_dir / "scenario.yaml")[0].scenario
-    folder = run_dir / LOCATION["final_log"]
+    folder = _own_folder(run_dir / LOCATION["final_log"])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     runs.write_table(folder / "none.parquet", FINAL_LOG, run_id, [])
@@ -108,3 +108,13 @@ def _add_absent_tables(run_dir: Path, run_id: str) -> None:
         for topic, partition in scenario.written
     ]
     runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_id, ends)
+
+
+def _own_folder(path: Path) -> Path:
+    """Return the folder of a table, which may be absent; RunDirectoryError for a file or link."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise RunDirectoryError(
+            f"{path} is a {'link' if path.is_symlink() else 'file'}, not a folder",
+            hint="Judge the directory as it was recorded: restore the folder from a copy.",
+        )
+    return path
