@@ -273,7 +273,8 @@ def _first_of(invalid: ValidationError) -> str:
     """Return the first of the errors in one line, and how many more there are."""
     first, *more = invalid.errors(include_url=False)
     where = "".join(f"{part}: " for part in first["loc"])
-    message = first["msg"][:1].lower() + first["msg"][1:]
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     return f"{where}{message}" + (f" (and {len(more)} more)" if more else "")
 
 
