@@ -24,6 +24,7 @@ Every message names the value that is wrong and what is legal; the hint says wha
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
@@ -108,13 +109,26 @@ class DiskError(AckproofError):
     """A file cannot be written."""
 
 
+#: The most characters of a path that a message shows: of its begin and of its end.
+_SHOWN = 100
+
+
+def shown(path: object) -> str:
+    """Return a path as messages name it: of a long one its begin and its end."""
+    text = str(path)
+    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
+
+
 #: What raises when the engine's daemon ends or refuses.
 _ENGINE_LIBRARIES = ("docker", "requests")
 
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn errors of `ackproof_faults`, `ackproof_spark` and the engine into this module's tree."""
+    """Turn errors of `ackproof_faults`, `ackproof_spark` and the engine into this module's tree.
+
+    A path that is too long for the system becomes bad input: any command may be given one.
+    """
     try:
         yield
     except AckproofError:
@@ -125,6 +139,11 @@ def translated() -> Iterator[None]:
                 f"the container engine failed: {error}",
                 hint="`docker version` must show a server; what was recorded is kept, and "
                 "`ackproof clean` removes what is left running",
+            ) from error
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise ScenarioError(
+                f"{shown(error.filename)}: {(error.strerror or '').lower()}",
+                hint="Name a shorter path.",
             ) from error
         kind = _kind_for(error)
         if kind is None:

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 #: Keys and indices that lead to a step in the file: (0,), or (1, 'parallel', 0).
 Location = tuple[str | int, ...]
 
+#: The most faults that a nemesis may draw, on average; all are drawn before the first begins.
+_MOST_DRAWN = 10_000
+
 Weights = list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
 
@@ -153,6 +156,12 @@ class RandomBlock(Block):
             raise ValueError(
                 f"for: {self.for_:g}s is too short for one pause and one fault "
                 f"({pause:g}s + {self.lasting[0]:g}s at least)"
+            )
+        between = (sum(self.lasting) + sum(self.stable)) / 2
+        if self.for_ > between * _MOST_DRAWN:
+            raise ValueError(
+                f"for: {self.for_:g}s has room for more than {_MOST_DRAWN:,} faults, of "
+                f"{between:g}s each with its pause: shorten it, or lengthen lasting or stable"
             )
         return _with_checked_weights(self, self.weights, self.random)
 

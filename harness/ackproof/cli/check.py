@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -92,7 +93,7 @@ def check(
             "these options are for history files; a run directory holds its own settings",
             param_hint="--subscribe, --acks, …",
         )
-    if all(path.exists() for path in paths):
+    if any(map(os.path.exists, paths)):
         start_early()  # while the rest of ackproof is imported, and the files are read
     if histories:
         reports = history_files.check_histories(paths, settings)
@@ -101,20 +102,22 @@ def check(
         else:
             history_files.print_reports(stdout(), reports)
         raise typer.Exit(history_files.exit_code(reports))
-    _judge_runs([find_run(path, out) for path in paths], as_json=as_json)
+    _judge_runs(paths, out, as_json=as_json)
 
 
-def _judge_runs(run_dirs: Sequence[Path], *, as_json: bool) -> None:
+def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
+    """Judge runs; one that is not there, or is damaged, must not hide what the others lost."""
     from ackproof.judgement.judge import judge_run
     from ackproof.report.terminal import print_run
 
     verdicts = []
     failures: list[AckproofError] = []
-    for run_dir in run_dirs:
+    for path in paths:
         try:
+            run_dir = find_run(path, out)
             verdict = judge_run(run_dir)
         except AckproofError as error:
-            if len(run_dirs) == 1:
+            if len(paths) == 1:
                 raise
             failures.append(error)
             continue
@@ -123,7 +126,7 @@ def _judge_runs(run_dirs: Sequence[Path], *, as_json: bool) -> None:
             print_run(stdout(), verdict, run_dir)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        print_json(documents if len(run_dirs) > 1 else documents[0])
+        print_json(documents if len(paths) > 1 else documents[0])
     for failure in failures[:-1]:
         print_error(failure)
     exit_with(verdicts, failures[-1] if failures else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -89,7 +90,8 @@ def are_histories(paths: Sequence[Path]) -> bool:
 
 
 def _is_history(path: Path) -> bool:
-    return path.suffix in (".json", ".edn") or (path.exists() and not path.is_dir())
+    exists = os.path.exists(path)  # unlike the method of a path, it takes a name of any length
+    return path.suffix in (".json", ".edn") or (exists and not path.is_dir())
 
 
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from ackproof.console import Console
-from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError
+from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError, shown
 
 if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
@@ -299,10 +300,10 @@ def find_run(run_dir: Path, out: Path) -> Path:
     Raises RunDirectoryError if there is none.
     """
     for candidate in (run_dir, out / run_dir):
-        if candidate.is_dir():
+        if os.path.isdir(candidate):  # unlike `is_dir`, it takes a name of any length
             return candidate.resolve()
     raise RunDirectoryError(
-        f"{run_dir}: no such run directory, neither here nor in {out}",
+        f"{shown(run_dir)}: no such run directory, neither here nor in {out}",
         hint="`ackproof runs` lists the stored runs.",
     )
 

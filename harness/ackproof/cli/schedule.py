@@ -11,10 +11,13 @@ import typer
 from ackproof.cli.options import Json, print_json, shipped_or_local
 
 if TYPE_CHECKING:
-    from ackproof_faults.schedule.sampling import SampledStep, Sampler
+    from ackproof_faults.schedule.sampling import SampledLoop, SampledStep, Sampler
 
 #: How many turns of an endless loop are shown.
 _TURNS = 3
+
+#: The most steps of a configuration that are listed, before loops are cut short.
+_MOST_STEPS = 10_000
 
 
 def schedule(
@@ -37,9 +40,8 @@ def schedule(
     for one in load(scenario):
         brokers = tuple(range(1, one.scenario.cluster.brokers + 1))
         sampler = Sampler(seed=one.scenario.seed if seed is None else seed, brokers=brokers)
-        found[one.name or one.scenario.name] = _shown(
-            sampler, sampler.schedule(one.scenario.faults)
-        )
+        listing = _Listing(sampler)
+        found[one.name or one.scenario.name] = listing.shown(sampler.schedule(one.scenario.faults))
     if as_json:
         print_json(found)
         return
@@ -49,20 +51,37 @@ def schedule(
             typer.echo(line)
 
 
-def _shown(sampler: Sampler, step: SampledStep) -> Any:
-    """Return a drawn step as plain data: a fault's settings, or a block of steps."""
-    from ackproof_faults.schedule.sampling import SampledLoop, SampledParallel, SampledSequence
+class _Listing:
+    """Turns drawn steps into plain data; after `_MOST_STEPS` steps no loop has another turn."""
 
-    match step:
-        case SampledSequence():
-            return [_shown(sampler, one) for one in step.steps]
-        case SampledParallel():
-            return {"parallel": [_shown(sampler, branch) for branch in step.branches]}
-        case SampledLoop():
-            turns = [sampler.turn(step, number) for number in range(step.block.repeat or _TURNS)]
-            return {"turns": [[] if turn is None else _shown(sampler, turn) for turn in turns]}
-    settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return {"fault": step.name, **settings}
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._listed = 0
+
+    def shown(self, step: SampledStep) -> Any:
+        """Return a fault's settings, or a block of steps."""
+        from ackproof_faults.schedule.sampling import SampledLoop, SampledParallel, SampledSequence
+
+        match step:
+            case SampledSequence():
+                return [self.shown(one) for one in step.steps]
+            case SampledParallel():
+                return {"parallel": [self.shown(branch) for branch in step.branches]}
+            case SampledLoop():
+                return self._loop(step)
+        self._listed += 1
+        settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return {"fault": step.name, **settings}
+
+    def _loop(self, loop: SampledLoop) -> dict[str, Any]:
+        count = loop.block.repeat or _TURNS
+        turns: list[Any] = []
+        while len(turns) < count and self._listed < _MOST_STEPS:
+            self._listed += 1  # a turn may have no step
+            turn = self._sampler.turn(loop, len(turns))
+            turns.append([] if turn is None else self.shown(turn))
+        more = count - len(turns)
+        return {"turns": turns, **({"more_turns": more} if more else {})}
 
 
 def _lines(step: Any, indent: str) -> Iterator[str]:
@@ -78,6 +97,8 @@ def _lines(step: Any, indent: str) -> Iterator[str]:
             for number, inner in enumerate(step[key]):
                 yield f"{indent}{'branch' if key == 'parallel' else 'turn'} {number + 1}"
                 yield from _lines(inner, indent + "  ")
+            if more := step.get("more_turns"):
+                yield f"{indent}and {more:,} more turns"
             return
     rest = ", ".join(f"{key}: {value}" for key, value in step.items() if key != "fault")
     yield f"{indent}{step['fault']}" + (f" ({rest})" if rest else "")

@@ -186,6 +186,8 @@ def _records(dump: str) -> Iterator[Entry]:
         elif payload := _PAYLOAD.match(line):
             offset += 1
             record = json.loads(line[payload.end() :])
+            if not isinstance(record["data"], dict):
+                raise ValueError(f"the fields of the record at offset {offset} are no object")
             if in_snapshot or offset >= end_of_snapshot:
                 yield Entry(
                     at=at,

@@ -16,9 +16,11 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from ackproof import regular_files
 from ackproof.comparison import statistics
 from ackproof.comparison.measures import MEASURES, measures
 from ackproof.errors import RunDirectoryError
+from ackproof.runs.directory import MOST_BYTES
 from ackproof.runs.verdict import Verdict, Word
 from ackproof.trials import Record
 
@@ -66,7 +68,7 @@ def samples(verdicts: Sequence[Verdict]) -> Samples:
 def read_baseline(path: Path) -> Baseline:
     """Raise RunDirectoryError if the file is missing or holds no baseline."""
     try:
-        return Baseline.model_validate_json(path.read_text(encoding="utf-8"))
+        return Baseline.model_validate_json(regular_files.read(path, most=MOST_BYTES))
     except FileNotFoundError:
         raise RunDirectoryError(
             f"{path}: no such file",

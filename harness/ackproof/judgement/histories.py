@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.errors import translated
+from ackproof import regular_files
+from ackproof.errors import HistoryError, translated
 from ackproof.judgement.spark import spark_session
 
 if TYPE_CHECKING:
@@ -23,7 +25,15 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
     from ackproof_spark.jepsen.configuration import Configuration
     from ackproof_spark.jepsen.reader import read
 
+    for path in paths:
+        _refuse_special(path)
     with translated():
         cases = read(paths)
     with spark_session() as spark:
         return check(spark, cases, Configuration(**settings))
+
+
+def _refuse_special(path: Path) -> None:
+    with suppress(OSError):  # the reader reports it
+        if kind := regular_files.kind_of(path):
+            raise HistoryError(f"{path}: cannot be read: it is {kind}, not a file")

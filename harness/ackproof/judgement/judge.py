@@ -59,6 +59,7 @@ def admit(run_dir: Path) -> None:
 
     Raises RunDirectoryError if this is no run directory, or a damaged one.
     """
+    runs.refuse_special_files(run_dir)
     if not manifest.exists(run_dir) and (run_dir / "scenario.yaml").exists():
         progress_pages.check_streams(run_dir, load(run_dir / "scenario.yaml")[0].scenario)
     recover_run(run_dir)

@@ -72,7 +72,7 @@ def controllers_log(run_dir: Path, kafka: str) -> Explained | None:
         return None
     try:
         result = explain(path.read_text(encoding="utf-8"), kafka)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise RunDirectoryError(f"{path} is damaged: {error!r}") from None
     return _explained(result)
 

@@ -121,11 +121,14 @@ class StreamReader:
     """Reads a stream batch by batch, up to the first incomplete message.
 
     `schema` is None if the schema message is incomplete. `closed` says, after all batches are read,
-    that the writer has closed the stream.
+    that the writer has closed the stream. Raises RunDirectoryError if there is no file to read.
     """
 
     def __init__(self, path: Path) -> None:
-        self._source = pa.OSFile(str(path))
+        try:
+            self._source = pa.OSFile(str(path))
+        except OSError as error:
+            raise RunDirectoryError(f"{path} cannot be read: {error}") from None
         self.closed = False
         self.schema: pa.Schema | None = None
         try:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream
 from ackproof_spark.tables import EFFECTS, LOCATION, SCHEMA_VERSION
 
@@ -57,7 +58,7 @@ class EffectStore:
 def close(run_dir: Path) -> None:
     """Convert every database and stream to Parquet; a second call changes nothing.
 
-    Raises `DiskError`.
+    Raises `DiskError`, `RunDirectoryError` if one is damaged.
     """
     folder = run_dir / LOCATION["effects"]
     arrow_stream.close(run_dir, "effects", EFFECTS)
@@ -67,16 +68,24 @@ def close(run_dir: Path) -> None:
 
 
 def _write_parquet(path: Path, temporary: Path) -> None:
+    if not path.is_file():  # SQLite would make the file that a link does not find
+        raise RunDirectoryError(f"{path} is damaged: it is a folder, or a link to no file")
     database = sqlite3.connect(path)
     try:
         owners = database.execute('SELECT run_id, consumer, "group" FROM owner').fetchall()
         rows = database.execute("SELECT * FROM effect ORDER BY rowid").fetchall()
-    except sqlite3.OperationalError:  # killed before it had tables: nothing was processed
-        owners, rows = [], []
+    except sqlite3.DatabaseError as error:
+        if "no such table" not in str(error):
+            raise RunDirectoryError(
+                f"{path} is damaged: {error}", hint="Restore the file from a copy."
+            ) from None
+        owners, rows = [], []  # killed before it had tables: nothing was processed
     finally:
         database.close()
     owner = dict(zip(("run_id", "consumer", "group"), owners[0], strict=True)) if owners else {}
-    pq.write_table(_table(rows, owner), temporary, compression="zstd")
+    with arrow_stream.damage_reported(path):
+        table = _table(rows, owner)
+    pq.write_table(table, temporary, compression="zstd")
 
 
 def write(run_dir: Path, process: str, rows: Sequence[Effect], **owner: Any) -> None:

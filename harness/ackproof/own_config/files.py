@@ -6,11 +6,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from ackproof import regular_files
 from ackproof.errors import ScenarioError
 from ackproof.own_config import described, properties, strimzi
 from ackproof.own_config.settings import Given, OwnConfig, Settings
 
 _HINT = "Name a properties file, the output of kafka-configs or kafka-topics, or Strimzi's YAML."
+#: Far more than any configuration has.
+_MOST_BYTES = 4_000_000
 #: Keys of a topic file that are no settings of topics.
 _COUNTS = {
     "partitions": "partitions",
@@ -37,7 +40,7 @@ def read(
 
 def _read(path: Path, part: str) -> OwnConfig:
     try:
-        text = _text(path.read_bytes())
+        text = _text(regular_files.read(path, most=_MOST_BYTES))
     except FileNotFoundError:
         folder = path.parent
         near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)

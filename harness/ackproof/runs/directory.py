@@ -23,7 +23,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ackproof import regular_files
 from ackproof.errors import DiskError, RunDirectoryError
 from ackproof.new_files import replacing
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
@@ -52,6 +53,9 @@ _UNWRITABLE_PATH = frozenset(
 
 #: What to do about a damaged file.
 _DAMAGED = "Restore it from a copy of the run, or run the scenario again."
+
+#: The most bytes of a document of a run: a run of days has some millions.
+MOST_BYTES = 256_000_000
 
 #: The options of a comparison or shrink, in the directory that it wrote for several runs.
 _PLAN = "plan.json"
@@ -206,9 +210,13 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
 
     Raises RunDirectoryError if a line is damaged.
     """
-    if not path.exists():
+    try:
+        text = regular_files.read(path, most=MOST_BYTES).decode("utf-8")
+    except FileNotFoundError:
         return []
-    whole, _, incomplete = path.read_text(encoding="utf-8").rpartition("\n")
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}", hint=_DAMAGED) from error
+    whole, _, incomplete = text.rpartition("\n")
     if incomplete:
         with replacing(path) as partial:
             partial.write_text(whole + "\n" if whole else "", encoding="utf-8")
@@ -242,9 +250,10 @@ def read_verdict(run_dir: Path) -> Verdict:
 def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
     """Return what `write_model` wrote. Raises RunDirectoryError if it is absent or damaged."""
     path = run_dir / name
-    _check_version(path)
     try:
-        return model.model_validate_json(path.read_text(encoding="utf-8"))
+        content = regular_files.read(path, most=MOST_BYTES)
+        _check_version(path, content)
+        return model.model_validate_json(content.decode("utf-8"))
     except FileNotFoundError:
         raise _absent(run_dir, name) from None
     except ValidationError as error:
@@ -257,7 +266,8 @@ def _first_of(invalid: ValidationError) -> str:
     """Return the first of the errors in one line, and how many more there are."""
     first, *more = invalid.errors(include_url=False)
     where = "".join(f"{part}: " for part in first["loc"])
-    message = first["msg"][:1].lower() + first["msg"][1:]
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     return f"{where}{message}" + (f" (and {len(more)} more)" if more else "")
 
 
@@ -279,6 +289,20 @@ def _absent(run_dir: Path, name: str) -> RunDirectoryError:
         f"{run_dir} is not a finished run directory: it has no {name}",
         hint="Name a directory under runs/, or runs/latest.",
     )
+
+
+def refuse_special_files(run_dir: Path) -> None:
+    """Refuse a run directory with a pipe, a socket or a device in it: reading it may never end.
+
+    Raises RunDirectoryError.
+    """
+    for path in run_dir.rglob("*"):
+        with suppress(OSError):  # a link that leads nowhere; the manifest tells whether it matters
+            if kind := regular_files.kind_of(path):
+                raise RunDirectoryError(
+                    f"{path} is {kind}: a run has only files and folders",
+                    hint="Judge the directory as it was recorded: remove it, or restore the file.",
+                )
 
 
 def is_of_several_runs(directory: Path) -> bool:
@@ -304,13 +328,13 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
     return read_model(directory, _PLAN, plan)
 
 
-def _check_version(path: Path) -> None:
+def _check_version(path: Path, content: bytes) -> None:
     """Refuse a later format by its version, before a field that it added is found unknown."""
     from ackproof_spark.tables import SCHEMA_VERSION
 
     try:
-        version = json.loads(path.read_bytes()).get("schema_version", SCHEMA_VERSION)
-    except (OSError, ValueError, RecursionError, AttributeError):
+        version = json.loads(content).get("schema_version", SCHEMA_VERSION)
+    except (ValueError, RecursionError, AttributeError):
         return  # `read_model` reports it
     if version != SCHEMA_VERSION:
         raise RunDirectoryError(

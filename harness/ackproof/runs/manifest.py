@@ -89,7 +89,7 @@ def verify(run_dir: Path, run_id: str) -> None:
                 hint="Move it out of the run directory.",
             )
         file = listed[name]
-        if (present[name].stat().st_size, _digest(present[name])) != (file.bytes, file.sha256):
+        if _size_and_digest(present[name]) != (file.bytes, file.sha256):
             raise RunDirectoryError(
                 f"{present[name]} is damaged or was changed after the run: its digest is not the "
                 f"one in {NAME}",
@@ -142,10 +142,11 @@ def _is_part(file: Path) -> bool:
 
 
 def _recorded(run_dir: Path, path: Path) -> RecordedFile:
+    size, digest = _size_and_digest(path)
     return RecordedFile(
         path=_relative(run_dir, path),
-        bytes=path.stat().st_size,
-        sha256=_digest(path),
+        bytes=size,
+        sha256=digest,
         rows=_rows(path) if path.suffix == ".parquet" else None,
     )
 
@@ -159,6 +160,13 @@ def _relative(run_dir: Path, path: Path) -> str:
     return path.relative_to(run_dir).as_posix()
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _size_and_digest(path: Path) -> tuple[int, str]:
+    """Raise RunDirectoryError where there is no file to read, but a folder, or a bad link."""
+    try:
+        with path.open("rb") as file:
+            return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        link = "is a link, and " if path.is_symlink() else ""
+        raise RunDirectoryError(
+            f"{path} {link}cannot be read: {error.strerror}", hint=_HINT
+        ) from None

@@ -38,6 +38,7 @@ def recover_run(run_dir: Path) -> None:
     A second call changes nothing. Raises RunDirectoryError if this is no run directory, if the run
     is in progress, if a recorded file was changed, or if the folder of a table is a link.
     """
+    runs.refuse_special_files(run_dir)
     record = runs.read_record(run_dir)
     _refuse_links(run_dir)
     if manifest.exists(run_dir):
@@ -95,12 +96,12 @@ def _last_change(run_dir: Path) -> float:
 def _add_absent_tables(run_dir: Path, run_id: str) -> None:
     if not (run_dir / LOCATION["fault_windows"]).exists():
         runs.write_table(run_dir / LOCATION["fault_windows"], FAULT_WINDOWS, run_id, [])
-    (run_dir / LOCATION["ledger"]).mkdir(exist_ok=True)
+    _own_folder(run_dir / LOCATION["ledger"]).mkdir(exist_ok=True)
     if (run_dir / LOCATION["partition_ends"]).exists():
         return
     # Spark writes the ends after the final log. Without ends, the final log is incomplete.
     scenario = load(run_dir / "scenario.yaml")[0].scenario
-    folder = run_dir / LOCATION["final_log"]
+    folder = _own_folder(run_dir / LOCATION["final_log"])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     runs.write_table(folder / "none.parquet", FINAL_LOG, run_id, [])
@@ -116,3 +117,13 @@ def _add_absent_tables(run_dir: Path, run_id: str) -> None:
         for topic, partition in scenario.written
     ]
     runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_id, ends)
+
+
+def _own_folder(path: Path) -> Path:
+    """Return the folder of a table, which may be absent; RunDirectoryError for a file."""
+    if path.exists() and not path.is_dir():
+        raise RunDirectoryError(
+            f"{path} is a file, not a folder",
+            hint="Judge the directory as it was recorded: restore the folder from a copy.",
+        )
+    return path

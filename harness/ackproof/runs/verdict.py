@@ -7,11 +7,11 @@ the prediction they give findings: "is it what Kafka may do?". Both are always r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ackproof.errors import ExitCode
 from ackproof_faults import Fault, fault_of, registered
@@ -40,6 +40,19 @@ EXIT_CODE = {
 }
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment
+    except OverflowError:
+        raise ValueError(f"{moment.isoformat()} is outside the years 1 to 9999 in UTC") from None
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+
+#: A count, and an offset: what Kafka's and Parquet's 64 bits hold.
+Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,15 +60,15 @@ class _Record(BaseModel):
 class FaultReport(_Record):
     """One fault and its window, as in the `fault_windows` table."""
 
-    window: int
+    window: Count
     fault: str
     target: str
     nodes: list[int]
     trigger: str
-    injected_at: datetime
-    verified_at: datetime | None
-    healed_at: datetime | None
-    recovered_at: datetime | None
+    injected_at: Moment
+    verified_at: Moment | None
+    healed_at: Moment | None
+    recovered_at: Moment | None
     verified: bool
     evidence: str
     #: Its name in the scenario, if it has one.
@@ -83,7 +96,7 @@ class Finding(_Record):
 
     anomaly: str
     predicted: Likelihood
-    observed: int
+    observed: Count
     explanation: str
 
 
@@ -115,7 +128,7 @@ class Share(_Record):
     """The share of the time, 0 to 1, in which a partition was available, and its outages."""
 
     share: float
-    outages: int
+    outages: Count
     longest_s: float
 
 
@@ -135,7 +148,7 @@ class ProbeMetrics(_Record):
     write: Share
     partitions: list[PartitionAvailability]
     #: How many of the sends in `observed`, by outcome, are writes of the probe.
-    writes: dict[str, int]
+    writes: dict[str, Count]
 
 
 class PartitionState(_Record):
@@ -159,10 +172,10 @@ class Step(_Record):
     """
 
     in_force: list[int]
-    begun: int
+    begun: Count
     healed: list[int]
-    begin: datetime
-    end: datetime
+    begin: Moment
+    end: Moment
     partitions: list[PartitionState]
 
 
@@ -193,14 +206,14 @@ class CauseReport(_Record):
 
     case: str
     title: str
-    count: int
+    count: Count
     topic: str
     partition: int
-    first_offset: int | None
-    last_offset: int | None
-    first_acked_at: datetime | None
-    last_acked_at: datetime | None
-    window: int | None
+    first_offset: Count | None
+    last_offset: Count | None
+    first_acked_at: Moment | None
+    last_acked_at: Moment | None
+    window: Count | None
     sentence: str
 
 
@@ -211,7 +224,7 @@ class PartAvailability(_Record):
     """
 
     part: str
-    begun: int
+    begun: Count
     healed: list[int]
     readable: Literal["can", "cannot", "either"]
     writable: Literal["can", "cannot", "either"]
@@ -230,7 +243,7 @@ class PredictionReport(_Record):
     reasons: dict[str, str]
     availability: list[PartAvailability] = []
     bounds: str
-    states: int = 0
+    states: Count = 0
 
 
 class Verdict(_Record):
@@ -245,15 +258,15 @@ class Verdict(_Record):
     #: The version that the model took it to be, NOT_KAFKA or UNKNOWN_VERSION.
     kafka_version: str
     image: str
-    started_at: datetime
-    finished_at: datetime | None
+    started_at: Moment
+    finished_at: Moment | None
     verdict: Word
     reason: str
     #: What could not be observed: of an attached cluster, or because a client was the bottleneck.
     unobserved: list[str] = []
-    observed: dict[str, int]
+    observed: dict[str, Count]
     #: `observed` by topic, if producers write to several topics. Anomalies of count 0 are left out.
-    by_topic: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, Count]] = {}
     predicted: dict[str, Likelihood]
     prediction: PredictionReport
     findings: list[Finding]

@@ -20,8 +20,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
+from ackproof import regular_files
 from ackproof.errors import ScenarioError
-from ackproof.scenario import matrix, overrides
+from ackproof.scenario import document_size, matrix, overrides
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.overrides import Overrides, Overriding
 from ackproof.scenario.types import Setting, YamlPath
@@ -143,7 +144,7 @@ def parse(path: Path) -> CommentedMap:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
-            text = path.read_text(encoding="utf-8")
+            text = regular_files.read(path, most=_MOST_BYTES).decode("utf-8")
             if len(text) > _MOST_CHARACTERS:
                 raise ScenarioError(
                     f"{path}: it has {len(text):,} characters, and {_MOST_CHARACTERS:,} is the most"
@@ -177,6 +178,8 @@ def parse(path: Path) -> CommentedMap:
             f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
             f"not {_YAML_WORDS.get(type(document), 'that')}"
         )
+    if problem := document_size.problem(document):
+        raise ScenarioError(f"{path}: {problem}")
     return document
 
 
@@ -271,6 +274,9 @@ _MOST_ERRORS = 20
 
 #: YAML is read at some 0.15 ms a line.
 _MOST_CHARACTERS = 1_000_000
+
+#: What so many characters take in UTF-8.
+_MOST_BYTES = 4 * _MOST_CHARACTERS
 
 #: The most characters of a problem that are shown: of its begin, which has the value, and its end.
 _SHOWN = 300

@@ -10,7 +10,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from ackproof.errors import ScenarioError
+from ackproof.errors import ScenarioError, shown
+from ackproof.scenario import document_size
 from ackproof.scenario.matrix import configured, key_path, nested
 from ackproof.scenario.types import YamlPath
 
@@ -75,9 +76,11 @@ def from_assignments(assignments: list[str], option: str) -> Overrides:
             raise ScenarioError(f"{option} {text}: {parts[0]} cannot be set")
         try:
             plain = YAML(typ="safe").load(StringIO(value))
-        except YAMLError as error:
+        except (YAMLError, RecursionError, ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
-            raise ScenarioError(f"{option} {text}: not a YAML value: {reason}") from None
+            raise ScenarioError(f"{option} {shown(text)}: not a YAML value: {reason}") from None
+        if problem := document_size.problem(plain):
+            raise ScenarioError(f"{option} {shown(text)}: {problem}")
         merged = configured(merged, nested(parts, plain))
         sources[tuple(parts)] = f"{option} {key.strip()}"
     return Overrides(merged=merged, sources=sources)

@@ -15,5 +15,7 @@ def expiring(settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
     """Yield the settings, with their values, by which retention may remove records of a run."""
     for key, least in _SAFE.items():
         value = str(settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
-        if re.fullmatch(r"\+?[0-9]+", value) and int(value) < least:
+        digits = re.fullmatch(r"\+?0*([0-9]+)", value)
+        # Of too many digits Python makes no number.
+        if digits and len(digits[1]) <= len(str(least)) and int(digits[1]) < least:
             yield key, value

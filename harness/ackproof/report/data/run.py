@@ -20,7 +20,7 @@ from ackproof.report.data.sends import (
     read_sends,
 )
 from ackproof.report.data.tables import RunTables, micros_of, moment_of
-from ackproof.runs.directory import RunRecord, read_record
+from ackproof.runs.directory import RunRecord, read_record, refuse_special_files
 from ackproof.runs.verdict import FaultReport, Verdict
 from ackproof_spark.tables import LOCATION, OPTIONAL
 
@@ -78,6 +78,7 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
             f"{directory} is not a run directory: it contains none of {', '.join(known)}",
             hint="Name a run directory, such as runs/latest.",
         )
+    refuse_special_files(directory)
     tables = RunTables(directory)
     verdict = _read_verdict(directory, tables.missing)
     scenario = _read_scenario(directory, tables.missing)

@@ -348,6 +348,10 @@ def test_what_is_certain_to_undo_another_is_known_beforehand() -> None:
         ([{**NEMESIS, "random": [kill(heal_after="1s")], "weights": []}], "are drawn here"),
         ([{**NEMESIS, "random": [NEMESIS], "weights": []}], "faults only"),
         ([{**NEMESIS, "for": "1s"}], "too short for one pause and one fault"),
+        (
+            [{**NEMESIS, "for": "1s", "lasting": [0, 0], "stable": [0, 0]}],
+            "for: 1s has room for more than 10,000 faults, of 0s each with its pause",
+        ),
         ([{**NEMESIS, "lasting": ["5s", "1s"]}], "must not exceed the second, 1s"),
         ([{"sequence": [kill()], "often": True}], "Extra inputs"),
         ([{"when": "5 acked"}], "tag"),

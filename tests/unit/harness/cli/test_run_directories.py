@@ -9,6 +9,8 @@ import pytest
 
 from ackproof.cli.options import run_directories
 from ackproof.errors import ExitCode, RunDirectoryError
+from ackproof.runs.directory import read_verdict
+from ackproof.runs.verdict import Verdict, Word
 from command_line import ackproof
 from unit.harness.report.synthetic import Options, make
 
@@ -63,3 +65,31 @@ def test_a_stored_run_is_found_by_its_name(runs: Path, monkeypatch: pytest.Monke
     assert run_directories([name]) == [runs / name]
     with pytest.raises(RunDirectoryError, match="no such run directory"):
         run_directories([Path("20260101T000000Z-b-1")])
+
+
+def test_a_wrong_name_hides_no_verdict_of_the_other_runs(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def violated(run_dir: Path) -> Verdict:
+        return read_verdict(run_dir).model_copy(update={"verdict": Word.VIOLATED})
+
+    monkeypatch.setattr("ackproof.judgement.judge.judge_run", violated)
+    monkeypatch.setattr("ackproof.judgement.spark.start_early", lambda: None)
+    for wrong in ("nowhere", "x" * 5_000):
+        assert ackproof("check", wrong, runs / "latest", "--json") == ExitCode.VIOLATED
+        printed = capsys.readouterr()
+        assert [one["verdict"] for one in json.loads(printed.out)] == ["violated"]
+        assert f"{wrong[:7]}" in printed.err
+        assert "no such run directory" in printed.err
+        assert len(printed.err) < 500
+
+
+@pytest.mark.parametrize("command", ["check", "show", "report", "replay", "validate", "predict"])
+def test_a_path_that_is_too_long_is_refused(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackproof.judgement.spark.start_early", lambda: None)
+    assert ackproof(command, "x" * 5_000) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "xxx…xxx" in said
+    assert len(said) < 500

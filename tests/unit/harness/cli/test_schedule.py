@@ -47,3 +47,22 @@ def test_blocks_keep_their_structure(tmp_path: Path) -> None:
         "    turn 2",
         "      restart (target: [1])",
     ]
+
+
+def nested(repeat: int, depth: int) -> str:
+    step = "{fault: restart, target: 1}"
+    for _ in range(depth):
+        step = f"{{repeat: {repeat}, sequence: [{step}]}}"
+    return f"faults: [{step}]\n"
+
+
+def test_of_many_turns_the_first_are_listed_and_the_others_counted(tmp_path: Path) -> None:
+    head = NEMESIS.read_text().split("faults:")[0]
+    path = tmp_path / "s.yaml"
+    path.write_text(head + nested(10**9, 1))
+    lines = printed(str(path)).splitlines()
+    assert lines[-1] == "  and 999,995,000 more turns"
+    assert len(lines) == 1 + 2 * 5_000 + 1
+    path.write_text(head + nested(99, 8))
+    [step] = json.loads(printed(str(path), "--json"))["nemesis"]
+    assert (len(step["turns"]), step["more_turns"]) == (1, 98)

@@ -44,6 +44,8 @@ def test_a_run_without_a_metadata_log_is_not_checked(tmp_path: Path) -> None:
         '| payload: {"type":"PARTITION_RECORD","version":2,"data":{"partitionId":0}}',
         '| payload: {"type":"PARTITION_RECORD"',
         '| payload: {"version":2}',
+        '| payload: {"type":"PARTITION_RECORD","version":2,"data":[{"partitionId":0}]}',
+        '| payload: {"type":"PARTITION_RECORD","version":2,"data":"none"}',
     ],
 )
 def test_the_path_of_a_damaged_log_is_reported(tmp_path: Path, line: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,8 @@ from ackproof.report.data import tables
 from ackproof.report.data.losses import Mark, read_groups
 from ackproof.report.data.partitions import MAX_LANES
 from ackproof.report.data.run import read_run
+from ackproof.report.html import write_html
+from ackproof.runs.directory import read_verdict
 from ackproof_spark.tables import LOCATION, OPTIONAL
 from unit.harness.report import synthetic
 
@@ -220,6 +223,23 @@ def test_damaged_verdict_and_foreign_table_are_named(acks_1, tmp_path):
     missing = "\n".join(read_run(directory).missing)
     assert "verdict.json: cannot be read" in missing
     assert "partition_ends.parquet: lacks end_offset" in missing
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"started_at": "0001-01-01T00:00:00+14:00"}, "is outside the years 1 to 9999 in UTC"),
+        ({"observed": {"acked": 1, "lost": 10**400}}, "observed.lost: Input should be less than"),
+    ],
+)
+def test_a_verdict_that_cannot_be_shown_is_named(acks_1, tmp_path, change, said):
+    directory = copy_of(acks_1.directory, tmp_path)
+    verdict = json.loads((directory / "verdict.json").read_text()) | change
+    (directory / "verdict.json").write_text(json.dumps(verdict))
+    assert any(said in sentence for sentence in read_run(directory).missing)
+    write_html(tmp_path / "report.html", [directory], title="damaged")
+    with pytest.raises(RunDirectoryError, match="is damaged"):
+        read_verdict(directory)
 
 
 def test_times_as_spark_writes_them_are_read(acks_1, tmp_path):

@@ -97,6 +97,17 @@ def test_a_changed_run_is_refused_and_left_alone(
     assert sorted(path for path in sealed.rglob("*")) == before
 
 
+@pytest.mark.parametrize("target", ["nowhere", "part-0.parquet", "."])
+def test_a_link_in_place_of_a_recorded_file_is_refused(sealed: Path, target: str) -> None:
+    (sealed / FINAL_LOG).unlink()
+    (sealed / FINAL_LOG).symlink_to(target)
+    with pytest.raises(RunDirectoryError, match=r"part-0\.parquet is a link, and cannot be read"):
+        recover_run(sealed)
+    (sealed / manifest.NAME).unlink()
+    with pytest.raises(RunDirectoryError, match=r"part-0\.parquet is a link, and cannot be read"):
+        manifest.write(sealed, RUN_ID)
+
+
 def test_the_manifest_of_another_run_is_refused(sealed: Path) -> None:
     other = runs.read_model(sealed, manifest.NAME, manifest.Manifest)
     runs.write_model(sealed / manifest.NAME, other.model_copy(update={"run_id": "another"}))

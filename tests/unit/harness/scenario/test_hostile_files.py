@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ScenarioError
+from ackproof.scenario import overrides
 from ackproof.scenario.librdkafka import unreadable_files
 from ackproof.scenario.loader import load
+from ackproof.scenario.retention import expiring
 
 SCENARIO = """\
 version: 1
@@ -249,3 +251,51 @@ def test_a_long_value_is_not_repeated_whole(tmp_path: Path, of: str, to: str) ->
 def test_a_file_that_would_take_minutes_to_read_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, SCENARIO + "#" * 1_000_000)
     assert "characters, and 1,000,000 is the most" in said
+
+
+def aliases(levels: int) -> str:
+    """Return steps that hold a fault 4 ** levels times."""
+    lines = ["faults:", "- sequence: &s0 [{fault: kill, target: leader of orders-0}]"]
+    for level in range(levels):
+        inner = ", ".join([f"{{sequence: *s{level}}}"] * 4)
+        lines.append(f"- sequence: &s{level + 1} [{inner}]")
+    return "\n".join(lines) + "\n"
+
+
+def test_aliases_that_multiply_are_counted_before_they_are_followed(tmp_path: Path) -> None:
+    said = refusal(tmp_path, SCENARIO + aliases(40))
+    assert "keys and values, and 100,000 is the most" in said
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path, SCENARIO + aliases(2))
+    lists = ", ".join(f"&l{n + 1} [*l{n}, *l{n}]" for n in range(40))
+    with pytest.raises(ScenarioError, match="and 100,000 is the most"):
+        overrides.from_assignments([f"faults=[&l0 [1], {lists}]"], "--set")
+
+
+def test_an_alias_of_what_holds_it_has_no_end() -> None:
+    with pytest.raises(ScenarioError, match="an alias stands inside what its anchor names"):
+        overrides.from_assignments(["faults=&s [{sequence: *s}]"], "--set")
+
+
+MANY_DIGITS = "9" * 5_000
+
+
+@pytest.mark.parametrize("number", [MANY_DIGITS, f"-{MANY_DIGITS}", "0x" + "f" * 5_000])
+def test_numbers_that_python_cannot_print_are_refused(tmp_path: Path, number: str) -> None:
+    for text in (
+        f"seed: {number}",
+        f"name: '{number}'",
+        f"expect: {{availability: '>= {number}'}}",
+    ):
+        if not ("0x" in number and "'" in text):
+            assert len(refusal(tmp_path, SCENARIO + text)) < 1_000
+    said = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: '{MANY_DIGITS}'"))
+    assert "has more than 400 digits" in said
+    with pytest.raises(ScenarioError) as raised:
+        overrides.from_assignments([f"seed={number}"], "--set")
+    assert len(str(raised.value)) < 1_000
+
+
+def test_no_retention_is_too_long() -> None:
+    assert not list(expiring({"retention.ms": MANY_DIGITS}))
+    assert list(expiring({"retention.ms": f"+{'0' * 5_000}7"}))

@@ -94,6 +94,26 @@ def test_the_notation() -> None:
             'op 0, micro-op 0 of a txn: is [":append", 3, 2]; legal',
         ),
         ("{:type :ok, :process 0, :f :send, :value 3}", "mops is 3; legal: a list"),
+        # Read as nothing at all, these would hide what was sent and polled.
+        ('{:type :ok, :process 0, :f :poll, :value ""}', 'mops is ""; legal: a list'),
+        ("{:type :ok, :process 0, :f :poll, :value 0}", "mops is 0; legal: a list"),
+        ("{:type :ok, :process 0, :f :poll, :value {}}", "mops is {}; legal: a list"),
+        (
+            "{:type :ok, :process 0, :f :poll, :value nil, :rebalance-log 3}",
+            "rebalance-log is 3; legal: a list",
+        ),
+        (
+            "{:type :ok, :process 0, :f :poll, :value nil, :rebalance-log 0}",
+            "rebalance-log is 0; legal: a list",
+        ),
+        ("{:type :ok, :proces 1, :f :poll, :value []}", "operation 0: its :process is missing"),
+        ('{:type :ok, :process "2", :f :poll, :value []}', "its :process is '2'; legal: a whole"),
+        ("{:type :ok, :process true, :f :poll, :value []}", "its :process is True; legal"),
+        ("{:type :info, :process :nemesi, :f :start}", "its :process is ':nemesi'; legal"),
+        (
+            '{:type :ok, :process 1, :f :poll, :value [[:poll {5 [[0 999]] "5" [[1 140]]}]]}',
+            "operation 0: a poll has the key 5 twice, as a number and as text",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(text: str, problem: str, tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Reads files that somebody else names or leaves: only regular ones, and of bounded size.
+
+A pipe would block for ever, and a device such as `/dev/zero` has no end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class UnfitFileError(OSError):
+    """A file is of another kind, or too large; `strerror` says so."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def kind_of(path: Path) -> str:
+    """Return `a pipe`, `a socket` or `a device`; '' for a regular file or a folder.
+
+    Links are followed. Raises OSError if nothing is there.
+    """
+    return _KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
+
+
+def read(path: Path, *, most: int) -> bytes:
+    """Return what is in a regular file of at most `most` bytes.
+
+    Raises UnfitFileError for any other file, IsADirectoryError for a folder, OSError if it cannot
+    be read.
+    """
+    if kind := kind_of(path):
+        raise UnfitFileError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if (size := path.stat().st_size) > most:
+        raise UnfitFileError(
+            errno.EFBIG, f"it has {size:,} bytes, and {most:,} is the most", str(path)
+        )
+    return path.read_bytes()
