@@ -7,13 +7,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ackproof import regular_files
-from ackproof.errors import ScenarioError
+from ackproof.errors import ScenarioError, shown
 from ackproof.own_config import described, properties, strimzi
 from ackproof.own_config.settings import Given, OwnConfig, Settings
 
 _HINT = "Name a properties file, the output of kafka-configs or kafka-topics, or Strimzi's YAML."
 #: Far more than any configuration has.
 _MOST_BYTES = 4_000_000
+#: Of a count. Python makes no number of more than 4,300 digits.
+_MOST_DIGITS = 18
 #: Keys of a topic file that are no settings of topics.
 _COUNTS = {
     "partitions": "partitions",
@@ -79,8 +81,12 @@ def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
 
 def whole(key: str, given: Given) -> int:
     """Return the value of a count. Raises ScenarioError."""
-    if not given.value.isdecimal() or int(given.value) < 1:
-        raise ScenarioError(f"{given.source}: {key}: {given.value!r} is not a whole number from 1")
+    legal = given.value.isdecimal() and len(given.value) <= _MOST_DIGITS
+    if not legal or int(given.value) < 1:
+        raise ScenarioError(
+            f"{given.source}: {key}: {shown(given.value)!r} is not a whole number from 1 with at "
+            f"most {_MOST_DIGITS} digits"
+        )
     return int(given.value)
 
 

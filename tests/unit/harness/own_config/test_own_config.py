@@ -210,6 +210,7 @@ def test_a_topic_file_outranks_the_brokers_default(tmp_path: Path) -> None:
         ("acks=all\n", "min.insync.replicas=x", r"topic\.properties:1: topics\.orders\.settings"),
         ("acks=all\n", "replication.factor=9", r"9"),
         ("acks=all\n", "replication.factor=no", "is not a whole number from 1"),
+        ("acks=all\n", f"partitions={'9' * 5_000}", "with at most 18 digits"),
         ("buffer.memory=much\n", "", "producer.properties:1: buffer.memory"),
         (
             "enable.idempotence=true\nacks=1",
