@@ -167,7 +167,8 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
     return None
 
 
-_WINDOW_COLUMNS = (*(one for one in FaultReport.model_fields if one != "hit"), "parameters")
+#: `id` and `hit` come from the parameters.
+_WINDOW_COLUMNS = (*(FaultReport.model_fields.keys() - {"hit", "id"}), "parameters")
 
 
 def _moments_of(window: FaultReport) -> tuple[datetime | None, ...]:
