@@ -18,6 +18,7 @@ version: 1
 name: stored
 topics: {{orders: {{partitions: {partitions}, settings: {{min.insync.replicas: 2}}}}}}
 workload: {{topic: orders, settings: {{acks: all, enable.idempotence: true}}}}
+expect: {{diverged: any}} # there are no replicas that could be compared
 """
 
 

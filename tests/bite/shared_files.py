@@ -68,7 +68,7 @@ def remembered(run_dir: Path) -> Iterator[None]:
     files = _shared_files(run_dir)
     with ExitStack() as patches:
         for owner, name in (
-            (manifest, "_digest"),
+            (manifest, "_size_and_digest"),
             (table_files, "constants"),
             (table_files, "problems"),
             (manifest, "_rows"),

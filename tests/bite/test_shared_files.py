@@ -31,8 +31,8 @@ def recorded(tmp_path: Path) -> Path:
 def test_a_shared_file_is_read_once(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest = Mock(wraps=manifest._digest)
-    monkeypatch.setattr(manifest, "_digest", digest)
+    digest = Mock(wraps=manifest._size_and_digest)
+    monkeypatch.setattr(manifest, "_size_and_digest", digest)
     with remembered(recorded):
         admit(copy(recorded, tmp_path / "one"))
         first = digest.call_count

@@ -295,6 +295,7 @@ def test_divergence_that_is_expected_and_was_not_looked_for_is_named(run_dir: Pa
 
 
 def test_a_replica_that_was_not_read_to_its_end_is_named(run_dir: Path) -> None:
+    change_scenario(run_dir, expect={"diverged": "none"})
     _replicas(run_dir, [1, 2], [1, 2], unread={2: "more than 2 GiB"})
     counts = {key: count for key, count in OBSERVED.items() if key != "diverged"}
     assert reasons(run_dir, observed=counts) == [
