@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ackproof.judgement import send_times
 from ackproof.judgement.evidence import missing_evidence
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport, Metrics
@@ -14,16 +13,11 @@ from ackproof.scenario.retention import expiring
 from ackproof_spark.tables import LOCATION
 
 
-def doubts(run_dir: Path, scenario: Scenario, record: RunRecord) -> list[str]:
-    """Return why the times of the ledger are not the cluster's: clients were slow, or it is wrong.
-
-    Raises RunDirectoryError.
-    """
-    return [*record.bottlenecks, *send_times.contradictions(run_dir, scenario, record)]
-
-
 def claimable(metrics: Metrics, doubts: Sequence[str]) -> Metrics:
-    """Return the metrics of the cluster; its latency is unknown if there are doubts."""
+    """Return the metrics of the cluster; its latency is unknown if there are doubts.
+
+    That is if a client was the bottleneck, or if the times of the ledger contradict each other.
+    """
     return metrics.model_copy(update={"ack_latency_ms": None}) if doubts else metrics
 
 
@@ -94,16 +88,20 @@ def inconclusive_reasons(
     )
     if scenario.expect.availability is not None:
         reasons += unclaimed(record.bottlenecks)
-    if _expects_times(scenario.expect):
-        reasons += send_times.contradictions(run_dir, scenario, record)
     return reasons
 
 
-def without_duration(expect: Expect, metrics: Metrics) -> list[str]:
-    """Return that nothing is known of the availability that is expected, if no time has passed."""
-    if expect.availability is None or metrics.duration_s > 0:
-        return []
-    return ["the cluster's availability is unknown: the ledger tells of no time that passed"]
+def without_times(expect: Expect, metrics: Metrics, misdated: Sequence[str]) -> list[str]:
+    """Return why nothing is known of an availability that is expected, or of a step.
+
+    `misdated`: what is wrong with the times of the ledger.
+    """
+    reasons = [*misdated] if _expects_times(expect) else []
+    if expect.availability is not None and metrics.duration_s <= 0:
+        reasons.append(
+            "the cluster's availability is unknown: the ledger tells of no time that passed"
+        )
+    return reasons
 
 
 def _expects_times(expect: Expect) -> bool:

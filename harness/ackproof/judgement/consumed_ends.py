@@ -54,12 +54,16 @@ def _last_reads(run_dir: Path) -> dict[str, _Read]:
     return {group: read for group, read in last.items() if group in ended}
 
 
-def _of_consumer(run_dir: Path, name: str) -> list[tuple[str, int, int]]:
+def _of_consumer(run_dir: Path, name: str) -> Iterator[tuple[str, int, int]]:
+    """Yield groups and partitions with offsets that were read, among them the last of each."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = run_dir / LOCATION["reads"] / f"{name}.parquet"
     if not path.is_file():
-        return []
-    rows = pq.read_table(path, columns=["group", "partition", "offset"])
-    of_partition = rows.group_by(["group", "partition"]).aggregate([("offset", "max")])
-    return [(row["group"], row["partition"], row["offset_max"]) for row in of_partition.to_pylist()]
+        return
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=["group", "partition", "offset"]):
+            rows = pa.Table.from_batches([batch]).group_by(["group", "partition"])
+            for row in rows.aggregate([("offset", "max")]).to_pylist():
+                yield row["group"], row["partition"], row["offset_max"]

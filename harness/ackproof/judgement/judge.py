@@ -14,6 +14,7 @@ from ackproof.judgement import (
     findings,
     progress_pages,
     reader_disagreement,
+    send_times,
     step_expectations,
     trace_validation,
 )
@@ -148,7 +149,8 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
     steps = availability.steps(probed, faults)
-    doubts = conclusiveness.doubts(run_dir, scenario, record)
+    misdated = list(send_times.contradictions(run_dir, scenario, record))
+    doubts = [*record.bottlenecks, *misdated]
     measured = conclusiveness.claimable(
         Metrics(
             **compared.metrics,
@@ -173,7 +175,7 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         unacked_partitions=measured.unacked_partitions,
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
-    inconclusive_reasons += conclusiveness.without_duration(scenario.expect, measured)
+    inconclusive_reasons += conclusiveness.without_times(scenario.expect, measured, misdated)
     in_steps = step_expectations.check_steps(scenario.expect.steps, faults, steps)
     inconclusive_reasons += step_expectations.untold(in_steps)
     checked = expectations.check_expectations(scenario.expect, observed, measured, causes)

@@ -48,6 +48,18 @@ def test_records_of_another_run_in_the_topic_are_phantoms(spark, tmp_path: Path)
     assert row["found"] == "of another run: its producer 3 sequence 4"
 
 
+def test_without_times_no_availability_holds(spark, tmp_path: Path) -> None:
+    history = with_()
+    sends = [replace(send, sent=None, resolved=None) for send in history.sends]
+    run_dir = store(tmp_path / "run", replace(history, sends=sends))
+    scenario = run_dir / "scenario.yaml"
+    text = scenario.read_text()
+    scenario.write_text(text.replace("diverged: any", "diverged: any, availability: '>= 1%'"))
+    verdict = judge_run(run_dir)
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert verdict.reason.startswith("producer-0 has 10 acked sends without their times; ")
+
+
 def test_an_empty_topic_proves_nothing(spark, tmp_path: Path) -> None:
     verdict = judge_run(store(tmp_path / "run", parse({"ends": ["0: 0-0"]})))
     assert verdict.verdict is Word.INCONCLUSIVE

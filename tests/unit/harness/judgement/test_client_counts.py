@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,20 +13,9 @@ from ackproof.judgement.client_counts import client_counts
 from ackproof.runs.directory import write_table
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import CONSUMER_EVENTS
+from small_scenario import scenario
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def scenario(**workload: Any) -> Scenario:
-    settings = {"acks": "all", "enable.idempotence": True}
-    return Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "topics": {"orders": {}},
-            "workload": {"topic": "orders", "settings": settings, **workload},
-        }
-    )
 
 
 def run_of(folder: Path, *ends: dict[str, str] | None) -> Path:

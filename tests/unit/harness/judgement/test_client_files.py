@@ -12,24 +12,12 @@ from ackproof.judgement.client_files import contradictions
 from ackproof.runs.directory import RunRecord
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
+from small_scenario import scenario
 
 RECORD = RunRecord(
     run_id="run-1", image="i", pid=1, started_at=datetime(2026, 1, 1, tzinfo=UTC), sealed=True
 )
 PROBE = ["probe-0.json", "probe-0.progress", "probe-orders-0.progress"]
-
-
-def scenario(*, expect: dict[str, Any] | None = None, **workload: Any) -> Scenario:
-    settings = {"acks": "all", "enable.idempotence": True}
-    return Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "topics": {"orders": {}},
-            "workload": {"topic": "orders", "settings": settings, **workload},
-            "expect": expect or {},
-        }
-    )
 
 
 def of(*clients: str) -> list[str]:

@@ -9,7 +9,7 @@ from ackproof.judgement.conclusiveness import (
     claimable,
     inconclusive_reasons,
     unknown_fates,
-    without_duration,
+    without_times,
 )
 from ackproof.judgement.expectations import check_expectations
 from ackproof.runs.directory import RunRecord, write_table
@@ -40,9 +40,9 @@ def test_no_time_that_passed_is_no_availability(duration_s: float) -> None:
         unavailability_gap_s=1,
         ack_latency_ms=None,
     )
-    assert without_duration(Expect(), measured) == []
+    assert without_times(Expect(), measured, []) == []
     expect = Expect(availability=">= 99 %")
-    assert bool(without_duration(expect, measured)) is not bool(duration_s)
+    assert bool(without_times(expect, measured, [])) is not bool(duration_s)
     (line,) = (
         line for line in check_expectations(expect, {}, measured) if line.what == "availability"
     )
