@@ -299,7 +299,7 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         f"partition acked nothing for {last['unavailable_s']:.1f} s. Records were lost in "
         f"{losing(runs)}.{_seen(arm, runs)}",
         "",
-        f"Predicted of a loss: {last['predicted']}.{_why(last)}",
+        f"Prediction of a loss: {last['predicted']}.{_why(last)}",
         "",
         f"Verdict {last['verdict']}: {last['reason']}.",
     ]
