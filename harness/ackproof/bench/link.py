@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ackproof.bench.ledger import send_all
 from ackproof.clients.spec import ProducerSpec
-from ackproof.cluster.boot import booted
+from ackproof.cluster.booted import booted
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import WorkloadError

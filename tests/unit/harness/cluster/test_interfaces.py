@@ -13,7 +13,7 @@ from docker.errors import APIError
 from requests import ConnectionError as EngineConnectionError
 
 from ackproof.cluster.attached import AttachedCluster
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals_are_fault_errors
 from ackproof.cluster.topology import arrange, ports_needed
 from ackproof.errors import ClusterError

@@ -8,8 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from ackproof.cluster.certificates import issue
-from ackproof.cluster.security import Security, secured
+from ackproof.cluster.security import Security, issue, secured
 from ackproof.cluster.topology import arrange
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.security import SecuritySpec

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.cluster.formatting import meta_properties, new_id
+from ackproof.cluster.node_files import meta_properties, new_id
 from ackproof.cluster.topology import (
     NodeSpec,
     Topology,

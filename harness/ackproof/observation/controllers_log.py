@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from ackproof.cluster import kafka_tools, metadata_log
-from ackproof.cluster.admin import TopicPartition
-from ackproof.cluster.metadata_log import PartitionState
-from ackproof.cluster.node import KafkaNode
-from ackproof.cluster.state import ClusterState
-from ackproof.containers.paths import DATA_DIR
+from ackproof.containers.commands import Node, kafka_command, run_script
+from ackproof.containers.images import DATA_DIR
 from ackproof.errors import ClusterError
+from ackproof.observation import metadata_log
+from ackproof.observation.metadata_log import MetadataLog, PartitionState
 
 #: Seconds for which a reading is used again: Kafka's tool takes more than a second of a CPU.
 _FRESH_S = 1.0
 
 # If the beginning of the log is deleted (after a snapshot, by metadata.max.retention.*), the first
 # remaining snapshot replaces it.
-_DUMP_LOG = kafka_tools.command(
+_DUMP_LOG = kafka_command(
     ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
     "--cluster-metadata-decoder --skip-record-metadata "
     "--files \"$(echo $snapshot $logs | tr ' ' ,)\"",
@@ -37,15 +36,15 @@ fi
 """
 
 
-def dump(controller: KafkaNode, folder: str = f"{DATA_DIR}/__cluster_metadata-0") -> str:
+def dump(controller: Node, folder: str = f"{DATA_DIR}/__cluster_metadata-0") -> str:
     """Return Kafka's dump of the metadata log in a directory of the controller.
 
     Raises ClusterError with the tool's output if it fails.
     """
-    return kafka_tools.run_script(controller, f"cd {folder}\n{_DUMP}", "dumping the metadata log")
+    return run_script(controller, f"cd {folder}\n{_DUMP}", "dumping the metadata log")
 
 
-def longest(controllers: list[KafkaNode]) -> str:
+def longest(controllers: Sequence[Node]) -> str:
     """Return the dump with the last entry: an isolated controller may lack the quorum's end.
 
     Raises ClusterError with a tool's output if it fails.
@@ -53,15 +52,25 @@ def longest(controllers: list[KafkaNode]) -> str:
     return max(map(dump, controllers), key=metadata_log.last_offset)
 
 
-class ControllersLog:
-    """The state of partitions by the log of the controllers that run."""
+def take(controllers: Sequence[Node], run_dir: Path) -> MetadataLog:
+    """Store the longest log as metadata.log in the run directory; return its states.
 
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
-        self._partitions: Mapping[TopicPartition, PartitionState] = {}
+    Raises ClusterError if it cannot be dumped, ValueError or KeyError if it cannot be parsed.
+    """
+    dumped = longest(controllers)
+    (run_dir / "metadata.log").write_text(dumped, encoding="utf-8")
+    return metadata_log.parse(dumped)
+
+
+class ControllersLog:
+    """The state of partitions by the log of the controllers that run, which `running` returns."""
+
+    def __init__(self, running: Callable[[], Sequence[Node]]) -> None:
+        self._running = running
+        self._partitions: Mapping[tuple[str, int], PartitionState] = {}
         self._read_at = float("-inf")
 
-    def partitions(self) -> Mapping[TopicPartition, PartitionState]:
+    def partitions(self) -> Mapping[tuple[str, int], PartitionState]:
         """Return the last state of every partition; empty while no controller's log is readable.
 
         It is at most some seconds old.
@@ -71,11 +80,9 @@ class ControllersLog:
             self._read_at = time.monotonic()
         return self._partitions
 
-    def _read(self) -> Mapping[TopicPartition, PartitionState]:
-        running = [self._cluster.nodes[node] for node in self._cluster.running_controllers()]
-        if not running or self._cluster.topology.zookeeper:
-            return {}
-        with contextlib.suppress(ClusterError, ValueError):  # cut while a controller writes
-            states = metadata_log.parse(longest(running)).partitions
-            return {(state.topic, state.partition): state for state in states}
+    def _read(self) -> Mapping[tuple[str, int], PartitionState]:
+        if running := self._running():
+            with contextlib.suppress(ClusterError, ValueError):  # cut while a controller writes
+                states = metadata_log.parse(longest(running)).partitions
+                return {(state.topic, state.partition): state for state in states}
         return {}

@@ -1,48 +1,42 @@
-"""An operator's actions on a running cluster, as faults use them.
+"""An operator's actions on topics and their settings, as faults use them.
 
-Kafka's own tools need a JVM for a second or two, so the Admin API is used where librdkafka supports
-the request. It does not support reassignments.
+They use the Admin API, because Kafka's own tools need a JVM for a second or two. `lifecycle` has
+those that librdkafka does not support.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ackproof.cluster import controllers, features, lifecycle, quorum, reassignment
+from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
 from ackproof.cluster.state import ClusterState
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.operations import Operations, Place, Placement
+from ackproof_faults.interfaces.operations import Placement
 
 T = TypeVar("T")
 
 #: How long Kafka may take to answer a request.
 _ANSWER_S = 30.0
 
-#: Printed by `org.apache.kafka.common.utils.AppInfoParser`.
-_VERSION = re.compile(r"Kafka version: ([0-9][0-9A-Za-z.-]*)")
-
 
 @raises_fault_errors
-class ClusterOperations(Operations):
-    """Kafka's Admin API and tools, on a cluster that ackproof started."""
+class TopicOperations:
+    """Operations on topics of a cluster that ackproof started."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         #: Values before `override`, by topic and key; None: the topic had no value of its own.
         self._overridden: dict[tuple[str, str], str | None] = {}
-        #: What brokers last said of each topic, unless ackproof has changed it since.
+        #: Settings that brokers last reported of each topic, unless ackproof changed it since.
         self._known: dict[str, Mapping[str, Any]] = {}
         #: Ids before `recreate`, by topic.
         self._former_ids: dict[str, str | None] = {}
-        self._added_brokers: list[int] = []
-        self._added_controllers: list[int] = []
 
     def topic(self, name: str) -> Mapping[int, Placement]:
         return {
@@ -60,11 +54,12 @@ class ClusterOperations(Operations):
     ) -> Mapping[int, Placement]:
         return last_result(look, good, within_s=within_s)
 
-    def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
-        from confluent_kafka import ElectionType, TopicPartition
+    def elect(self, places: Sequence[TopicPartition], *, unclean: bool) -> None:
+        import confluent_kafka
 
-        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-        partitions = [TopicPartition(topic, number) for topic, number in places]
+        election = confluent_kafka.ElectionType
+        kind = election.UNCLEAN if unclean else election.PREFERRED
+        partitions = [confluent_kafka.TopicPartition(*place) for place in places]
         with refusals("the election"):
             # A timeout as an argument fails in the bindings of confluent-kafka 2.16.
             answers = self._cluster.admin.client().elect_leaders(kind, partitions).result(_ANSWER_S)
@@ -73,10 +68,6 @@ class ClusterOperations(Operations):
                 raise FaultError(
                     f"no election for {partition.topic}-{partition.partition}: {error}"
                 )
-
-    def reassign(self, replicas: Mapping[Place, Sequence[int]]) -> None:
-        with refusals("the reassignment"):
-            reassignment.begin(self._cluster, replicas)
 
     def add_partitions(self, topic: str, count: int) -> None:
         from confluent_kafka.admin import NewPartitions
@@ -147,15 +138,15 @@ class ClusterOperations(Operations):
         partitions = last_result(lambda: self.topic(topic), bool, within_s=_ANSWER_S)
         if not partitions:
             raise FaultError(f"there is no topic {topic}")
-        assignment = [list(one.replicas) for _, one in sorted(partitions.items())]
+        assignment = [list(view.replicas) for _, view in sorted(partitions.items())]
         settings = self._own_settings(topic)
         self._former_ids[topic] = last_result(
-            lambda: self._topic_id(topic), lambda found: found is not None, within_s=_ANSWER_S
+            lambda: self._topic_id(topic), lambda topic_id: topic_id is not None, within_s=_ANSWER_S
         )
         with refusals(f"the deletion of {topic}"):
             self._cluster.admin.delete_topics([topic])
         # The name is in use until every controller and broker has deleted the topic.
-        last_result(lambda: self.topic(topic), lambda found: not found, within_s=_ANSWER_S)
+        last_result(lambda: self.topic(topic), lambda views: not views, within_s=_ANSWER_S)
         with refusals(f"the creation of {topic}"):
             self._cluster.admin.create_topic(
                 NewTopic(
@@ -171,7 +162,7 @@ class ClusterOperations(Operations):
         # A broker returns the old id until its metadata is up to date.
         now = last_result(
             lambda: self._topic_id(topic),
-            lambda found: found not in (None, before),
+            lambda topic_id: topic_id not in (None, before),
             within_s=_ANSWER_S,
         )
         return before, now
@@ -186,55 +177,6 @@ class ClusterOperations(Operations):
             return str(answers[name].result(3).topic_id)
         except (KafkaException, TimeoutError):
             return None
-
-    def add_broker(self) -> None:
-        with refusals("another broker"):
-            self._added_brokers.append(lifecycle.add_broker(self._cluster))
-
-    def added(self) -> Sequence[int]:
-        return list(self._added_brokers)
-
-    def remove_broker(self, broker: int) -> None:
-        with refusals(f"the removal of broker {broker}"):
-            lifecycle.remove_broker(self._cluster, broker)
-
-    def listed(self, broker: int) -> bool:
-        brokers = self._cluster.broker_ids()
-        return any(broker in self._cluster.brokers_known_to(one) for one in brokers) or any(
-            broker in view.replicas for view in self._cluster.partitions().values()
-        )
-
-    def add_controller(self) -> None:
-        with refusals("another controller"):
-            self._added_controllers.append(controllers.add(self._cluster))
-
-    def added_controllers(self) -> Sequence[int]:
-        return list(self._added_controllers)
-
-    def remove_controller(self, controller: int) -> None:
-        with refusals(f"the removal of controller {controller}"):
-            controllers.remove(self._cluster, controller)
-
-    def voters(self) -> Sequence[int]:
-        return quorum.voters(self._cluster)
-
-    def feature_level(self, feature: str) -> str | None:
-        with refusals(f"the request for the level of {feature}"):
-            return features.level(self._cluster, feature)
-
-    def upgrade_feature(self, feature: str, level: str) -> None:
-        with refusals(f"{feature}={level}"):
-            features.upgrade(self._cluster, feature, level)
-
-    def version(self, broker: int) -> str | None:
-        with refusals(f"the log of broker {broker}"):
-            log = self._cluster.nodes[broker].container.logs().decode(errors="replace")
-        versions = _VERSION.findall(log)
-        return versions[-1] if versions else None
-
-    def upgrade(self, broker: int, version: str) -> None:
-        with refusals(f"the upgrade of broker {broker}"):
-            lifecycle.upgrade(self._cluster, broker, version)
 
     def _described(self, topic: str) -> Mapping[str, Any]:
         """Return the topic's settings with their sources; empty if they are unknown."""

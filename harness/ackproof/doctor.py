@@ -1,9 +1,15 @@
-"""Checks what this machine supports, with advice for what it lacks."""
+"""Checks what this machine supports, and advises how to get what is missing.
+
+Some engines lack name resolution between containers (podman without its plugin), or their networks
+are not reachable from here (rootless engines, engines outside this container). Their API does not
+report it, so containers try.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ackproof.containers import engine, fake_clock, images, reach, sidecar
+from ackproof.containers import commands, engine, fake_clock, images
 from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import Fault, Need, registered
@@ -23,6 +29,15 @@ if TYPE_CHECKING:
 
 _MIN_FREE_BYTES = 2 * 1024**3
 
+#: bash asks the resolver. No process listens on the port, so a known name is refused.
+_RESOLVE = """\
+said=$( (exec 3<>/dev/tcp/{name}/9) 2>&1 )
+case "$said" in
+    *refused*) exit 0 ;;
+    *) said=${{said%%$'\\n'*}}; echo "${{said##*: }}" >&2; exit 1 ;;
+esac
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
@@ -32,6 +47,18 @@ class Check:
     state: Literal["ok", "limited", "missing"]
     found: str
     advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The networks of the engine, as containers and this machine reach them.
+
+    `nameless`: why a container does not find another one by its name; '' if it does. `local`:
+    whether this machine has an address on the engine's networks.
+    """
+
+    nameless: str
+    local: bool
 
 
 def examine(out: Path) -> list[Check]:
@@ -147,7 +174,7 @@ def _networks(client: DockerClient, image: str) -> Iterator[Check]:
     from docker.errors import DockerException
 
     try:
-        found = reach.probe(client, image)
+        found = _reach(client, image)
     except DockerException as error:
         yield Check(
             what="Names of containers",
@@ -167,6 +194,32 @@ def _networks(client: DockerClient, image: str) -> Iterator[Check]:
         else "",
     )
     yield _gateway(local=found.local, contained=_contained())
+
+
+def _reach(client: DockerClient, image: str) -> Reach:
+    """Test both with two sidecars on a new network, and remove them."""
+    run_id = name = f"ackproof-doctor-{os.getpid()}"
+    try:
+        network = client.networks.create(name, labels=engine.labels(run_id))
+        commands.start_sidecar(client, image, "sleep 60", name=name, run_id=run_id, network=name)
+        script = _RESOLVE.format(name=name)
+        answer = commands.run_sidecar(client, image, script, run_id=run_id, network=name)
+        network.reload()
+        gateway = network.attrs["IPAM"]["Config"][0]["Gateway"]
+        return Reach(
+            nameless="" if answer.exit_status == 0 else answer.output.strip() or "no answer",
+            local=_is_here(gateway),
+        )
+    finally:
+        engine.remove_run(client, run_id)
+
+
+def _is_here(address: str) -> bool:
+    try:
+        socket.create_server((address, 0)).close()
+    except OSError:
+        return False
+    return True
 
 
 def _gateway(*, local: bool, contained: bool) -> Check:
@@ -253,7 +306,7 @@ def _lack(client: DockerClient, image: str, need: Need) -> str:
 
     run_id = f"doctor-{os.getpid()}"
     try:
-        result = sidecar.run(
+        result = commands.run_sidecar(
             client,
             image,
             need.script,

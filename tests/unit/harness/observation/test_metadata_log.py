@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.cluster.metadata_log import last_offset, parse
+from ackproof.observation.metadata_log import last_offset, parse
 
 # Taken from a real controller (Kafka 4.3.1): leader 1 is killed, fenced, and comes back.
 DUMP = (Path(__file__).parent / "metadata_4.3.1.txt").read_text()
