@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.containers import doctor, reach
+from ackproof import doctor
 
 
 @pytest.fixture
@@ -72,21 +72,21 @@ def test_what_a_rootless_engine_lacks() -> None:
 @pytest.mark.parametrize(
     ("found", "contained", "states", "says"),
     [
-        (reach.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
-        (reach.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
-        (reach.Reach(nameless="", local=False), True, ["ok", "missing"], "--network host"),
-        (reach.Reach(nameless="", local=False), False, ["ok", "limited"], "cluster.proxied"),
+        (doctor.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
+        (doctor.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
+        (doctor.Reach(nameless="", local=False), True, ["ok", "missing"], "--network host"),
+        (doctor.Reach(nameless="", local=False), False, ["ok", "limited"], "cluster.proxied"),
     ],
 )
 def test_networks(
-    found: reach.Reach,
+    found: doctor.Reach,
     contained: bool,
     states: list[str],
     says: str,
     *,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reach, "probe", lambda *_: found)
+    monkeypatch.setattr(doctor, "_reach", lambda *_: found)
     monkeypatch.setattr(doctor, "_contained", lambda: contained)
     checks = list(doctor._networks(SimpleNamespace(), "image"))  # type: ignore[arg-type]
     assert [check.state for check in checks] == states
