@@ -27,12 +27,12 @@ from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError
 from ackproof.execution.runner import record
 from ackproof.judgement.judge import judge_run
-from ackproof.judgement.spark import preflight, spark_session
 from ackproof.prediction import replication
 from ackproof.progress import ConsoleReporter
 from ackproof.runs import directory
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
+from ackproof.spark_session import preflight, spark_session
 
 PAGE = RESULTS.with_suffix(".md")
 

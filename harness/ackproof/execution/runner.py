@@ -28,7 +28,6 @@ from ackproof.execution.final_phase import run_final_phase
 from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.judgement.spark import preflight, start_early
 from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.prediction.attached import predict_attached
 from ackproof.prediction.replication import predict
@@ -38,6 +37,7 @@ from ackproof.runs.verdict import Verdict
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
+from ackproof.spark_session import preflight, start_early
 
 if TYPE_CHECKING:
     from docker import DockerClient

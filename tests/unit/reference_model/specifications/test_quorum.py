@@ -1,23 +1,13 @@
-"""Majority quorums, and what in-sync replicas are compared with them for."""
+"""Which failures a majority quorum survives, compared with in-sync replicas."""
 
 from __future__ import annotations
 
 import pytest
 
-from ackproof_model.protocols import quorum
-from ackproof_model.protocols.comparison import (
-    Failures,
-    Protocol,
-    Row,
-    compare,
-)
-from ackproof_model.protocols.quorum import (
-    QuorumModel,
-    initial,
-    search,
-    successors,
-    writable,
-)
+from ackproof_model import adversary
+from ackproof_model.adversary import AdversaryModel, Budgets
+from specifications import quorum
+from specifications.quorum import QuorumModel, initial, search, successors, writable
 
 
 @pytest.mark.parametrize(
@@ -96,29 +86,16 @@ def test_voters_are_alike():
     assert kinds.count("write") == 1
 
 
-@pytest.fixture(scope="module")
-def rows() -> dict[str, Row]:
-    return {row.protocol.name: row for row in compare("4.3.1", most=1)}
-
-
-def test_for_one_failure_in_sync_replicas_take_two_copies_and_a_majority_three(rows):
-    pair, usual, fsynced, unsynced = rows.values()
-    assert [row.protocol.copies for row in rows.values()] == [2, 3, 3, 3]
-    assert all(row.writable for row in rows.values())
-    assert not any(
-        row.lost["1 SIGKILL"] or row.lost["1 SIGKILL and 1 lag"] for row in rows.values()
+@pytest.mark.parametrize(
+    ("replicas", "minimum", "lost"),
+    [(2, 1, True), (3, 2, False)],
+)
+def test_for_one_failure_in_sync_replicas_need_as_many_copies_as_a_quorum(replicas, minimum, lost):
+    # An ISR of one replica loses what it acked with its power; a majority has fsynced it.
+    model = AdversaryModel(
+        kafka_version="4.3.1",
+        replicas=replicas,
+        min_insync_replicas=minimum,
+        budgets=Budgets(power_losses=1, shrinks=1),
     )
-    # What an ISR of one acked is lost with its power; so is what a majority had not fsynced.
-    losing = {"pair": pair, "usual": usual, "fsynced": fsynced, "unsynced": unsynced}
-    found = {name: row.lost["1 power loss and 1 lag"] for name, row in losing.items()}
-    assert found == {"pair": True, "usual": False, "fsynced": False, "unsynced": True}
-
-
-def test_a_minimum_above_what_is_left_stops_writes():
-    (row,) = [
-        row
-        for row in compare("3.9.1", most=1, max_states=10)
-        if row.protocol == Protocol(copies=3, min_insync_replicas=2)
-    ]
-    assert row.writable
-    assert row.lost[Failures(kills=1, lags=1).name] is None  # no room to decide it
+    assert adversary.search(model).lost is lost

@@ -1,4 +1,4 @@
-"""Starts Spark for the harness, with the harness's errors and signal handlers."""
+"""The Spark session of the harness: its start, its errors, its signal handlers."""
 
 from __future__ import annotations
 

@@ -1,25 +1,26 @@
-"""The smallest budgets that lose an acked record, found by the adversary, and stored.
+"""Searches the smallest losing budgets of every set of rules, and stores them in `losing.json`.
 
-A budget that allows a losing one loses, too. So a few smallest ones (an antichain), and the total
-up to which all others were searched without a loss, answer every budget.
+`ci/bounds` calls it. Results of the same source are kept, and extended to a larger total. Ends with
+1 if a stored result is refuted.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
-from functools import cache
+from dataclasses import asdict, fields
 from itertools import product
 from pathlib import Path
 
 from ackproof_model.adversary import Budgets, search
 from ackproof_model.adversary.state import Label
-from ackproof_model.bounds.question import Question
+from ackproof_model.bounds.losing import FILE, Minima, Minimum, Question, stored
 from ackproof_model.bounds.stress import Budget
+from ackproof_model.configuration import Acks
 from ackproof_model.source_digest import digest
 
-_FILE = Path(__file__).with_name("losing.json")
 #: What the adversary's results depend on.
 _RULES = (
     *("configuration.py", "kafka/*.py", "adversary/*.py"),
@@ -34,34 +35,32 @@ _RULES = (
 _KINDS = tuple(field.name for field in fields(Budget))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Minimum:
-    """A smallest losing budget, and a shortest way to the loss."""
+#: A version of each set of rules that matters, those that are tested most first.
+_VERSIONS = (
+    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "4.0.1", "3.6.2", "3.5.2"),
+    *("3.4.1", "2.8.2", "2.3.1", "2.0.1", "2.0.0", "1.1.1"),
+)
+_ALL_ACKS: tuple[Acks, ...] = ("1", "all")
 
-    budget: Budget
-    steps: tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Minima:
-    """What is known of one question.
-
-    searched: every budget of at most so many perturbations in all that allows none of `losing`
-    loses nothing. states: how many states that took.
-    """
-
-    losing: tuple[Minimum, ...]
-    searched: int
-    states: int
-
-    def lost_by(self, budget: Budget) -> Minimum | None:
-        """Return the shortest loss that the budget allows."""
-        found = [one for one in self.losing if one.budget.within(budget)]
-        return min(found, key=lambda one: len(one.steps), default=None)
-
-    def excludes(self, budget: Budget) -> bool:
-        """Whether the search has shown that the budget loses nothing."""
-        return budget.total <= self.searched and self.lost_by(budget) is None
+def questions() -> Iterator[Question]:
+    """Yield a question of each key, those of three replicas and min.insync.replicas=2 first."""
+    found: dict[str, Question] = {}
+    for minimum, replicas in ((2, 3), (1, 3), (1, 2), (2, 2), (1, 1), (3, 3)):
+        for version in _VERSIONS:
+            for acks in _ALL_ACKS:
+                for unclean in (False, True):
+                    for elr in (False, True) if version >= "4" else (False,):
+                        question = Question(
+                            kafka_version=version,
+                            elr=elr,
+                            acks=acks,
+                            replicas=replicas,
+                            min_insync_replicas=minimum,
+                            unclean=unclean,
+                        )
+                        found.setdefault(question.key, question)
+    yield from found.values()
 
 
 def search_minima(
@@ -127,19 +126,12 @@ def _minimum(trace: list[Label]) -> Minimum:
     )
 
 
-@cache
-def stored() -> dict[str, Minima]:
-    """Return the stored results by `Question.key`."""
-    results = json.loads(_FILE.read_text())["results"]
-    return {key: _read(result) for key, result in results.items()}
-
-
 def is_current() -> bool:
     """Whether the stored results were searched with the rules of this source."""
-    return bool(json.loads(_FILE.read_text())["source"] == digest(*_RULES))
+    return bool(json.loads(FILE.read_text())["source"] == digest(*_RULES))
 
 
-def write(results: dict[str, Minima], *, to: Path = _FILE) -> None:
+def write(results: dict[str, Minima], *, to: Path = FILE) -> None:
     document = {
         "source": digest(*_RULES),
         "results": {key: asdict(result) for key, result in sorted(results.items())},
@@ -147,13 +139,38 @@ def write(results: dict[str, Minima], *, to: Path = _FILE) -> None:
     to.write_text(json.dumps(document, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
-def _read(result: dict[str, object]) -> Minima:
-    losing = result["losing"]
-    assert isinstance(losing, list)
-    return Minima(
-        losing=tuple(
-            Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing
-        ),
-        searched=int(str(result["searched"])),
-        states=int(str(result["states"])),
-    )
+def main() -> int:
+    options = argparse.ArgumentParser()
+    options.add_argument("--total", type=int, default=2, help="perturbations in all")
+    options.add_argument("--only", default="", help="only questions whose key has this text")
+    given = options.parse_args()
+    before = stored()
+    results = dict(before) if is_current() else {}
+    for question in questions():
+        if given.only not in question.key:
+            continue
+        known = results.get(question.key)
+        if known is None or known.searched < given.total:
+            result = search_minima(question, total=given.total, known=known)
+            results[question.key] = result
+            write(results)
+            losing = "; ".join(str(one.budget) for one in result.losing) or "nothing"
+            _say(f"{question.key}: up to {result.searched}: {losing} ({result.states} states)")
+    refuted = [
+        key
+        for key, result in results.items()
+        for one in result.losing
+        if key in before and before[key].excludes(one.budget)
+    ]
+    for key in refuted:
+        _say(f"refuted: {key}")
+    return 1 if refuted else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
