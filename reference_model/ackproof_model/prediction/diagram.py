@@ -6,7 +6,7 @@ The steps have the numbers of the sentences of `narrative`, which say more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ackproof_model.prediction.narrative import name
@@ -31,8 +31,13 @@ _ANSWERS = {
     "timeout": "REQUEST_TIMED_OUT",
 }
 
-#: The request by which a broker comes back to the controllers.
-_RETURNS = {"rejoin": "registers", "unfence": "heartbeats again"}
+#: What a broker sends to the controllers in each kind of step.
+_TO_CONTROLLERS = {
+    "rejoin": "registers",
+    "unfence": "heartbeats again",
+    "shrink": "AlterPartition: shrink",
+    "expand": "AlterPartition: expand",
+}
 
 #: The error codes among them.
 ERROR_CODES = {kind: code for kind, code in _ANSWERS.items() if code.isupper()}
@@ -104,44 +109,39 @@ def _line(model: Model, label: Label, after: State, at: str) -> Line:
     what, *numbers = label
     kind = what.partition(": ")[0]
     brokers = [_FIRST_BROKER + number for number in numbers]
+    line = Line(at=at, text=kind, marks=tuple(brokers[:1] or [_CONTROLLER]))
 
     def arrow(begin: int, end: int, text: str = kind) -> Line:
         return Line(at=at, text=text, arrow=(begin, end))
 
-    def marks(*columns: int, text: str = kind) -> Line:
-        return Line(at=at, text=text, marks=columns)
-
     match kind:
         case "inject":
-            return Line(
-                at=at,
-                text=f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}",
-                marks=tuple(_FIRST_BROKER + number for number in members(numbers[1])),
-                kind="fault",
-            )
+            fault = f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}"
+            marks = tuple(_FIRST_BROKER + number for number in members(numbers[1]))
+            line = replace(line, text=fault, marks=marks, kind="fault")
         case "heal" | "end" | "give up":
-            return marks(text="healed")
+            line = replace(line, text="healed", marks=())
         case "send" | "resend":
             status, text = after.client.status[numbers[0]], f"record {numbers[0] + 1}"
+            line = replace(line, text=text, marks=(_PRODUCER,))
             if FLYING <= status < model.appended:
-                return arrow(_PRODUCER, _FIRST_BROKER + status - FLYING, text)
-            return marks(_PRODUCER, text=text)
+                line = arrow(_PRODUCER, _FIRST_BROKER + status - FLYING, text)
         case "append" | "duplicate":
-            return marks(brokers[0], text=f"{kind} record {numbers[1] + 1}")
+            line = replace(line, text=f"{kind} record {numbers[1] + 1}")
         case "metadata":
-            return arrow(brokers[0], _PRODUCER, "metadata: it leads")
-        case "fetch" | "truncate" if len(brokers) > 1:
-            return arrow(brokers[0], brokers[1])
+            line = arrow(brokers[0], _PRODUCER, "metadata: it leads")
+        case "fetch" | "truncate":
+            line = arrow(brokers[0], brokers[1])
         case "learn":
-            return arrow(_CONTROLLER, brokers[0], "metadata")
-        case "shrink" | "expand":
-            return arrow(brokers[0], _CONTROLLER, f"AlterPartition: {kind}")
-        case "rejoin" | "unfence":
-            return arrow(brokers[0], _CONTROLLER, _RETURNS[kind])
+            line = arrow(_CONTROLLER, brokers[0], "metadata")
         case "abandon":
-            return marks(_PRODUCER, text=f"no response for record {numbers[1] + 1}")
+            line = replace(
+                line, text=f"no response for record {numbers[1] + 1}", marks=(_PRODUCER,)
+            )
         case "fence" | "expire" | "offline":
-            return marks(_CONTROLLER, brokers[0])
+            line = replace(line, marks=(_CONTROLLER, brokers[0]))
+        case _ if kind in _TO_CONTROLLERS:
+            line = arrow(brokers[0], _CONTROLLER, _TO_CONTROLLERS[kind])
         case _ if kind in _ANSWERS:
-            return arrow(brokers[0], _PRODUCER, f"{_ANSWERS[kind]} for record {numbers[1] + 1}")
-    return marks(*brokers[:1] or [_CONTROLLER])
+            line = arrow(brokers[0], _PRODUCER, f"{_ANSWERS[kind]} for record {numbers[1] + 1}")
+    return line
