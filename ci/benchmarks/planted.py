@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ackproof.bench.run_files import OUTCOMES, STATES, LedgerFile, LogFiles, write_small_tables
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import LOCATION, Outcome, RecordState
+from benchmarks.run_files import OUTCOMES, STATES, LedgerFile, LogFiles, write_small_tables
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

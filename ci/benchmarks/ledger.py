@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from ackproof.bench.peers import AS_OURS, Peers, together
+from ackproof.background import Repeating
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.boot import booted
@@ -31,11 +31,21 @@ from ackproof.errors import ClusterError, WorkloadError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.cluster import ClusterSpec
+from benchmarks.peers import AS_OURS, Peers, together
 
 #: Timeout of one turn, seconds.
 _TURN_S = 600.0
 
 _PARTITIONS = 3
+
+#: After this many sends queues and buffers are full, and memory should be constant.
+WARM = 1_000_000
+
+_SAMPLE_S = 0.2
+_MEMORY_S = 3600.0
+
+#: The records are not needed, so the broker may remove them soon.
+_KEEP = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)}
 
 #: The reported ratios: dividend and divisor.
 _RATIOS = {
@@ -215,3 +225,83 @@ def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
 
         bootstrap = f"{broker.spec.name}:{cluster.topology.port('INTERNAL')}"
         yield cluster, Peers(exec_in_broker=exec_in_broker, bootstrap=bootstrap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMemory:
+    """Peak resident memory in bytes up to `WARM` sends (`warm`) and after them (`later`)."""
+
+    records: int
+    size: int
+    rate: float
+    warm: int
+    later: int
+
+    @property
+    def growth(self) -> float:
+        """`later` divided by `warm`."""
+        return self.later / self.warm
+
+
+class MemoryWatch(Repeating):
+    """Records the peak memory of a producer up to `WARM` sends and after them."""
+
+    def __init__(self, process: ProducerProcess) -> None:
+        super().__init__(every_s=_SAMPLE_S, name="client memory")
+        self._process = process
+        self.warm = self.later = 0
+
+    def turn(self) -> bool:
+        """Sample once; return whether the producer has ended."""
+        import psutil
+
+        try:
+            resident = psutil.Process(self._process.pid).memory_info().rss
+        except psutil.NoSuchProcess:
+            return True
+        if self._process.progress().acked <= WARM:
+            self.warm = max(self.warm, resident)
+        else:
+            self.later = max(self.later, resident)
+        return False
+
+
+def bench_memory(bootstrap_servers: str, *, records: int, size: int) -> ClientMemory:
+    """Send `records`, more than `WARM`, with a ledger, and sample the producer's memory.
+
+    Raises WorkloadError if it fails, ClusterError if the topic cannot be created.
+    """
+    topic = f"ackproof-bench-{uuid4().hex[:8]}"
+    with (
+        bench_topic(bootstrap_servers, topic, _KEEP),
+        tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch,
+    ):
+        run_dir = Path(scratch)
+        (run_dir / "ledger").mkdir()
+        process = ProducerProcess(
+            ProducerSpec(
+                run_id=topic,
+                number=0,
+                topic=topic,
+                partitions=3,
+                bootstrap_servers=bootstrap_servers,
+                progress=run_dir / "progress",
+                ledger=stream_path(run_dir, 0),
+                settings={"acks": "all"},
+                records=records,
+                size=size,
+            )
+        )
+        process.start()
+        try:
+            with MemoryWatch(process) as watch:
+                code = process.wait(_MEMORY_S)
+        finally:
+            process.kill()
+        return ClientMemory(
+            records=records,
+            size=size,
+            rate=sends_per_second(process, code),
+            warm=watch.warm,
+            later=watch.later,
+        )

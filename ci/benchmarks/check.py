@@ -8,7 +8,6 @@ DuckDB runs in a process of its own, so that memory is measured separately.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -23,16 +22,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.bench.planted import Planted, Row, plant
-from ackproof.bench.processes import PeakMemory
+from ackproof.background import Repeating
 from ackproof.errors import AckproofError, DiskError, translated
 from ackproof_spark.tables import LOCATION, Outcome
+from benchmarks.planted import Planted, Row, plant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Maximum bytes on disk for a record: ledger, log, and spilled data.
 _BYTES_A_RECORD = 40
+
+_SAMPLE_S = 0.1
 
 #: Above this limit DuckDB spills to disk.
 _PEER_MEMORY = "6GB"
@@ -118,10 +119,9 @@ def bench_check(
 ) -> CheckBench:
     """Generate a run of `records` sends in `folder` (or the temporary folder) and compare it.
 
-    Raises AckproofError if a library is missing, DiskError without enough disk space, SparkError if
+    Raises DiskError without enough disk space, SparkError if
     Spark fails.
     """
-    _require_libraries(peer)
     parent = Path(tempfile.gettempdir()) if folder is None else folder
     _require_space(parent, records)
     with tempfile.TemporaryDirectory(prefix="ackproof-bench-", dir=parent) as scratch:
@@ -227,16 +227,6 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _require_libraries(peer: bool) -> None:
-    for name in ("psutil", "duckdb") if peer else ("psutil",):
-        if importlib.util.find_spec(name) is None:
-            raise AckproofError(
-                f"this benchmark needs {name}, which is not installed",
-                hint=f"pip install {name}"
-                + (", or run without DuckDB: --no-peer" if name == "duckdb" else ""),
-            )
-
-
 def _require_space(folder: Path, records: int) -> None:
     try:
         free = shutil.disk_usage(folder).free
@@ -250,3 +240,38 @@ def _require_space(folder: Path, records: int) -> None:
             f"{records:,} records need {needed / 1e9:.1f} GB, and {folder} has {free / 1e9:.1f} GB",
             hint="Name a folder with more space with --out, or use fewer --records.",
         )
+
+
+class PeakMemory(Repeating):
+    """Samples resident memory while it is entered; `peaks` are in bytes, by kind and in total.
+
+    Kinds: `driver` (this process), `jvm`, `workers` (all Python processes of Spark). Resident
+    memory includes shared pages of each process, so sums are too high.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(every_s=_SAMPLE_S, name="peak memory")
+        self.peaks: dict[str, int] = {"driver": 0, "jvm": 0, "workers": 0, "all": 0}
+
+    def turn(self) -> None:
+        """Sample once."""
+        now = _resident()
+        for kind, size in {**now, "all": sum(now.values())}.items():
+            self.peaks[kind] = max(self.peaks[kind], size)
+
+
+def _resident() -> dict[str, int]:
+    import psutil
+
+    me = psutil.Process()
+    sizes = {"driver": me.memory_info().rss, "jvm": 0, "workers": 0}
+    for child in me.children(recursive=True):
+        try:
+            sizes[_kind(child)] += child.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return sizes
+
+
+def _kind(process: Any) -> str:
+    return "jvm" if process.name() == "java" else "workers"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from ackproof.bench.ledger import send_all
 from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.boot import booted
 from ackproof.containers import images
@@ -21,6 +20,7 @@ from ackproof.containers.engine import connect
 from ackproof.errors import WorkloadError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
+from benchmarks.ledger import send_all
 
 _TOPIC = "link"
 _ACK_S = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ackproof_model.adversary import AdversaryModel, Budgets, search
@@ -101,12 +102,11 @@ def bench_reduction(*, workers: int, question: AdversaryModel) -> ReductionBench
     return ReductionBench(bounds=answer.bounds, states=answer.states, whole=whole.states)
 
 
-def bench_hardest(*, workers: int) -> dict[str, tuple[ModelBench, ReductionBench]]:
+def bench_hardest(*, workers: int) -> Iterator[tuple[str, ModelBench, ReductionBench]]:
     """Search the hardest questions, and for each the smaller one."""
-    return {
-        asked: (
+    for name, question in HARDEST.items():
+        yield (
+            name,
             bench_model(workers=workers, question=question),
-            bench_reduction(workers=workers, question=SMALLER[asked]),
+            bench_reduction(workers=workers, question=SMALLER[name]),
         )
-        for asked, question in HARDEST.items()
-    }
