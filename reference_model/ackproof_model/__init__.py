@@ -7,6 +7,7 @@ is modelled, the source of each rule, and what is left out.
 
 from ackproof_model.configuration import Acks, Configuration, Profile
 from ackproof_model.prediction.availability import Ability, Availability
+from ackproof_model.prediction.diagram import Diagram, Line, draw
 from ackproof_model.prediction.predict import (
     ANOMALIES,
     Likelihood,
@@ -51,6 +52,7 @@ __all__ = [
     "ChannelCut",
     "Condition",
     "Configuration",
+    "Diagram",
     "Effect",
     "Elapsed",
     "ElectionAsked",
@@ -61,6 +63,7 @@ __all__ = [
     "LeaderChanged",
     "LeaderIs",
     "Likelihood",
+    "Line",
     "LogRemoved",
     "Prediction",
     "ProcessEnds",
@@ -72,6 +75,7 @@ __all__ = [
     "Role",
     "SafetyChecks",
     "SettingChanges",
+    "draw",
     "join",
     "predict",
 ]
