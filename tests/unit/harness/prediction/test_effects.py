@@ -116,8 +116,8 @@ def test_faults_have_effects_in_the_exact_search(
     ("cluster", "topic", "log"),
     [
         ({}, {}, "prefix"),
-        ({}, {"flush.messages": 1}, "all"),
-        ({"log.flush.interval.messages": 1}, {}, "all"),
+        ({}, {"flush.messages": 1}, "kept"),
+        ({"log.flush.interval.messages": 1}, {}, "kept"),
         ({"log.flush.interval.messages": 1}, {"flush.messages": 100}, "prefix"),
     ],
 )
