@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from kafka_clusters import SharedBrokers

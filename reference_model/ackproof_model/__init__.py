@@ -8,6 +8,7 @@ is modelled, the source of each rule, and what is left out.
 from ackproof_model.configuration import Acks, Configuration, Profile
 from ackproof_model.effects import Configures, Cuts, Effect, Elects, Ends, QuorumLost, Stalls
 from ackproof_model.prediction.availability import Ability, Availability
+from ackproof_model.prediction.diagram import Diagram, Line, draw
 from ackproof_model.prediction.predict import (
     ANOMALIES,
     Likelihood,
@@ -42,6 +43,7 @@ __all__ = [
     "Configuration",
     "Configures",
     "Cuts",
+    "Diagram",
     "Effect",
     "Elapsed",
     "Elects",
@@ -53,6 +55,7 @@ __all__ = [
     "LeaderChanged",
     "LeaderIs",
     "Likelihood",
+    "Line",
     "Prediction",
     "Profile",
     "Progress",
@@ -60,6 +63,7 @@ __all__ = [
     "Role",
     "SafetyChecks",
     "Stalls",
+    "draw",
     "join",
     "predict",
 ]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +15,6 @@ from ackproof.cli.options import (
     Set,
     configurations_of,
     print_json,
-    stderr,
     stdout,
 )
 from ackproof.errors import ExitCode
@@ -34,14 +30,6 @@ class FailOn(StrEnum):
 def predict(
     scenario: OptionalScenario = None,
     *,
-    compare_protocols: Annotated[
-        bool,
-        typer.Option(
-            "--compare-protocols",
-            help="Instead, print which failures in-sync replicas and majority quorums survive, "
-            "under the rules of the scenario's Kafka version.",
-        ),
-    ] = False,
     fail_on: Annotated[
         FailOn,
         typer.Option(
@@ -76,9 +64,6 @@ def predict(
         client_config=client_config,
     )
     scenario = own_files.scenario_path(scenario, own)
-    if compare_protocols:
-        _compare_protocols(scenario, as_json=as_json)
-        return
     from ackproof.judgement.expectations import foreseen_violations
     from ackproof.prediction.several import predict_each
 
@@ -99,7 +84,7 @@ def predict(
                 {
                     "scenario": configured.scenario.name,
                     "configuration_name": configured.name,
-                    **record.model_dump(mode="json"),
+                    **record.model_dump(mode="json", exclude={"diagram"}),
                     "violations": violations,
                 }
                 for configured, record, violations in predictions
@@ -113,34 +98,3 @@ def predict(
             print_prediction(stdout(), name, record, violations)
     if any(violations for _, _, violations in predictions):
         raise typer.Exit(ExitCode.VIOLATED)
-
-
-def _compare_protocols(scenario: Path, *, as_json: bool) -> None:
-    """Print the comparison of protocols under the rules of each Kafka version in the scenario."""
-    from ackproof.scenario.loader import load_all
-    from ackproof_model.protocols.comparison import compare
-
-    versions = dict.fromkeys(one.scenario.kafka for one in load_all(scenario))
-    compared = {}
-    for version in versions:
-        with stderr().status(f"Kafka {version}: searching"):
-            compared[version] = list(compare(version))
-    if as_json:
-        print_json(
-            [
-                {"kafka_version": version, "protocol_name": row.protocol.name, **asdict(row)}
-                for version, rows in compared.items()
-                for row in rows
-            ]
-        )
-        return
-    say = functools.partial(stdout().print, highlight=False, soft_wrap=True)
-    answers = {False: "loses nothing to", True: "can lose to", None: "not decided"}
-    for version, rows in compared.items():
-        for row in rows:
-            acks = "acks" if row.writable else "does not ack"
-            say(f"[bold]f = {row.f}: {row.protocol.name}[/] (Kafka {version})")
-            say(f"  acked when held by {row.protocol.acked_by}; {acks} with {row.f} down")
-            for lost, answer in answers.items():
-                if names := [name for name, one in row.lost.items() if one is lost]:
-                    say(f"  {answer}: {'; '.join(names)}")

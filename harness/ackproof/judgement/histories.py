@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof import regular_files
 from ackproof.errors import HistoryError, translated
-from ackproof.judgement.spark import spark_session
+from ackproof.spark_session import spark_session
 
 if TYPE_CHECKING:
     from ackproof_spark.jepsen.check import Report

@@ -19,7 +19,6 @@ from ackproof.judgement import (
     trace_validation,
 )
 from ackproof.judgement.client_counts import client_counts
-from ackproof.judgement.spark import spark_session
 from ackproof.prediction.replication import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
@@ -27,6 +26,7 @@ from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly

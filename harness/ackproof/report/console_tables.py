@@ -16,7 +16,7 @@ from ackproof.report.outcome import outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ackproof.containers.doctor import Check
+    from ackproof.doctor import Check
     from ackproof.runs.directory import PredictionRecord
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry

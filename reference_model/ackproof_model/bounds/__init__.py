@@ -1,7 +1,7 @@
 """What any order of many perturbations may do: the answer where no schedule can be searched.
 
-`search_minima` finds the smallest budgets that lose an acked record, once, with the adversary
-(`ci/bounds`); `bounds.losing.json` keeps them. `bound` looks a schedule's budget up in them.
+`losing.json` has the smallest budgets that lose an acked record, searched with the adversary
+(`ci/bounds`). `bound` looks a schedule's budget up in them.
 """
 
 from ackproof_model.bounds.answer import Bound, bound

@@ -10,11 +10,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ackproof_model.bounds.minima import Minima, stored
-from ackproof_model.bounds.question import Question
+from ackproof_model.bounds.losing import Minima, Question, stored
 from ackproof_model.bounds.stress import Budget, Stress
-from ackproof_model.bounds.words import sentence
 from ackproof_model.configuration import Configuration, Profile, Truncation
+from ackproof_model.prediction.narrative import name
 from ackproof_model.prediction.predict import Likelihood, inconsistent
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
@@ -296,3 +295,33 @@ def _diverged(configuration: Configuration, stress: Stress) -> Answer:
     return _IMPOSSIBLE, (
         "followers truncate by leader epoch before they append (KIP-101, KIP-279, KIP-320)"
     )
+
+
+#: By a step's label its sentence, with the replicas, record or count of the step.
+_SENTENCES = {
+    "write": "{0} appends record {number}.",
+    "ack": "{0} acks record {number}.",
+    "kill": "{0} is killed (SIGKILL): what it appended stays in its log.",
+    "lose power": "{0} loses power: its log keeps {count} of its records.",
+    "stop": "{0} begins a controlled shutdown (SIGTERM).",
+    "exit": "{0} ends.",
+    "shrink": "{0} asks to take {1}, which lags, out of the ISR.",
+    "expand": "{0} asks to take {1} into the ISR.",
+    "apply": "The controller changes the ISR as {0} has asked.",
+    "cut off": "{0} runs, but loses its session.",
+    "fence": "The session of {0} ends.",
+    "expire": "The session of {0} ends while no broker is the controller.",
+    "restart": "{0} is started again.",
+    "unfence": "{0} is registered, and may lead again.",
+    "learn": "{0} learns who leads.",
+    "fetch": "{0} fetches from {1}.",
+}
+
+
+def sentence(step: str) -> str:
+    """Return a step such as `lose power 0 1` in words."""
+    label = step.rstrip("0123456789 ")
+    numbers = [int(number) for number in step[len(label) :].split()]
+    last = numbers[-1]
+    names = map(name, numbers)
+    return _SENTENCES[label].format(*names, number=last + 1, count=last)

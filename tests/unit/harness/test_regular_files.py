@@ -52,7 +52,7 @@ def test_no_command_waits_for_a_pipe_or_reads_a_device(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ackproof.judgement.spark.start_early", lambda: None)
+    monkeypatch.setattr("ackproof.spark_session.start_early", lambda: None)
     pipe(tmp_path / "pipe.yaml")
     (tmp_path / "zero.yaml").symlink_to("/dev/zero")
     for name, kind in (("pipe.yaml", "a pipe"), ("zero.yaml", "a device")):
@@ -64,7 +64,7 @@ def test_no_command_waits_for_a_pipe_or_reads_a_device(
 def test_a_pipe_in_a_run_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackproof.judgement.spark.start_early", lambda: None)
+    monkeypatch.setattr("ackproof.spark_session.start_early", lambda: None)
     run_dir = tmp_path / "runs" / "a"
     run_dir.mkdir(parents=True)
     pipe(run_dir / "run.json")

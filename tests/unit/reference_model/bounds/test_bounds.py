@@ -5,17 +5,15 @@ import random
 from dataclasses import replace
 
 import pytest
+from losing_budgets import questions, search_minima
 
 from ackproof_model import Acks, Configuration, Likelihood
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.bounds import NOTHING, Bound, Budget, Stress, bound
-from ackproof_model.bounds.__main__ import questions
-from ackproof_model.bounds.answer import keeps_everything
-from ackproof_model.bounds.minima import search_minima, stored
-from ackproof_model.bounds.question import Question
-from ackproof_model.bounds.words import sentence
+from ackproof_model.bounds.answer import keeps_everything, sentence
+from ackproof_model.bounds.losing import Question, stored
 
 PERTURBATIONS = {"kill", "lose power", "stop", "shrink", "cut off"}
 #: No log loses records by itself.

@@ -1,0 +1,130 @@
+"""The smallest budgets that lose an acked record, by the rules that the adversary reads.
+
+A budget that allows a losing one loses, too. So a few smallest ones (an antichain), and the total
+up to which all others were searched without a loss, answer every budget. `losing.json` stores them;
+`ci/bounds` searches them again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from ackproof_model.adversary.bounds import AdversaryModel
+from ackproof_model.bounds.stress import Budget
+from ackproof_model.configuration import Acks, Profile
+
+FILE = Path(__file__).with_name("losing.json")
+
+#: Rules of a profile that the adversary does not read.
+_OTHERS = frozenset(
+    {
+        "stale_fetch",
+        "unclean_by_default",
+        "short_timers",
+        "transactions",
+        "verifies_transactions",
+        "transactions_v2",
+        "double_bump",
+        "first_sequence_zero",
+        "strict_markers",
+        "group_fencing",
+        "clients_truncate",
+        "elr",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One configuration of a partition. `acks` is `1` for acks=0, too: both ack with the append."""
+
+    kafka_version: str
+    elr: bool
+    acks: Acks
+    replicas: int
+    min_insync_replicas: int
+    unclean: bool
+
+    @property
+    def key(self) -> str:
+        """The same for all versions with the same rules."""
+        profile = Profile.of(self.kafka_version)
+        rules = {field.name: getattr(profile, field.name) for field in fields(profile)}
+        rules["fenced_last_known"] = rules["fenced_last_known"] and self.elr
+        names = [
+            name if value is True else f"{name}={getattr(value, 'value', value)}"
+            for name, value in sorted(rules.items())
+            if value and name not in _OTHERS
+        ]
+        return " ".join(
+            [
+                f"acks={self.acks}",
+                f"min={self.min_insync_replicas}/{self.replicas}",
+                *(["unclean"] if self.unclean else []),
+                *(["elr"] if self.elr else []),
+                *names,
+            ]
+        )
+
+    def model(self, **changes: object) -> AdversaryModel:
+        return AdversaryModel(
+            kafka_version=self.kafka_version,
+            acks=self.acks,
+            min_insync_replicas=self.min_insync_replicas,
+            replicas=self.replicas,
+            unclean_election=self.unclean,
+            elr_enabled=self.elr,
+            **changes,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minimum:
+    """A smallest losing budget, and a shortest way to the loss."""
+
+    budget: Budget
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minima:
+    """What is known of one question.
+
+    searched: every budget of at most so many perturbations in all that allows none of `losing`
+    loses nothing. states: how many states that took.
+    """
+
+    losing: tuple[Minimum, ...]
+    searched: int
+    states: int
+
+    def lost_by(self, budget: Budget) -> Minimum | None:
+        """Return the shortest loss that the budget allows."""
+        found = [one for one in self.losing if one.budget.within(budget)]
+        return min(found, key=lambda one: len(one.steps), default=None)
+
+    def excludes(self, budget: Budget) -> bool:
+        """Whether the search has shown that the budget loses nothing."""
+        return budget.total <= self.searched and self.lost_by(budget) is None
+
+
+@cache
+def stored() -> dict[str, Minima]:
+    """Return the stored results by `Question.key`."""
+    results = json.loads(FILE.read_text())["results"]
+    return {key: _read(result) for key, result in results.items()}
+
+
+def _read(result: dict[str, object]) -> Minima:
+    losing = result["losing"]
+    assert isinstance(losing, list)
+    return Minima(
+        losing=tuple(
+            Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing
+        ),
+        searched=int(str(result["searched"])),
+        states=int(str(result["states"])),
+    )

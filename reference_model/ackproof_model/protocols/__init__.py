@@ -1,1 +1,0 @@
-"""Comparison of ISR replication with majority quorums."""
