@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.cluster.admin import Admin
-from ackproof.cluster.boot import PhaseTimes, booted
-from ackproof.cluster.formatting import new_id
+from ackproof.cluster.booted import PhaseTimes, booted
+from ackproof.cluster.network import reserved_ports
+from ackproof.cluster.node_files import new_id
 from ackproof.cluster.pool import renewed
-from ackproof.cluster.ports import reserved
 from ackproof.containers import images
 from ackproof.containers.engine import labels
 from ackproof.containers.image_build import template
@@ -140,7 +140,7 @@ def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, 
 
 
 def _stock(client: DockerClient, image: str, *, archive: Sequence[str]) -> float:
-    with reserved(1) as (port,):
+    with reserved_ports(1) as (port,):
         began = time.monotonic()
         with _stock_container(client, image, port, archive) as container:
             _await_answer(Admin(f"127.0.0.1:{port}", timeout_s=1), container)

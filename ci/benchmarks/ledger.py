@@ -23,8 +23,7 @@ from uuid import uuid4
 from ackproof.background import Repeating
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import commands, images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, WorkloadError

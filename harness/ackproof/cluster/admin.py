@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import ClusterError
+from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.operations import Placement
 from ackproof_spark.record import END_MARKER
@@ -22,6 +24,9 @@ _OFFSETS_S = 30.0
 
 _MARKER_KEY = "end-marker"
 
+#: Settings of a topic whose records are never removed.
+KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView(Placement):
@@ -31,6 +36,25 @@ class PartitionView(Placement):
     def full_isr(self) -> bool:
         """Whether there is a leader and every replica is in sync."""
         return self.leader is not None and set(self.isr) == set(self.replicas)
+
+
+def describe(partition: TopicPartition, view: PartitionView | None) -> str:
+    """Return a partition's state for an error message."""
+    name = f"{partition[0]}-{partition[1]}"
+    if view is None:
+        return f"{name} is unknown to the brokers"
+    return f"{name} (leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)})"
+
+
+def below_full_isr(
+    views: Mapping[TopicPartition, PartitionView], partitions: Sequence[TopicPartition]
+) -> list[str]:
+    """Describe those of the partitions that have no leader or no full ISR."""
+    return [
+        describe(partition, views.get(partition))
+        for partition in partitions
+        if partition not in views or not views[partition].full_isr
+    ]
 
 
 class Admin:
@@ -98,9 +122,9 @@ class Admin:
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete these topics; raise ClusterError with Kafka's reason if it refuses.
 
-        The clients that knew them are given up: before topics have ids (2.8, KIP-516), librdkafka
-        takes the leader epochs of one that is created again for old ones, and asks for its offsets
-        with the last epoch of the deleted one (UNKNOWN_LEADER_EPOCH).
+        New clients are used afterwards: before topics have ids (2.8, KIP-516), librdkafka takes the
+        leader epochs of a topic that is created again for old ones, and requests its offsets with
+        the last epoch of the deleted topic (UNKNOWN_LEADER_EPOCH).
         """
         from confluent_kafka import KafkaException
 
@@ -274,3 +298,27 @@ class Admin:
             settings = {**self._settings(), "socket.timeout.ms": socket_timeout_ms}
             self._clients[socket_timeout_ms] = AdminClient(settings)
         return self._clients[socket_timeout_ms]
+
+
+def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:
+    """Return the request for each topic; retention keeps every record unless settings change it."""
+    return [_new_topic(name, topic) for name, topic in topics.items()]
+
+
+def _new_topic(name: str, topic: TopicSpec) -> NewTopic:
+    from confluent_kafka.admin import NewTopic
+
+    settings = {key: setting_text(value) for key, value in topic.settings.items()}
+    replicas: dict[str, Any] = (
+        {"replica_assignment": [list(brokers) for brokers in topic.assignment]}
+        if topic.assignment
+        else {"replication_factor": topic.replication_factor}
+    )
+    return NewTopic(
+        name, num_partitions=topic.partitions, config={**KEEP_EVERYTHING, **settings}, **replicas
+    )
+
+
+def partitions_of(topics: Mapping[str, TopicSpec]) -> list[tuple[str, int]]:
+    """Return every partition of the topics."""
+    return [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]

@@ -1,17 +1,28 @@
-"""The cluster's bridge network, on which every node has a fixed address.
+"""Addresses of nodes: a bridge network with fixed addresses, and ports of 127.0.0.1.
 
 An engine gives a restarted container the next free address, not its old one; firewall rules and
 name caches would then be wrong. A fixed address needs a network whose subnet was requested. The
 subnet that the engine chooses for a network without a request collides with no other, so such a
 network is created first, and its subnet is then requested.
+
+The engine releases a published port while its container is stopped. Ports are therefore taken from
+below the ephemeral range, where no outgoing connection can use them meanwhile. A lock file reserves
+each port for the life of this process: two runs at once get different ports, and a SIGKILL releases
+them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import ipaddress
 import os
+import random
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tenacity
@@ -25,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Lower addresses are for the gateway and for sidecars.
 _FIRST_HOST = 10
+
+#: Outgoing connections use ports from 32768 on (Linux) or from 49152 on (macOS).
+PORTS = range(20000, 32000)
 
 
 class ClusterNetwork:
@@ -66,8 +80,8 @@ class ClusterNetwork:
     def _create(self) -> Network:
         from docker.errors import APIError
 
-        # The last subnet is mostly free again; a new choice takes a quarter of a second. Of another
-        # engine's networks an engine knows nothing.
+        # The last subnet is mostly free again; a new choice takes a quarter of a second. An engine
+        # does not know the networks of another engine.
         engine = hashlib.sha256(os.environ.get("DOCKER_HOST", "").encode()).hexdigest()
         memory = cache_dir() / f"subnet-{engine[:12]}"
         if memory.exists():
@@ -94,3 +108,52 @@ class ClusterNetwork:
         network = Network(docker_network_kw={"labels": labels(self._run_id), **options}).create()
         network._unwrap_network.reload()
         return network
+
+
+@contextlib.contextmanager
+def reserved_ports(count: int) -> Iterator[list[int]]:
+    """Reserve `count` free ports of 127.0.0.1 until the context ends.
+
+    Raises ClusterError if fewer are free.
+    """
+    folder = Path(tempfile.gettempdir()) / f"ackproof-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.ExitStack() as locks:
+        ports: list[int] = []
+        for port in random.sample(PORTS, len(PORTS)):
+            if len(ports) == count:
+                break
+            lock = _try_lock(folder / str(port))
+            if lock is None:
+                continue
+            if _is_free(port):
+                locks.callback(os.close, lock)
+                ports.append(port)
+            else:
+                os.close(lock)
+        if len(ports) < count:
+            raise ClusterError(
+                f"only {len(ports)} of {count} ports are free on 127.0.0.1 in "
+                f"{PORTS.start}-{PORTS.stop - 1}",
+                hint="End their listeners (`ackproof clean` removes what ended runs left).",
+            )
+        yield ports
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

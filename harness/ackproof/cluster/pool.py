@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackproof.cache import Say, silent
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, ClusterError
 from ackproof.scenario.cluster import ClusterSpec

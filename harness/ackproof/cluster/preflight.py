@@ -1,14 +1,20 @@
-"""Checks that an attached cluster accepts the client and allows what a run does.
+"""Asks a cluster what it allows the client, and which settings its brokers use.
 
-They come before the first change, so that a refusal leaves nothing behind.
+The checks of an attached cluster come before the first change, so that a refusal leaves nothing
+behind. The settings of a scenario are compared with the brokers' own, because a user's build of
+Kafka may not know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ackproof.errors import ClusterError
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.kafka_keys import ignored, known
+from ackproof.scenario.types import Setting, setting_text
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,6 +28,10 @@ _REASONS = {
     "_SSL": "does not accept the TLS settings",
     "_RESOLVE": "has a host name that cannot be resolved",
 }
+
+
+#: Brokers describe these without their value.
+_SECRET = re.compile(r"password|secret|jaas|\.key$")
 
 
 class Preflight:
@@ -178,3 +188,56 @@ def _admin_client(settings: dict[str, Any]) -> AdminClient:
             f"the client cannot be created: {error.args[0].str()}",
             hint="Check cluster.attach.client.",
         ) from error
+
+
+def require_in_force(
+    spec: ClusterSpec, kafka: str, *, bootstrap_servers: str, settings: Mapping[str, str]
+) -> None:
+    """Ask each broker for its settings; raise ClusterError with those that are not in force.
+
+    A key that a broker does not know is described without a value
+    (`ConfigHelper.createBrokerConfigEntry`: it might be a secret). A key that only other versions
+    than `kafka` know is for other configurations of a scenario, such as those with ZooKeeper.
+    """
+    brokers = range(1, spec.brokers + 1)
+    described = Preflight(bootstrap_servers, settings).broker_settings(list(brokers))
+    different = [
+        difference
+        for broker in brokers
+        for difference in differences(
+            broker, meant_for(kafka, spec.broker(broker).settings), described[broker]
+        )
+    ]
+    if different:
+        raise ClusterError("; ".join(different))
+
+
+def meant_for(kafka: str, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings without those that only other versions know."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if key not in known("broker") or not ignored("broker", key, kafka)
+    }
+
+
+def differences(
+    broker: int, wanted: Mapping[str, Setting], described: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the settings that a broker does not know or that have another value there."""
+    for key, value in wanted.items():
+        if _SECRET.search(key):
+            continue
+        if key not in described:
+            yield f"broker {broker} does not know the setting {key}"
+        elif not _equal(setting_text(value), described[key]):
+            yield f"broker {broker} has {key}={described[key]} instead of {setting_text(value)}"
+
+
+def _equal(wanted: str, described: str) -> bool:
+    """Whether two texts are one value to Kafka, which trims, and reads numbers and booleans."""
+    texts = {",".join(part.strip() for part in text.split(",")) for text in (wanted, described)}
+    try:
+        return len({float(text) for text in texts}) == 1
+    except ValueError:
+        return len(texts) == 1 or {text.lower() for text in texts} in ({"true"}, {"false"})

@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ackproof.cache import Say, exclusive, silent
-from ackproof.containers.base_image import (
+from ackproof.containers.engine import connect
+from ackproof.containers.image_build import (
     BASE,
+    LABEL_IMAGE,
     base_problems,
     base_tarball,
     build_base,
+    docker_build,
+    template,
 )
-from ackproof.containers.engine import connect
-from ackproof.containers.image_build import LABEL_IMAGE, docker_build, template
 from ackproof.containers.maven import jars_problem, kafka_jars
 from ackproof.errors import ImageError, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
@@ -37,6 +39,13 @@ if TYPE_CHECKING:
 PUBLISHED = "apache/kafka"
 BUILT = "ackproof/kafka"
 SIDECAR = "ackproof/sidecar:1"
+
+#: Where the volume of a node is mounted.
+VOLUME_DIR = "/var/lib/ackproof"
+#: The first log directory of a broker or controller, and ZooKeeper's data directory.
+DATA_DIR = f"{VOLUME_DIR}/data"
+#: The configuration of a node, and its secrets.
+CONFIG_DIR = "/etc/ackproof"
 
 CLASSPATH = "/opt/kafka/libs/*"
 JAVA_OPTIONS = (

@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from ackproof.containers.commands import Command
+from ackproof.containers.commands import Command, Node
 from ackproof.errors import EngineError
 from ackproof.runs.directory import disk_errors
 from ackproof_spark.forensics.segments import Batch, Tail, batches
@@ -29,8 +29,6 @@ from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
-
-    from ackproof.cluster.node import KafkaNode
 
 #: The default limit of bytes of segments that are read from one broker.
 LIMIT = 2 << 30
@@ -43,6 +41,13 @@ _BUFFER = 1 << 20
 _SEGMENTS = """cd "$0" && find "$@" -name '*.log' 2>/dev/null | LC_ALL=C sort | tar -cf - -T -"""
 #: tar's exit codes: 1 says that a file changed meanwhile.
 _READ = (0, 1)
+
+
+class Broker(Node, Protocol):
+    """A node with log directories."""
+
+    @property
+    def directories(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class ReplicaLog:
 
 
 def take_replica_logs(
-    nodes: Mapping[int, KafkaNode],
+    nodes: Mapping[int, Broker],
     replicas: Mapping[tuple[str, int], Sequence[int]],
     run_dir: Path,
     *,
@@ -92,7 +97,7 @@ def take_replica_logs(
 
 def _take_broker(
     broker: int,
-    node: KafkaNode,
+    node: Broker,
     partitions: Sequence[tuple[str, int]],
     path: Path,
     limit: int,
@@ -106,7 +111,7 @@ def _take_broker(
     names, logs = list(unread), {}
     run_id = path.parents[1].name
     with pq.ParquetWriter(path, REPLICA_BATCHES) as writer:
-        for directory in node.spec.directories if unread else ():
+        for directory in node.directories if unread else ():
             for log in _take_running(unread, directory, node, writer, run_id=run_id, limit=limit):
                 name = f"{log.topic}-{log.partition}"
                 logs[name] = log
@@ -121,7 +126,7 @@ def _take_broker(
 def _take_running(
     unread: Mapping[str, ReplicaLog],
     directory: str,
-    node: KafkaNode,
+    node: Broker,
     writer: object,
     *,
     run_id: str,
@@ -157,12 +162,12 @@ def _take_running(
 
 
 def _take_replica(
-    log: ReplicaLog, node: KafkaNode, writer: object, run_id: str, limit: int
+    log: ReplicaLog, node: Broker, writer: object, run_id: str, limit: int
 ) -> ReplicaLog:
     from docker.errors import DockerException, NotFound
     from requests import RequestException
 
-    for directory in node.spec.directories:
+    for directory in node.directories:
         try:
             with _archive(node.container, f"{directory}/{log.topic}-{log.partition}") as archive:
                 return read_replica(log, archive, archive, writer, run_id=run_id, limit=limit)

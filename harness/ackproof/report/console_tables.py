@@ -14,7 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ackproof.containers.doctor import Check
+    from ackproof.doctor import Check
     from ackproof.runs.directory import PredictionRecord
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry
