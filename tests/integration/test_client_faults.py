@@ -21,7 +21,9 @@ from ackproof.clients.process import ProducerProcess
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.ledger.producer_ledger import recover as ledger_of
-from ackproof.scenario.model import ClusterSpec, Scenario, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 from ackproof_faults.clients.crash_client import CrashClient
 from ackproof_faults.clients.fill_buffer import FillBuffer
 from ackproof_faults.clients.pause_client import PauseClient

@@ -11,7 +11,8 @@ from ackproof.cluster.node_files import USER
 from ackproof.containers import commands
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.topics import TopicSpec
 from kafka_clusters import boot
 from waiting import until
 

@@ -13,7 +13,8 @@ from docker import DockerClient
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.disk.delete_index import DeleteIndex

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.operations import Placement

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ackproof.scenario.security import SecuritySpec
+from ackproof.scenario.cluster import SecuritySpec
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -16,8 +16,8 @@ from ackproof.prediction.replication import not_modelled, predict
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
-from ackproof.scenario.internal_topics import SETTINGS
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import SETTINGS
 from ackproof.scenario.types import Setting
 
 #: Every broker of Apache Kafka has it, and describes it.

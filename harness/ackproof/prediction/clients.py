@@ -13,9 +13,9 @@ from functools import cache
 
 from ackproof.prediction import groups, reused_buffers, transactional
 from ackproof.prediction.reasons import ClientPrediction
-from ackproof.scenario.internal_topics import every_topic
-from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof.scenario.producer import ProducerSettings
+from ackproof.scenario.librdkafka import ProducerSettings
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 from ackproof_model import Profile
 
 #: Whether the topic that a scenario's workload writes to may lose acked records.
@@ -52,7 +52,7 @@ def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[Client
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
     """Return the scenario as if its workload wrote to `topic`, with acks=all."""
-    topics = every_topic(scenario)
+    topics = scenario.every_topic
     spec = topics[topic].model_copy(update=changed)
     workload = scenario.workload.model_copy(
         update={"topic": topic, "settings": _ACKS_ALL, "transactions": None, "consumers": {}}

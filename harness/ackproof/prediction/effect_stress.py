@@ -8,9 +8,8 @@ from functools import singledispatch
 
 from ackproof import kafka_versions
 from ackproof.prediction.durations import SLACK_S, impaired_s
-from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.retention import expiring
+from ackproof.scenario.topics import expiring
 from ackproof_faults import Fault
 from ackproof_model.bounds import NOTHING, Budget, Stress
 from ackproof_model.effects import (
@@ -140,7 +139,7 @@ class Hit:
             case "leader":
                 count = 1
             case "followers":
-                count = every_topic(place.scenario)[target.topic].replication_factor - 1
+                count = place.scenario.every_topic[target.topic].replication_factor - 1
             case "any":
                 count = target.count
             case "brokers" if place.assigned:

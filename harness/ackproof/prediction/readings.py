@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from ackproof.prediction.effect_stress import Place
 from ackproof.prediction.effects import keeps_leaders, model_effects
-from ackproof.scenario.internal_topics import every_topic
 from ackproof_faults import Fault, plain
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.events import FaultHas
@@ -152,7 +151,7 @@ def _target_size(place: Place, target: TargetSpec) -> int:
         case "leader":
             return 1
         case "followers":
-            return every_topic(place.scenario)[target.topic].replication_factor - 1
+            return place.scenario.every_topic[target.topic].replication_factor - 1
         case "brokers":
             return len(set(target.brokers))
     return place.scenario.cluster.brokers

@@ -22,7 +22,8 @@ from ackproof.prediction.unknown_rules import unknown_rules
 from ackproof.prediction.weakened import REQUEST_TIMEOUT, weakened
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_model import (
     Configuration,

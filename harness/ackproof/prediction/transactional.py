@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from ackproof.prediction.disturbances import Disturbance, disturbances
 from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
 from ackproof.scenario.client import ClientLibrary
-from ackproof.scenario.internal_topics import TRANSACTIONS
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TRANSACTIONS
 from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
 from ackproof_model.effects import Client

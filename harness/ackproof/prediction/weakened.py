@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ackproof.prediction.durations import SLACK_S, longest_s
 from ackproof.prediction.effects import touches_records
-from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof.scenario.retention import expiring
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec, expiring
 from ackproof_faults import Fault
 from ackproof_model import Likelihood, Prediction
 from ackproof_model.effects import Cuts, Ends, Intercepts, Slows, Stalls, Unreachable

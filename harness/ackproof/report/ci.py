@@ -17,7 +17,8 @@ from ackproof.report import wording
 from ackproof.report.outcome import outcome
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Verdict, Word
-from ackproof.scenario.loader import Configured, line_of
+from ackproof.scenario.documents import line_of
+from ackproof.scenario.loader import Configured
 
 _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
 

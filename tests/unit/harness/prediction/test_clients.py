@@ -10,7 +10,8 @@ import pytest
 from ackproof.judgement.findings import contradictions
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.replication import predict
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 
 NO_FAULT = {"fault": "none"}
 KILL = {"fault": "kill", "target": "leader of orders-0"}
