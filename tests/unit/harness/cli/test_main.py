@@ -153,7 +153,7 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
     monkeypatch.setattr("ackproof.report.html.write_html", lambda *_, **__: None)
-    monkeypatch.setattr("ackproof.report.junit.write_junit", lambda *_: None)
+    monkeypatch.setattr("ackproof.report.ci.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
     assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == code
     captured = capsys.readouterr()
@@ -202,7 +202,7 @@ def test_every_run_of_a_suite_has_a_page_and_the_last_one_that_of_all(
     monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
     monkeypatch.setattr("ackproof.report.html.write_html", write)
-    monkeypatch.setattr("ackproof.report.junit.write_junit", lambda *_: None)
+    monkeypatch.setattr("ackproof.report.ci.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
     assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == ExitCode.HOLDS
     assert written == [(last, [first, last]), (first, [first])]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.report.dashboard import write_dashboard
-from ackproof.report.plots.trends import Trends, figures
+from ackproof.report.dashboard import Trends, figures, write_dashboard
 from unit.harness.report.browser import look, needs_browser
 
 

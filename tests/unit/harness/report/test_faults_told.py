@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from ackproof.report import sequence, wording
+from ackproof.report.ci import write_junit
 from ackproof.report.data.loss_stories import read_histories
 from ackproof.report.data.run import read_run
 from ackproof.report.html import write_html
-from ackproof.report.junit import write_junit
 from ackproof.report.plots.faults import faults
 from ackproof.report.terminal import print_run
 from ackproof.runs.verdict import FaultReport, Verdict

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ackproof.report.ci import write_junit
 from ackproof.report.data.loss_stories import read_histories
 from ackproof.report.html import write_html
-from ackproof.report.junit import write_junit
 from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import CauseReport, Verdict
 from ackproof_spark.tables import LOCATION

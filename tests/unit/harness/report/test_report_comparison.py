@@ -14,9 +14,8 @@ from ackproof.comparison.sequential import Sequential
 from ackproof.comparison.statistics import Design
 from ackproof.comparison.store import ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
-from ackproof.report import comparison
+from ackproof.report import comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
-from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.terminal import print_trials
 from ackproof.runs.verdict import Latency, Word
 from unit.harness.report.browser import look, needs_browser
