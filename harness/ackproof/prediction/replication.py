@@ -24,7 +24,6 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
-from ackproof_faults.effects import AddsPartitions, Cuts, Intercepts, Slows, Stalls
 from ackproof_model import (
     Configuration,
     Injection,
@@ -34,6 +33,7 @@ from ackproof_model import (
     join,
 )
 from ackproof_model.bounds import Stress, bound
+from ackproof_model.effects import AddsPartitions, Cuts, Intercepts, Slows, Stalls
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED
 
 #: The exact search of one partition ends after so many states: some ten seconds. Bounds then answer

@@ -1,9 +1,10 @@
-"""What a fault does to a cluster and its clients, in the terms of the reference model.
+"""What a fault does to a cluster and its clients: the vocabulary of faults and of the model.
 
-Each fault declares its `effects`; the harness translates them for the model. An effect applies to
-the nodes of the fault's target (brokers or controllers), unless its `nodes`, `topic` or `client`
-says otherwise, and holds until the fault is healed, unless it says otherwise. A fault without
-effects does nothing.
+Each fault declares its effects, which take place at once, in their order. An effect applies to the
+nodes of the fault's target (brokers or controllers), unless its `nodes`, `topic` or `client` says
+otherwise, and holds until the fault is healed, unless it says otherwise: a process that ended is
+started, one that stalled continues, connections are restored, a setting gets its old value back.
+Removed data and elections have nothing to undo. A fault without effects does nothing.
 """
 
 from __future__ import annotations
@@ -21,21 +22,25 @@ CHANNELS: tuple[Channel, ...] = ("replication", "controllers", "clients")
 Nodes = Literal["targets", "others", "every"]
 
 
+#: What is left of a log: all (`kept`), what was fsynced and any prefix of the rest (`fsynced`), any
+#: prefix (`prefix`), nothing (`empty`).
+LogKept = Literal["kept", "fsynced", "prefix", "empty"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
     """The nodes' processes end; healing starts them again.
 
-    clean: by a controlled shutdown. log: what the logs keep: all (`kept`), what was fsynced and any
-    prefix of the rest (`fsynced`), any prefix (`prefix`), nothing (`empty`). partitions: the
-    partitions (`orders-0`) whose logs are not kept, all if empty. log_dir: the only log directory
-    that is not kept, counted from 1. renewed: a directory that lost its logs has a new id
-    (KIP-858). times: how often each process ends. one_by_one: each node starts again before the
-    next one ends; `in_sync`: and is in every ISR before. for_good: healing starts nothing. silent:
-    connections are not closed.
+    clean: by a controlled shutdown; otherwise by SIGKILL, after which the page cache survives.
+    log: what the logs keep. partitions: the partitions (`orders-0`) whose logs are not kept, all if
+    empty. log_dir: the only log directory that is not kept, counted from 1. renewed: a directory
+    that lost its logs has a new id (KIP-858). times: how often each process ends. one_by_one: each
+    node starts again before the next one ends; `in_sync`: and is in every ISR before. for_good:
+    healing starts nothing. silent: connections are not closed.
     """
 
     clean: bool = False
-    log: Literal["kept", "fsynced", "prefix", "empty"] = "kept"
+    log: LogKept = "kept"
     partitions: tuple[str, ...] = ()
     log_dir: int | None = None
     renewed: bool = False
@@ -63,10 +68,10 @@ class Cuts:
     """The nodes' channels are cut.
 
     direction: which packets are lost: all, those to the other side, or those from it; no connection
-    survives either way. served: only connections to the nodes, so that the nodes
-    still fetch from others. some: only the channels to some of the other side. repeated: the cut
-    comes and goes. among: the nodes are cut off from each other, too. resets: connections are reset
-    at once, instead of hanging.
+    survives either way. served: only connections to the nodes, by rules at the other side, so that
+    the nodes still fetch from others. some: only the channels to some of the other side. repeated:
+    the cut comes and goes. among: the nodes are cut off from each other, too. resets: connections
+    are reset at once, instead of hanging.
     """
 
     channels: tuple[Channel, ...]
@@ -159,6 +164,15 @@ class Configures:
     key: str
     value: str
 
+    @property
+    def min_insync_replicas(self) -> int | None:
+        return int(self.value) if self.key == "min.insync.replicas" else None
+
+    @property
+    def unclean_leader_election(self) -> bool | None:
+        unclean = self.key == "unclean.leader.election.enable"
+        return self.value.lower() == "true" if unclean else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrades:
@@ -216,6 +230,15 @@ class ChangesQuorum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumLost:
+    """The controllers have no majority: no fencing, election, registration or change of the ISR.
+
+    No fault declares it; it follows from the controllers that a fault ends. A minority of
+    controllers, or the active one alone, is no such effect: the others take over.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
     """Clients of the run misbehave; no broker is touched.
 
@@ -257,6 +280,7 @@ Effect = (
     | AddsPartitions
     | Skews
     | ChangesQuorum
+    | QuorumLost
     | Client
     | Anything
 )
