@@ -72,6 +72,7 @@ def template() -> Any:
         **dict.fromkeys(("gridcolor", "linecolor", "zerolinecolor"), colour("line")),
         "automargin": False,
         "zeroline": False,
+        "showline": True,
         "tickfont_color": colour("muted"),
         "title_font": {"size": 12, "color": colour("muted")},
     }
@@ -91,7 +92,6 @@ def template() -> Any:
             # Room for the ticks of losses, which stand on the axis.
             xaxis={
                 **axis,
-                "showline": True,
                 "showgrid": False,
                 "spikethickness": 1,
                 "spikedash": "dot",

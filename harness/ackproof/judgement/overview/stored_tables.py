@@ -88,11 +88,6 @@ def int64(column: pa.Array | pa.ChunkedArray) -> Numbers:
     return np.asarray(integers.to_numpy(), dtype=np.int64)
 
 
-def micros_of(moment: datetime) -> int:
-    """Convert to microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
 def moment_of(micros: int | None) -> datetime | None:
     """Convert from microseconds since 1970."""
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)

@@ -169,7 +169,7 @@ def _full(*_: object, **__: object) -> None:
 def test_a_page_that_cannot_be_written_hides_no_verdict(
     full: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("html.write_html", "html.write_missing_pages", "junit.write_junit"):
+    for name in ("html.write_html", "html.write_missing_pages", "ci.write_junit"):
         monkeypatch.setattr(f"ackproof.report.{name}", lambda *_, **__: None)
     monkeypatch.setattr("ackproof.report.openmetrics.write_metrics", lambda *_: None)
     monkeypatch.setattr(f"ackproof.report.{full}", _full)
