@@ -23,7 +23,7 @@ from ackproof.cluster.interfaces import (
     QuorumControllers,
 )
 from ackproof.cluster.lifecycle import NodeOperations
-from ackproof.cluster.network import ClusterNetwork, reserved_ports
+from ackproof.cluster.network import create_network, reserved_ports
 from ackproof.cluster.node import NodeFactory
 from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.running import RECOVERY_S
@@ -209,8 +209,7 @@ def booted(
         # were known, sidecars included.
         cleanup.callback(remove)
         security = secured(spec.security)
-        network = ClusterNetwork(run_id)
-        network.create()
+        network = create_network(client, run_id)
         topology = arrange(
             spec,
             kafka,

@@ -60,17 +60,16 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         self._mount = Mount(
             VOLUME_DIR, self.volume, labels=marks, driver_config=_sized_disk(spec.disk)
         )
-        network = factory.network.network
-        assert network is not None  # the network is created before its nodes
+        network = factory.network.name
         # testcontainers cannot request a fixed address, so the networking is configured here.
         self.with_kwargs(
             entrypoint=["/bin/bash", "-c", start_script(spec, topology, clock=bool(clock))],
             user="root",  # owns a new volume; apache/kafka's image has a user of its own
             hostname=spec.name,
             labels=marks,
-            network=network.name,
+            network=network,
             networking_config={
-                network.name: EndpointConfig("1.40", aliases=[spec.name], ipv4_address=address)
+                network: EndpointConfig("1.40", aliases=[spec.name], ipv4_address=address)
             },
             stop_signal="SIGTERM",
             mounts=[self._mount],

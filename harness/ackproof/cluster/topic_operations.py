@@ -6,20 +6,16 @@ those that librdkafka does not support.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
 from ackproof.cluster.state import ClusterState
-from ackproof.errors import ClusterError
-from ackproof.waiting import wait_for
+from ackproof.waiting import last_result
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.operations import Placement
-
-T = TypeVar("T")
 
 #: How long Kafka may take to answer a request.
 _ANSWER_S = 30.0
@@ -192,16 +188,3 @@ class TopicOperations:
             return {}
         self._known[topic] = entries
         return entries
-
-
-def last_result(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float) -> T:
-    """Return the first good result of `look`, or after `within_s` its last result."""
-    results: list[T] = []
-
-    def noted() -> T:
-        results[:] = [look()]
-        return results[0]
-
-    with contextlib.suppress(ClusterError):
-        wait_for(noted, good, within_s=within_s, failure=lambda _: ClusterError("not good"))
-    return results[0]
