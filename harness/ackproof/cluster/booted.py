@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from docker import DockerClient
 
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import TopicPartition, new_topics, partitions_of
@@ -46,9 +48,6 @@ from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.operations import Operations
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 _ANSWER_S = 60.0
 

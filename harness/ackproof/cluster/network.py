@@ -24,16 +24,15 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tenacity
+from docker import DockerClient
+from docker.errors import APIError
+from docker.types import IPAMConfig, IPAMPool
 
 from ackproof.cache import cache_dir
 from ackproof.containers.engine import labels
 from ackproof.errors import ClusterError
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 #: Lower addresses are for the gateway and for sidecars.
 _FIRST_HOST = 10
@@ -61,8 +60,6 @@ class ClusterNetwork:
 
 def create_network(client: DockerClient, run_id: str) -> ClusterNetwork:
     """Create the network of a run; raise ClusterError if the engine cannot."""
-    from docker.errors import APIError
-
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(APIError),
         stop=tenacity.stop_after_attempt(5),  # another run may take the subnet meanwhile
@@ -78,8 +75,6 @@ def create_network(client: DockerClient, run_id: str) -> ClusterNetwork:
 
 
 def _create(client: DockerClient, run_id: str) -> ClusterNetwork:
-    from docker.errors import APIError
-
     # The last subnet is mostly free again; a new choice takes a quarter of a second. An engine does
     # not know the networks of another engine.
     engine = hashlib.sha256(os.environ.get("DOCKER_HOST", "").encode()).hexdigest()
@@ -97,8 +92,6 @@ def _create(client: DockerClient, run_id: str) -> ClusterNetwork:
 
 
 def _create_on(client: DockerClient, run_id: str, subnet: ipaddress.IPv4Network) -> ClusterNetwork:
-    from docker.types import IPAMConfig, IPAMPool
-
     name = f"ackproof-{run_id}"
     pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
     client.networks.create(name, labels=labels(run_id), ipam=IPAMConfig(pool_configs=[pool]))
