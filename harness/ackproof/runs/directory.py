@@ -36,6 +36,7 @@ from ackproof.errors import DiskError, RunDirectoryError
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
 from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
+from ackproof_model import Diagram
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +115,8 @@ class PredictionRecord(BaseModel):
     prediction: PredictionReport
     #: What the cluster runs instead of the scenario's version, if nothing is modelled.
     kafka_version: str = ""
+    #: `prediction.diagram`, which is drawn in plain text, as data. Older runs have none.
+    diagram: Diagram | None = None
 
 
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
