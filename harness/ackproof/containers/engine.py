@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ackproof.cache import is_running
 from ackproof.errors import EngineError
 
 if TYPE_CHECKING:
@@ -179,19 +180,6 @@ def archive(files: Mapping[str, bytes]) -> bytes:
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process of this machine runs."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True  # it belongs to another user
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:

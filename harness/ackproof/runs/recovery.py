@@ -10,7 +10,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.containers.engine import is_running
+from ackproof.cache import is_running
 from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream, finalize
 from ackproof.runs import directory as runs
