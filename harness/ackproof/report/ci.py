@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TextIO
 from xml.etree import ElementTree as ET
 
-from ackproof.new_files import replacing
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Expectation, Verdict, Word
+from ackproof.safe_files import replacing
 from ackproof.scenario.loader import Configured, line_of
 
 _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}

@@ -22,13 +22,13 @@ from pydantic import ValidationError
 from ackproof.comparison.summary import Summary
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.overview.collect import overview_of
-from ackproof.new_files import replacing
 from ackproof.report import advice, comparison, comparison_plots, formatting, sequence, wording
 from ackproof.report.figure import Figure, escaped, template
 from ackproof.report.run_plots import figures, time_range, zoom_range
 from ackproof.runs.directory import read_record, refuse_special_files
 from ackproof.runs.overview import Overview, Timeline
 from ackproof.runs.verdict import FaultReport, Verdict, Word
+from ackproof.safe_files import replacing
 from ackproof_model import Diagram
 from ackproof_spark.tables import LOCATION
 
