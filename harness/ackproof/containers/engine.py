@@ -89,10 +89,9 @@ def connect() -> DockerClient:
     try:
         import docker
         from docker.context import ContextAPI
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise EngineError(
-            f"the Python package 'docker' cannot be imported: {error}",
-            hint="install ackproof with its dependencies, for example by ci/setup",
+            f'the Python package {error.name} is not installed: pip install "ackproof[run]"'
         ) from error
 
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"

@@ -11,8 +11,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.report.outcome import outcome
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -85,6 +83,8 @@ def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
     """Print each run: the name of its directory, and what became of its acked records."""
+    from ackproof.report.outcome import outcome  # needs numpy
+
     if not runs:
         console.print("no runs")
         return

@@ -1,12 +1,14 @@
-"""Commands that need no Spark start where Spark and the libraries of analysis are missing."""
+"""Commands that need no broker work without the packages of the extra `run`."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,13 @@ import pytest
 from ackproof.errors import ExitCode
 from command_line import ackproof
 
-SCENARIOS = Path(__file__).parents[4] / "scenarios"
+ROOT = Path(__file__).parents[4]
+SCENARIOS = ROOT / "scenarios"
 
 #: Runs each command in one process where these modules cannot be imported; prints their exit codes.
 PROGRAM = """
 import json, sys
-for name in ("pyspark", "pandas", "plotly", "scipy"):
+for name in sys.argv[2:]:
     sys.modules[name] = None
 from command_line import ackproof
 codes = [ackproof(*command) for command in json.loads(sys.argv[1])]
@@ -27,9 +30,16 @@ print(json.dumps(codes), file=sys.stderr)
 """
 
 
+def of_extra_run() -> list[str]:
+    """Return the names by which the packages of the extra `run` are imported."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = [re.split("[>=<]", line)[0] for line in project["optional-dependencies"]["run"]]
+    return [{"protobuf": "google"}.get(name, name.replace("-", "_")) for name in names]
+
+
 def exit_codes(commands: list[list[str]], folder: Path) -> list[int]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+        [sys.executable, "-c", PROGRAM, json.dumps(commands), *of_extra_run()],
         cwd=folder,
         env={
             **os.environ,
@@ -45,7 +55,7 @@ def exit_codes(commands: list[list[str]], folder: Path) -> list[int]:
     return found
 
 
-def test_commands_without_spark(tmp_path: Path) -> None:
+def test_commands_without_the_extra_run(tmp_path: Path) -> None:
     scenario = str(SCENARIOS / "acks-all.yaml")
     (tmp_path / "server.properties").write_text("default.replication.factor=3\n")
     (tmp_path / "producer.properties").write_text("acks=all\n")
@@ -58,7 +68,6 @@ def test_commands_without_spark(tmp_path: Path) -> None:
         ["predict", scenario, *own],
         ["validate", scenario],
         ["faults"],
-        ["runs"],
         ["scenarios"],
         ["scenarios", "show", "acks"],
         ["scenarios", "copy", "acks", "acks.yaml"],
@@ -71,8 +80,8 @@ def test_commands_without_spark(tmp_path: Path) -> None:
     assert {name for name, code in codes.items() if code} == set()
 
 
-def test_doctor_says_what_is_missing_and_a_command_that_needs_spark_ends(tmp_path: Path) -> None:
-    assert exit_codes([["doctor"], ["warehouse", "info", "."]], tmp_path) == [4, 4]
+def test_doctor_and_commands_that_need_the_extra_exit_with_4(tmp_path: Path) -> None:
+    assert exit_codes([["doctor"], ["warehouse", "info", "."], ["runs"]], tmp_path) == [4] * 3
 
 
 def test_doctor_names_a_missing_pyspark(
