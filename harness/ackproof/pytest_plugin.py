@@ -391,12 +391,10 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     if verdict.verdict == "holds" or (verdict.verdict == "violated" and what and not broken):
         return ""
     head = f"{verdict.verdict.upper()} {wording.name(verdict)}, seed {verdict.seed}"
-    losses = overview_of(run_dir).losses
-    groups = losses.groups if losses else ()
     lines = [f"{head}: {verdict.reason}"]
     lines += map(wording.unmet, broken)
     lines += wording.cause_sentences(verdict)
-    lines += [wording.story(group, verdict.faults) for group in groups]
+    lines += [wording.story(group, verdict.faults) for group in overview_of(run_dir).groups]
     lines += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
     lines.append(f"report: {run_dir / 'report.html'}")
     return "\n".join(lines)

@@ -271,10 +271,7 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 sentence=wording.sentence(verdict) if verdict else "",
                 # In a comparison the advice is drawn from the other configurations.
                 advice=advice.of_run(verdict, overview.safer) if verdict and len(runs) == 1 else "",
-                stories=[
-                    wording.story(group, overview.windows)
-                    for group in (overview.losses.groups if overview.losses else ())
-                ],
+                stories=[wording.story(group, overview.windows) for group in overview.groups],
                 diagrams=_diagrams(run),
                 row=_Row(
                     lost=_part(_lost_share(verdict), most_lost),

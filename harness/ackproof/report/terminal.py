@@ -259,10 +259,9 @@ def _print_causes(console: Console, verdict: Verdict) -> None:
 
 
 def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
-    groups = overview.losses.groups if overview.losses else ()
-    if groups:
+    if overview.groups:
         _head(console, f"Lost records ({fmt.count(verdict.observed.get('lost', 0))})")
-    for group in groups:
+    for group in overview.groups:
         _print_item(console, " - ", wording.story(group, verdict.faults))
 
 

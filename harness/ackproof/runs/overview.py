@@ -220,6 +220,11 @@ class Overview(_Record):
     #: None where the model was not asked for advice.
     safer: Safer | None = None
 
+    @property
+    def groups(self) -> list[LossGroup]:
+        """The groups of lost records; empty if the run was not analysed."""
+        return self.losses.groups if self.losses else []
+
     def second(self, moment: datetime) -> float:
         """Return the seconds since the origin."""
         return (moment - (self.origin or moment)).total_seconds()
