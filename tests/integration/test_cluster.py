@@ -100,7 +100,7 @@ def test_two_clusters_run_at_the_same_time(cluster: KafkaCluster, engine: Docker
 
 
 def leftovers(engine: DockerClient, run_id: str) -> list[object]:
-    wanted = {"label": f"{LABEL_RUN}={run_id}"}
+    wanted: dict[str, str | list[str] | bool] = {"label": f"{LABEL_RUN}={run_id}"}
     return [
         *engine.containers.list(all=True, filters=wanted, ignore_removed=True),
         *engine.networks.list(filters=wanted),

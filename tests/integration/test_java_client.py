@@ -75,7 +75,7 @@ def test_a_refusal_is_certain_unless_an_attempt_came_before_it(
     alone: KafkaCluster, tmp_path: Path, retries: int, outcome: str
 ) -> None:
     settings = NOT_IDEMPOTENT | {"retries": retries}
-    demanding = {"min.insync.replicas": 2}
+    demanding: dict[str, object] = {"min.insync.replicas": 2}
     with producing(alone, tmp_path, demanding, records=20, settings=settings) as process:
         ledger = ledger_of(process)
     assert set(ledger["error"].to_pylist()) == {"NOT_ENOUGH_REPLICAS"}

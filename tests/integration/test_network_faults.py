@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
+from ackproof import doctor
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.containers import doctor
 from ackproof.errors import ClusterError, EngineError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
