@@ -19,7 +19,7 @@ from ackproof.judgement import (
     trace_validation,
 )
 from ackproof.judgement.client_counts import client_counts
-from ackproof.prediction.replication import settling_s
+from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run

@@ -115,9 +115,10 @@ def of_run(verdict: Verdict, directory: Path, *, predict: Predict | None = None)
             "already: against these faults only other measures help."
         )
     if predict is None:
-        from ackproof.prediction import replication
+        from ackproof.prediction import predict as prediction
 
-        predict = replication.predict
+        predict = prediction.predict
+
     what = fmt.listing(f"{key}={setting_text(value)}" for key, value in changes.items())
     return _of_model(what, predict(safer))
 

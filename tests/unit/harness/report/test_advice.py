@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.report import advice
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PartAvailability, PredictionReport, Verdict, Word
@@ -134,6 +134,6 @@ def test_the_safest_settings_and_only_what_they_change():
 def test_the_advice_for_the_shipped_comparison_is_its_safe_configuration(acks):
     """The real model, asked about the safer settings, excludes the loss that it predicts."""
     losing = loader.load(SCENARIO)[acks].scenario
-    assert replication.predict(losing).predicted["lost"] == "certain"
+    assert predict(losing).predicted["lost"] == "certain"
     safer, _ = advice.safest(losing)
-    assert replication.predict(safer).predicted["lost"] == "impossible"
+    assert predict(safer).predicted["lost"] == "impossible"

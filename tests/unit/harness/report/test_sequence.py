@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.report import sequence
 from ackproof.report.data.loss_stories import read_histories
 from ackproof.scenario import loader
@@ -14,7 +14,7 @@ SCENARIO = Path(__file__).parents[4] / "scenarios" / "acks.yaml"
 
 def test_the_drawing_of_the_real_model_is_read():
     [_, acks_1, _] = loader.load(SCENARIO)
-    drawn = replication.predict(acks_1.scenario).prediction.diagram
+    drawn = predict(acks_1.scenario).prediction.diagram
     diagram = sequence.of_model(drawn)
     assert diagram.participants == ("producer", "controller", "A", "B", "C")
     assert [line.at for line in diagram.lines] == [str(n + 1) for n in range(len(drawn) - 1)]

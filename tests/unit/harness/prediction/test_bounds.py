@@ -6,32 +6,23 @@ from typing import Any
 
 import pytest
 
-from ackproof.prediction.effect_stress import Place
-from ackproof.prediction.stress import stress
+from ackproof.prediction.bounds import exposure
+from ackproof.prediction.predict import partition_of
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_model.bounds import NOTHING, Budget, Stress
+from ackproof_model.exposure import NOTHING, Budget, Exposure
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 RESTART = {"fault": "restart", "target": 2}
 LEADER = {"target": "leader of orders-0"}
 
 
-def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Stress:
+def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Exposure:
     found = load(SCENARIOS / "acks.yaml")[2].scenario
     scenario = Scenario.model_validate(
         {**found.model_dump(by_alias=True), "faults": list(steps), **changes}
     )
-    return stress(
-        Place(
-            scenario=scenario,
-            topic="orders",
-            partition=partition,
-            lag_time_s=30,
-            session_s=9,
-            request_timeout_s=30,
-        )
-    )
+    return exposure(scenario, partition_of(scenario, "orders", partition))
 
 
 def kill(**fields: Any) -> dict[str, Any]:
