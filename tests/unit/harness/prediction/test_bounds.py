@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Expo
     scenario = Scenario.model_validate(
         {**found.model_dump(by_alias=True), "faults": list(steps), **changes}
     )
-    return exposure(scenario, partition_of(scenario, "orders", partition))
+    here = partition_of(scenario, "orders", partition)
+    timers = replace(here.configuration, replica_lag_time_max_s=30.0, session_timeout_s=9.0)
+    return exposure(scenario, replace(here, configuration=timers))
 
 
 def kill(**fields: Any) -> dict[str, Any]:
