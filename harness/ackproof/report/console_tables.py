@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.report.outcome import outcome
+from ackproof.report.wording import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
