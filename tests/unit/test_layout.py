@@ -37,7 +37,7 @@ LONG = {
     "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
     "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
     "ackproof_model/effects.py": "the vocabulary of effects, and what each means to the model",
-    "ackproof/prediction/predict.py": "how the answers for partitions, topics and clients are joined",
+    "ackproof/prediction/predict.py": "joins the answers for partitions, topics and clients",
 }
 
 
