@@ -14,11 +14,12 @@ from pydantic import Field, model_validator
 from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.topics import TopicSpec, expiring, internal_topics
+from ackproof.scenario.topics import TopicSpec, internal_topics
 from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
+from ackproof_model.effects import expiring
 
 
 class Case(StrictModel):

@@ -7,8 +7,7 @@ brokers' defaults hold (`GroupCoordinator.groupMetadataTopicConfigs`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -16,10 +15,6 @@ from pydantic import Field, model_validator
 from ackproof.kafka_versions import numbers
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.types import Setting, StrictModel
-
-#: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
-_SAFE = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
-
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -84,16 +79,6 @@ class TopicSpec(StrictModel):
     def compacted(self) -> bool:
         """Whether Kafka removes older records with the same key."""
         return "compact" in str(self.settings.get("cleanup.policy", "delete")).lower()
-
-
-def expiring(settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
-    """Yield the settings, with their values, by which retention may remove records of a run."""
-    for key, least in _SAFE.items():
-        value = str(settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
-        digits = re.fullmatch(r"\+?0*([0-9]+)", value)
-        # Of too many digits Python makes no number.
-        if digits and len(digits[1]) <= len(str(least)) and int(digits[1]) < least:
-            yield key, value
 
 
 def default_settings(brokers: int) -> Mapping[str, int]:

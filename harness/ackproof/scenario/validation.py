@@ -19,9 +19,10 @@ from ackproof.scenario.consumers import consumer_problems
 from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.kafka_keys import Scope, ignored
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.topics import TopicSpec, expiring
+from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, transaction_problems
+from ackproof_model.effects import expiring
 
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
 IMPOSSIBLE = "impossible"
