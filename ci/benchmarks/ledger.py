@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from ackproof.background import Repeating
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.booted import KafkaCluster, booted
@@ -30,6 +29,7 @@ from ackproof.errors import ClusterError, WorkloadError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.waiting import Repeating
 from benchmarks.peers import AS_OURS, Peers, together
 
 #: Timeout of one turn, seconds.

@@ -344,7 +344,7 @@ def test_segment(content: bytes) -> None:
 @given(data=st.data())
 @hostile
 def test_metadata_log(data: st.DataObject) -> None:
-    text = (UNIT / "harness" / "cluster" / "metadata_4.3.1.txt").read_text(encoding="utf-8")
+    text = (UNIT / "harness" / "observation" / "metadata_4.3.1.txt").read_text(encoding="utf-8")
     dump = data.draw(damaged(text.encode())).decode(errors="replace")
     returns_or_raises(lambda: metadata_log.parse(dump), ValueError)
     returns_or_raises(lambda: metadata_log.last_offset(dump), ValueError)

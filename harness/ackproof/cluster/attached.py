@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from docker.models.containers import Container
 
 from ackproof.cluster.admin import Admin, new_topics, partitions_of
 from ackproof.cluster.container_node import ContainerNode
@@ -34,9 +35,6 @@ from ackproof.waiting import wait_for
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.metadata import Metadata
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
 
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from docker import DockerClient
+
+from ackproof.cache import Say, silent
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import TopicPartition, new_topics, partitions_of
 from ackproof.cluster.hanging_transactions import HangingTransactions
@@ -23,7 +25,7 @@ from ackproof.cluster.interfaces import (
     QuorumControllers,
 )
 from ackproof.cluster.lifecycle import NodeOperations
-from ackproof.cluster.network import ClusterNetwork, reserved_ports
+from ackproof.cluster.network import create_network, reserved_ports
 from ackproof.cluster.node import NodeFactory
 from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.running import RECOVERY_S
@@ -46,9 +48,6 @@ from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.operations import Operations
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 _ANSWER_S = 60.0
 
@@ -164,20 +163,6 @@ def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
     return offered
 
 
-class PhaseTimes:
-    """Seconds that each phase of a boot took, in order."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._since = time.monotonic()
-
-    def end(self, phase: str) -> None:
-        """Add the time since the last phase ended to this phase."""
-        now = time.monotonic()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._since
-        self._since = now
-
-
 @contextlib.contextmanager
 def booted(
     spec: ClusterSpec,
@@ -187,15 +172,14 @@ def booted(
     run_id: str,
     kafka: str = DEFAULT_KAFKA,
     logs: Path | None = None,
-    times: PhaseTimes | None = None,
+    ended: Say = silent,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
     A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `logs` is the
-    folder for logs of containers that are removed before the run ends. `times` collects the time of
-    each phase. Raises ClusterError if a node does not boot.
+    folder for logs of containers that are removed before the run ends. `ended` is called with the
+    name of each phase at its end. Raises ClusterError if a node does not boot.
     """
-    times = times or PhaseTimes()
     cluster: KafkaCluster | None = None
 
     def remove() -> None:
@@ -209,8 +193,7 @@ def booted(
         # were known, sidecars included.
         cleanup.callback(remove)
         security = secured(spec.security)
-        network = ClusterNetwork(run_id)
-        network.create()
+        network = create_network(client, run_id)
         topology = arrange(
             spec,
             kafka,
@@ -224,7 +207,7 @@ def booted(
             checkpoint = bootstrap_checkpoint(
                 client, image, spec.features, run_id=run_id, scram=scram
             )
-        times.end("network and ports")
+        ended("network and ports")
         factory = NodeFactory(
             image=image,
             run_id=run_id,
@@ -252,7 +235,7 @@ def booted(
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             for boot in [pool.submit(node.boot) for node in nodes.values()]:
                 boot.result()
-        times.end("containers started")
+        ended("containers started")
         readiness.await_brokers(cluster)
-        times.end("brokers registered")
+        ended("brokers registered")
         yield cluster

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from docker.errors import APIError
+from docker.models.containers import Container
+from requests import RequestException
 
 from ackproof.containers import commands
 from ackproof.containers.engine import freeze, frozen
 from ackproof.errors import ClusterError
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
 
 #: `exhaust_memory` leaves less than the 64 MB that /dev/shm has.
 _ROOM = 24 << 20
@@ -38,8 +39,6 @@ class ContainerNode(abc.ABC):
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process has ended; a no-op if it has ended."""
-        from docker.errors import APIError
-
         container = self.container
         try:
             container.kill(signal="SIGKILL")
@@ -97,9 +96,6 @@ class ContainerNode(abc.ABC):
 
         Raises ClusterError if the process does not end.
         """
-        from docker.errors import APIError
-        from requests import RequestException
-
         container = self.container
         limit = int(container.attrs["HostConfig"]["Memory"])
         usage: Any = container.stats(stream=False)

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+from docker.types import DriverConfig, EndpointConfig, Mount
 from testcontainers.core.container import DockerContainer
 
 from ackproof.cluster.container_node import ContainerNode
@@ -35,10 +37,6 @@ from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 
-if TYPE_CHECKING:
-    from docker.models.containers import Container
-    from docker.types import DriverConfig
-
 
 class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
     """A broker, controller or ZooKeeper node in a container of its own."""
@@ -47,8 +45,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         self, spec: NodeSpec, topology: Topology, factory: NodeFactory, *, image: str, address: str
     ) -> None:
         """Describe the container; it is created by `boot`."""
-        from docker.types import EndpointConfig, Mount
-
         super().__init__(image)
         self._container: Container | None = None
         self.spec = spec
@@ -60,17 +56,16 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         self._mount = Mount(
             VOLUME_DIR, self.volume, labels=marks, driver_config=_sized_disk(spec.disk)
         )
-        network = factory.network.network
-        assert network is not None  # the network is created before its nodes
+        network = factory.network.name
         # testcontainers cannot request a fixed address, so the networking is configured here.
         self.with_kwargs(
             entrypoint=["/bin/bash", "-c", start_script(spec, topology, clock=bool(clock))],
             user="root",  # owns a new volume; apache/kafka's image has a user of its own
             hostname=spec.name,
             labels=marks,
-            network=network.name,
+            network=network,
             networking_config={
-                network.name: EndpointConfig("1.40", aliases=[spec.name], ipv4_address=address)
+                network: EndpointConfig("1.40", aliases=[spec.name], ipv4_address=address)
             },
             stop_signal="SIGTERM",
             mounts=[self._mount],
@@ -126,8 +121,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
         Raises ClusterError with the engine's reason, for example a port that is in use.
         """
-        from docker.errors import APIError
-
         try:
             if self.spec.disk is not None:
                 self._keep_disk_mounted()
@@ -187,8 +180,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
     def read_file(self, path: str) -> bytes:
         """Return the content of a file of the container; raise ClusterError if there is none."""
-        from docker.errors import NotFound
-
         try:
             stream, _ = self.container.get_archive(path)
         except NotFound:
@@ -244,8 +235,6 @@ def _limits(spec: NodeSpec) -> dict[str, object]:
 
 def _sized_disk(size: int | None) -> DriverConfig | None:
     """Return the volume driver of a disk of this size in memory (tmpfs); None without a size."""
-    from docker.types import DriverConfig
-
     if size is None:
         return None
     return DriverConfig("local", {"type": "tmpfs", "device": "tmpfs", "o": f"size={size}"})

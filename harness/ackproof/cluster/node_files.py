@@ -15,7 +15,9 @@ import shlex
 import uuid
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+
+from docker import DockerClient
+from docker.types import LogConfig
 
 from ackproof.cache import cache_dir, exclusive, silent
 from ackproof.cluster.security import Security
@@ -33,9 +35,6 @@ from ackproof.containers.images import CLASSPATH, CONFIG_DIR, DATA_DIR, JAVA_OPT
 from ackproof.errors import ClusterError
 from ackproof.scenario import internal_topics
 from ackproof.scenario.types import setting_text
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 CONFIG = f"{CONFIG_DIR}/server.properties"
 FORMAT_DIR = f"{CONFIG_DIR}/format"
@@ -361,8 +360,6 @@ def _formatted(client: DockerClient, image: str, arguments: Sequence[str], *, ru
 
     `java` reads the arguments from a file, because everybody can read a command line.
     """
-    from docker.types import LogConfig
-
     words = (*_TOOL, "--cluster-id", new_id(), *arguments)
     container = client.containers.create(
         image,

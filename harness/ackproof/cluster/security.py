@@ -20,13 +20,14 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
 
 from ackproof.scenario.security import SecuritySpec
-
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
 
 USER = "ackproof"
 
@@ -154,9 +155,6 @@ def issue(*, password: str, now: datetime | None = None) -> Certificates:
 
     `password` encrypts the stores.
     """
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.serialization import pkcs12
-
     now = now or datetime.now(UTC)
     authority_key = _new_key()
     authority = _certificate("ackproof run", authority_key, "ackproof run", authority_key, now)
@@ -181,8 +179,6 @@ def issue(*, password: str, now: datetime | None = None) -> Certificates:
 
 
 def _new_key() -> ec.EllipticCurvePrivateKey:
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -193,9 +189,6 @@ def _certificate(
     issuer_key: ec.EllipticCurvePrivateKey,
     now: datetime,
 ) -> x509.Certificate:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-
     hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     return (
         x509.CertificateBuilder()
@@ -212,7 +205,4 @@ def _certificate(
 
 
 def _name(common: str) -> x509.Name:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])

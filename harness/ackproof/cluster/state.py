@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from docker import DockerClient
 
 from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.cluster.node import KafkaNode, NodeFactory
@@ -18,9 +19,6 @@ from ackproof.cluster.zookeeper import ZooKeeperMetadata
 from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
 from ackproof.proxy.proxy import LinkProxy, Route
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 
 class ClusterState:

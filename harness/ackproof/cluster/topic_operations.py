@@ -6,20 +6,27 @@ those that librdkafka does not support.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+)
 
 from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
 from ackproof.cluster.state import ClusterState
-from ackproof.errors import ClusterError
-from ackproof.waiting import wait_for
+from ackproof.waiting import last_result
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.operations import Placement
-
-T = TypeVar("T")
 
 #: How long Kafka may take to answer a request.
 _ANSWER_S = 30.0
@@ -55,8 +62,6 @@ class TopicOperations:
         return last_result(look, good, within_s=within_s)
 
     def elect(self, places: Sequence[TopicPartition], *, unclean: bool) -> None:
-        import confluent_kafka
-
         election = confluent_kafka.ElectionType
         kind = election.UNCLEAN if unclean else election.PREFERRED
         partitions = [confluent_kafka.TopicPartition(*place) for place in places]
@@ -70,8 +75,6 @@ class TopicOperations:
                 )
 
     def add_partitions(self, topic: str, count: int) -> None:
-        from confluent_kafka.admin import NewPartitions
-
         with refusals(f"{count} partitions of {topic}"):
             request = [NewPartitions(topic, count)]
             self._cluster.admin.client().create_partitions(request)[topic].result(_ANSWER_S)
@@ -103,8 +106,6 @@ class TopicOperations:
 
     def _own_settings(self, topic: str) -> Mapping[str, str]:
         """Return the settings of the topic itself; raise FaultError if no broker returns them."""
-        from confluent_kafka.admin import ConfigSource
-
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         entries = last_result(lambda: self._described(topic), bool, within_s=_ANSWER_S)
         if not entries:
@@ -117,8 +118,6 @@ class TopicOperations:
 
     def _set(self, topic: str, key: str, value: str | None) -> None:
         """Change a topic's setting; None restores the default."""
-        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
         change = ConfigEntry(
             key,
             value,
@@ -133,8 +132,6 @@ class TopicOperations:
         self._known.pop(topic, None)
 
     def recreate(self, topic: str) -> None:
-        from confluent_kafka.admin import NewTopic
-
         partitions = last_result(lambda: self.topic(topic), bool, within_s=_ANSWER_S)
         if not partitions:
             raise FaultError(f"there is no topic {topic}")
@@ -169,8 +166,6 @@ class TopicOperations:
 
     def _topic_id(self, name: str) -> str | None:
         """Return the topic's id, None if there is no such topic or the id is unknown."""
-        from confluent_kafka import KafkaException, TopicCollection
-
         client = self._cluster.admin.client()
         answers = client.describe_topics(TopicCollection([name]), request_timeout=2)
         try:
@@ -180,9 +175,6 @@ class TopicOperations:
 
     def _described(self, topic: str) -> Mapping[str, Any]:
         """Return the topic's settings with their sources; empty if they are unknown."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource
-
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         client = self._cluster.admin.client()
         answers = client.describe_configs([resource], request_timeout=2)
@@ -192,16 +184,3 @@ class TopicOperations:
             return {}
         self._known[topic] = entries
         return entries
-
-
-def last_result(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float) -> T:
-    """Return the first good result of `look`, or after `within_s` its last result."""
-    results: list[T] = []
-
-    def noted() -> T:
-        results[:] = [look()]
-        return results[0]
-
-    with contextlib.suppress(ClusterError):
-        wait_for(noted, good, within_s=within_s, failure=lambda _: ClusterError("not good"))
-    return results[0]

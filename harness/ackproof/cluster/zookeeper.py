@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+from kazoo.client import KazooClient  # type: ignore[import-untyped]
+from kazoo.exceptions import KazooException, NoNodeError  # type: ignore[import-untyped]
+from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
 
 from ackproof.cluster.admin import PartitionView, TopicPartition
 from ackproof.errors import ClusterError
-
-if TYPE_CHECKING:
-    from kazoo.client import KazooClient  # type: ignore[import-untyped]
 
 _ANSWER_S = 5.0
 
@@ -29,19 +29,12 @@ class ZooKeeperMetadata:
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """Return every partition of every topic; empty while ZooKeeper does not answer."""
-        from kazoo.exceptions import KazooException  # type: ignore[import-untyped]
-        from kazoo.handlers.threading import (  # type: ignore[import-untyped]
-            KazooTimeoutError,
-        )
-
         try:
             return self._partitions(self._connected())
         except (KazooException, KazooTimeoutError, ClusterError):
             return {}
 
     def _partitions(self, client: KazooClient) -> Mapping[TopicPartition, PartitionView]:
-        from kazoo.exceptions import NoNodeError
-
         names = client.get_children_async("/brokers/topics").get(timeout=_ANSWER_S)
         requests = [client.get_async(f"/brokers/topics/{name}") for name in names]
         assigned = {
@@ -69,9 +62,6 @@ class ZooKeeperMetadata:
         return views
 
     def _connected(self) -> KazooClient:
-        from kazoo.client import KazooClient
-        from kazoo.handlers.threading import KazooTimeoutError
-
         if self._client is None:
             quiet = logging.getLogger("ackproof.zookeeper")
             quiet.setLevel(logging.CRITICAL)  # faults stop nodes on purpose

@@ -14,17 +14,26 @@ import shlex
 import struct
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from docker import DockerClient
+from docker.errors import (
+    ContainerError,
+    DockerException,
+    NotFound,
+    create_api_error_from_http_exception,
+)
+from docker.models.containers import Container
+from docker.types import LogConfig
+from requests import ConnectionError as Disconnected
+from requests import HTTPError
+from urllib3.exceptions import HTTPError as TransportError
 
 from ackproof.containers.engine import labels
 from ackproof.containers.images import CLASSPATH
 from ackproof.errors import ClusterError, EngineError
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.command import CommandResult
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-    from docker.models.containers import Container
 
 _STDOUT = 1
 #: The header of each piece of output: its stream, three bytes of padding, its length.
@@ -67,11 +76,6 @@ class Command:
 
     def frames(self) -> Generator[tuple[int, bytes], None, None]:
         """Start the command; yield its output as it arrives: the stream's number, bytes."""
-        from docker.errors import DockerException, create_api_error_from_http_exception
-        from requests import ConnectionError as Disconnected
-        from requests import HTTPError
-        from urllib3.exceptions import HTTPError as TransportError
-
         response = self._api.post(
             f"{self._api.base_url}/v{self._api.api_version}/exec/{self._id}/start",
             json={"Detach": False, "Tty": False},
@@ -185,9 +189,6 @@ def run_sidecar(
 
     `options` are docker-py's: network, volumes, capabilities.
     """
-    from docker.errors import ContainerError
-    from docker.types import LogConfig
-
     try:
         output = client.containers.run(
             image,
@@ -212,8 +213,6 @@ def start_sidecar(
 
 def end_sidecar(client: DockerClient, name: str) -> None:
     """End and remove a container that `start_sidecar` started; a no-op if there is none."""
-    from docker.errors import NotFound
-
     try:
         client.containers.get(name).remove(force=True)
     except NotFound:

@@ -22,13 +22,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from docker import DockerClient
+from docker.errors import APIError, BuildError
 
 from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 LABEL_IMAGE = "io.ackproof.image"
 """The label of every image built here; its value is a Kafka version, `base` or `sidecar`."""
@@ -63,8 +62,6 @@ def docker_build(
     Raises:
         ImageError: a step of the build failed; the message has its last lines.
     """
-    from docker.errors import APIError, BuildError
-
     context_path = cache_dir() / "build-context.tar"
     with context_path.open("w+b") as context:
         with tarfile.open(fileobj=context, mode="w") as tar:

@@ -16,7 +16,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from docker import DockerClient
+from docker.errors import APIError, ImageNotFound
+from requests import RequestException
 
 from ackproof.cache import Say, exclusive, silent
 from ackproof.containers.engine import connect
@@ -32,9 +36,6 @@ from ackproof.containers.image_build import (
 from ackproof.containers.maven import jars_problem, kafka_jars
 from ackproof.errors import ImageError, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 PUBLISHED = "apache/kafka"
 BUILT = "ackproof/kafka"
@@ -219,8 +220,6 @@ def check_version(version: str) -> None:
 
 def exists(client: DockerClient, reference: str) -> bool:
     """Return whether the engine has this image."""
-    from docker.errors import ImageNotFound
-
     try:
         client.images.get(reference)
     except ImageNotFound:
@@ -247,9 +246,6 @@ def pull(client: DockerClient, reference: str, say: Say) -> str:
 
     A pull has no timeout, so a request with a timeout first checks that the registry has the image.
     """
-    from docker.errors import APIError
-    from requests import RequestException
-
     try:
         with _request_timeout(client, REGISTRY_TIMEOUT_S):
             client.api.inspect_distribution(reference)  # type: ignore[no-untyped-call]

@@ -14,13 +14,11 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+
+from docker import DockerClient
 
 from ackproof.containers.commands import Node
 from ackproof.runs.directory import Clock
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 _LINES = 200
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ackproof.background import Repeating
 from ackproof.observation.metadata_log import PartitionState
+from ackproof.waiting import Repeating
 from ackproof_faults.interfaces.operations import Placement
 
 _EVERY_S = 0.1

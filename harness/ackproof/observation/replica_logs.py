@@ -19,16 +19,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import BinaryIO, Protocol, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from docker.errors import DockerException, NotFound
+from docker.models.containers import Container
+from requests import RequestException
 
 from ackproof.containers.commands import Command, Node
 from ackproof.errors import EngineError
 from ackproof.runs.directory import disk_errors
 from ackproof_spark.forensics.segments import Batch, Tail, batches
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
 
 #: The default limit of bytes of segments that are read from one broker.
 LIMIT = 2 << 30
@@ -102,8 +105,6 @@ def _take_broker(
     path: Path,
     limit: int,
 ) -> list[ReplicaLog]:
-    import pyarrow.parquet as pq
-
     unread = {
         f"{topic}-{partition}": ReplicaLog(broker=broker, topic=topic, partition=partition)
         for topic, partition in partitions
@@ -136,9 +137,6 @@ def _take_running(
 
     Where this fails after a beginning, all that was read is incomplete.
     """
-    from docker.errors import DockerException
-    from requests import RequestException
-
     logs: list[ReplicaLog] = []
     try:
         tar = Command(node.container, ["sh", "-c", _SEGMENTS, directory, *unread])
@@ -164,9 +162,6 @@ def _take_running(
 def _take_replica(
     log: ReplicaLog, node: Broker, writer: object, run_id: str, limit: int
 ) -> ReplicaLog:
-    from docker.errors import DockerException, NotFound
-    from requests import RequestException
-
     for directory in node.directories:
         try:
             with _archive(node.container, f"{directory}/{log.topic}-{log.partition}") as archive:
@@ -228,8 +223,6 @@ def _chunks(headers: Iterator[Batch]) -> Iterator[list[Batch]]:
 def _write(
     writer: object, log: ReplicaLog, segment: str, run_id: str, rows: Sequence[Batch]
 ) -> None:
-    import pyarrow as pa
-
     common = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run_id,

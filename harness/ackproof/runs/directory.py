@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.new_files import replacing
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
+from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
 from ackproof_model import Diagram
 
@@ -214,7 +214,7 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
     Raises RunDirectoryError if a line is damaged.
     """
     try:
-        text = regular_files.read(path, most=MOST_BYTES).decode("utf-8")
+        text = safe_files.read(path, most=MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
@@ -254,7 +254,7 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
     """Return what `write_model` wrote. Raises RunDirectoryError if it is absent or damaged."""
     path = run_dir / name
     try:
-        content = regular_files.read(path, most=MOST_BYTES)
+        content = safe_files.read(path, most=MOST_BYTES)
         _check_version(path, content)
         return model.model_validate_json(content.decode("utf-8"))
     except FileNotFoundError:
@@ -301,7 +301,7 @@ def refuse_special_files(run_dir: Path) -> None:
     """
     for path in run_dir.rglob("*"):
         with suppress(OSError):  # a link that leads nowhere; the manifest tells whether it matters
-            if kind := regular_files.kind_of(path):
+            if kind := safe_files.kind_of(path):
                 raise RunDirectoryError(
                     f"{path} is {kind}: a run has only files and folders",
                     hint="Judge the directory as it was recorded: remove it, or restore the file.",

@@ -1,6 +1,8 @@
-"""Reads files that somebody else names or leaves: only regular ones, and of bounded size.
+"""Files in folders that somebody else may have prepared, such as a run directory.
 
-A pipe would block for ever, and a device such as `/dev/zero` has no end.
+Only regular files of bounded size are read: a pipe would block for ever, and a device such as
+`/dev/zero` has no end. A file is written beside its path first and renamed when it is complete. A
+link or file that already has that name is removed or replaced; nothing is written through it.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _KINDS = {
@@ -48,3 +52,18 @@ def read(path: Path, *, most: int) -> bytes:
             errno.EFBIG, f"it has {size:,} bytes, and {most:,} is the most", str(path)
         )
     return path.read_bytes()
+
+
+def create(path: Path) -> None:
+    """Create an empty file in place of what is there. Raises OSError, for example of a folder."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield an empty file to write to; rename it to `path` once the block has ended well."""
+    partial = path.with_name(path.name + ".partial")
+    create(partial)
+    yield partial
+    partial.replace(path)

@@ -1,4 +1,4 @@
-"""Files that would block a reader for ever, or have no end."""
+"""Files are not read from pipes and devices, and not written through links."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import ExitCode, RunDirectoryError
+from ackproof.runs import directory as runs
 from ackproof.runs.directory import read_lines, read_record, refuse_special_files
 from ackproof.runs.verdict import Verdict
+from ackproof.safe_files import create, replacing
+from ackproof_spark.tables import CAUSES
 from command_line import ackproof
 
 
@@ -23,9 +26,9 @@ def pipe(path: Path) -> Path:
 def test_a_regular_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"12345")
-    assert regular_files.read(path, most=5) == b"12345"
-    with pytest.raises(regular_files.UnfitFileError, match="it has 5 bytes, and 4 is the most"):
-        regular_files.read(path, most=4)
+    assert safe_files.read(path, most=5) == b"12345"
+    with pytest.raises(safe_files.UnfitFileError, match="it has 5 bytes, and 4 is the most"):
+        safe_files.read(path, most=4)
 
 
 def test_every_other_kind_is_named(tmp_path: Path) -> None:
@@ -37,11 +40,11 @@ def test_every_other_kind_is_named(tmp_path: Path) -> None:
             (tmp_path / "s", "a socket"),
         ):
             with pytest.raises(OSError, match=f"it is {kind}, not a file"):
-                regular_files.read(path, most=5)
+                safe_files.read(path, most=5)
     with pytest.raises(IsADirectoryError):
-        regular_files.read(tmp_path, most=5)
+        safe_files.read(tmp_path, most=5)
     with pytest.raises(FileNotFoundError):
-        regular_files.read(tmp_path / "nothing", most=5)
+        safe_files.read(tmp_path / "nothing", most=5)
 
 
 @pytest.mark.timeout(30)
@@ -79,3 +82,44 @@ def test_a_pipe_in_a_run_is_refused(
     for command in ("check", "report"):
         assert ackproof(command, run_dir) == ExitCode.USAGE
         assert "is a pipe" in capsys.readouterr().err
+
+
+CLOCK = runs.Clock(of="broker 1", offset_ms=0, give_or_take_ms=1)
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    path = tmp_path / "victim"
+    path.write_text("precious")
+    return path
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_text("old")
+    with replacing(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=str(tmp_path)):
+        create(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
+@pytest.mark.parametrize("suffix", ["", ".partial"])
+def test_nothing_is_written_through_links(
+    tmp_path: Path, victim: Path, kind: str, suffix: str
+) -> None:
+    for name in ("verdict.json", "causes.parquet"):
+        getattr(tmp_path / (name + suffix), kind)(victim)
+    runs.write_model(tmp_path / "verdict.json", CLOCK)
+    runs.write_table(tmp_path / "causes.parquet", CAUSES, "run", [])
+    assert victim.read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("causes.parquet", "verdict.json", "victim")
+    ]
+    assert runs.read_model(tmp_path, "verdict.json", runs.Clock) == CLOCK
