@@ -36,6 +36,7 @@ DEEP = {
 #: Modules that may have more than 400 lines, each with its reason.
 LONG = {
     "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
+    "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
 }
 #: Faults that may have more than 90 lines, each with its reason.
 LONG_FAULTS: dict[str, str] = {}
