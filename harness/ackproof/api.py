@@ -265,7 +265,7 @@ def _scenario_errors(subject: str) -> Iterator[None]:
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
     """Return the model's prediction for each configuration of a scenario file; needs no cluster."""
-    from ackproof.prediction.replication import predict
+    from ackproof.prediction.predict import predict
     from ackproof.scenario.loader import load
 
     return {one.name or one.scenario.name: predict(one.scenario) for one in load(Path(scenario))}

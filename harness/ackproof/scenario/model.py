@@ -15,11 +15,11 @@ from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.case import Case
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.retention import expiring
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
+from ackproof_model.effects import expiring
 
 _TRANSACTIONS = "transaction.version"
 

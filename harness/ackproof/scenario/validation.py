@@ -15,10 +15,10 @@ from ackproof.scenario import cluster, fault_validation
 from ackproof.scenario.application import application_problems
 from ackproof.scenario.consumers import consumer_problems
 from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof.scenario.retention import expiring
 from ackproof.scenario.transactions import transaction_problems
 from ackproof.scenario.types import Problem, padding
 from ackproof.scenario.workload import Sends, Workload
+from ackproof_model.effects import expiring
 
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
 IMPOSSIBLE = "impossible"

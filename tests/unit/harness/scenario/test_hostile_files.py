@@ -12,7 +12,7 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario import overrides
 from ackproof.scenario.librdkafka import unreadable_files
 from ackproof.scenario.loader import load
-from ackproof.scenario.retention import expiring
+from ackproof_model.effects import expiring
 
 SCENARIO = """\
 version: 1
