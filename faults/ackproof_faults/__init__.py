@@ -33,15 +33,12 @@ from ackproof_faults.conditions.builders import (
     recovered,
     sent,
 )
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape, fault_of
 from ackproof_faults.guard import FaultWindow, Guard, inject
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.interfaces.command import CommandResult
+from ackproof_faults.interfaces.cluster import Cluster, CommandResult, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.registry import registered
-from ackproof_faults.schedule.blast_radius import BlastRadius
 from ackproof_faults.schedule.blocks import (
     ChoiceBlock,
     ParallelBlock,
@@ -51,8 +48,9 @@ from ackproof_faults.schedule.blocks import (
     every_fault,
     plain,
 )
-from ackproof_faults.schedule.counts import times_begun
+from ackproof_faults.schedule.limits import BlastRadius
 from ackproof_faults.schedule.observation import SendCounts
+from ackproof_faults.schedule.sampling import times_begun
 from ackproof_faults.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -64,29 +62,27 @@ if TYPE_CHECKING:
     from ackproof_faults.clients.skew_timestamps import SkewTimestamps
     from ackproof_faults.clients.slow_client import SlowClient
     from ackproof_faults.control import NoFault
-    from ackproof_faults.disk.delete_index import DeleteIndex
+    from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
     from ackproof_faults.disk.disk_full import DiskFull
     from ackproof_faults.disk.fail_log_dir import FailLogDir
     from ackproof_faults.disk.flip_byte import FlipByte
     from ackproof_faults.disk.old_checkpoint import OldCheckpoint
     from ackproof_faults.disk.power_loss import PowerLoss
     from ackproof_faults.disk.replace_disk import ReplaceDisk
-    from ackproof_faults.disk.truncate_index import TruncateIndex
     from ackproof_faults.disk.wipe_partition import WipePartition
     from ackproof_faults.disk.wipe_volume import WipeVolume
     from ackproof_faults.external.command import Command
     from ackproof_faults.external.docker import Docker
-    from ackproof_faults.network.bandwidth import Bandwidth
     from ackproof_faults.network.bridge import Bridge
     from ackproof_faults.network.flapping import Flapping
     from ackproof_faults.network.half_open import HalfOpen
     from ackproof_faults.network.isolate import Isolate
     from ackproof_faults.network.isolate_replication import IsolateReplication
-    from ackproof_faults.network.latency import Latency
     from ackproof_faults.network.link import LinkFault
     from ackproof_faults.network.majorities_ring import MajoritiesRing
     from ackproof_faults.network.packet_loss import PacketLoss
     from ackproof_faults.network.partition import Partition
+    from ackproof_faults.network.queues import Bandwidth, Latency
     from ackproof_faults.network.reset_connections import ResetConnections
     from ackproof_faults.network.split import Split
     from ackproof_faults.operations.add_broker import AddBroker
@@ -94,12 +90,11 @@ if TYPE_CHECKING:
     from ackproof_faults.operations.add_partitions import AddPartitions
     from ackproof_faults.operations.alter_config import AlterConfig
     from ackproof_faults.operations.change_replication_factor import ChangeReplicationFactor
-    from ackproof_faults.operations.preferred_election import PreferredElection
+    from ackproof_faults.operations.elections import PreferredElection, UncleanElection
     from ackproof_faults.operations.reassign import Reassign
     from ackproof_faults.operations.recreate_topic import RecreateTopic
     from ackproof_faults.operations.remove_broker import RemoveBroker
     from ackproof_faults.operations.remove_controller import RemoveController
-    from ackproof_faults.operations.unclean_election import UncleanElection
     from ackproof_faults.operations.upgrade import Upgrade
     from ackproof_faults.operations.upgrade_feature import UpgradeFeature
     from ackproof_faults.process.crash_loop import CrashLoop

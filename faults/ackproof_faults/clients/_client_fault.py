@@ -10,8 +10,7 @@ from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.clients import ClientName, Clients, Order
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames

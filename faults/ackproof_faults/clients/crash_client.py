@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.clients import Clients, End
 from ackproof_model.effects import Client, Effects
 

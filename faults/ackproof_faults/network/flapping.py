@@ -11,11 +11,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import rules
-from ackproof_faults.network._links import VERDICTS
+from ackproof_faults.network._links import VERDICTS, rules
 from ackproof_faults.network._nftables import ruleset, run_at_each
 from ackproof_faults.network.partition import Partition
 

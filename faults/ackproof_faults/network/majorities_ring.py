@@ -14,8 +14,7 @@ from pydantic import Field
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import Cut
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import Cut, Links
 from ackproof_model.effects import Cuts, Effects
 
 _FEWEST = 4

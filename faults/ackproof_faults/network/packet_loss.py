@@ -8,13 +8,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._nftables import install, remove, run_at_each
-from ackproof_faults.process._nodes import running_nodes
+from ackproof_faults.process._processes import running_nodes
 from ackproof_model.effects import Effects, Slows
 
 

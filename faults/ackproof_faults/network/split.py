@@ -11,8 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import Cut, both_ways
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import Cut, Links, both_ways
 from ackproof_model.effects import Cuts, Effects
 
 

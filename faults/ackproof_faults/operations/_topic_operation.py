@@ -13,10 +13,9 @@ from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.interfaces.operations import Place, Placement
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Place, Placement
 
 #: Partitions of a topic, by number.
 Topic = Mapping[int, Placement]

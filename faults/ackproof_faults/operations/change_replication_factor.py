@@ -11,10 +11,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement
 from ackproof_faults.operations._topic_operation import TopicOperation, describe
 from ackproof_model.effects import Effects, Reassigns
 

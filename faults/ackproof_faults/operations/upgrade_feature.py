@@ -13,8 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_model.effects import Effects, Upgrades

@@ -12,8 +12,7 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import SIGKILLED, require_running, require_sigkilled
+from ackproof_faults.process._processes import SIGKILLED, Ended, require_running, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 

@@ -12,7 +12,7 @@ from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._nodes import all_nodes, require_sigkilled
+from ackproof_faults.process._processes import all_nodes, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 

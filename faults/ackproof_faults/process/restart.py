@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import SIGTERMED, require_running
+from ackproof_faults.process._processes import SIGTERMED, Ended, require_running
 from ackproof_model.effects import Effects, Ends
 
 
