@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -23,3 +23,8 @@ class Evidence:
 
     text: str
     facts: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, texts: Iterable[str]) -> Evidence:
+        """Return the evidence of several nodes or clients, in words."""
+        return cls(text="; ".join(texts))

@@ -20,7 +20,6 @@ from ackproof_model.effects import Client, Effects
 class PauseClient(ClientFault):
     """Stop clients with SIGSTOP; heal continues them."""
 
-    name: ClassVar[str] = "pause_client"
     fault: Literal["pause_client"] = "pause_client"
     proof: ClassVar[str] = "the operating system reports the process stopped"
     successor: bool = Field(

@@ -64,7 +64,7 @@ class DamagedIndex(Ended):
             if whole:
                 raise FaultError(f"broker {node} still has {whole[0]}")
             proofs.append(f"broker {node}: {len(paths)} indexes")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def _indexes(self, cluster: Cluster, node: int) -> list[str]:
         return [
@@ -77,7 +77,6 @@ class DamagedIndex(Ended):
 class DeleteIndex(DamagedIndex):
     """SIGKILL brokers and delete the offset index of each segment; heal starts them again."""
 
-    name: ClassVar[str] = "delete_index"
     fault: Literal["delete_index"] = "delete_index"
     proof: ClassVar[str] = "the broker is down, and no segment on its disk has an offset index"
 
@@ -96,7 +95,6 @@ _LEFT = 5
 class TruncateIndex(DamagedIndex):
     """SIGKILL brokers and cut each segment's offset index inside an entry; heal starts them."""
 
-    name: ClassVar[str] = "truncate_index"
     fault: Literal["truncate_index"] = "truncate_index"
     proof: ClassVar[str] = "the broker is down, and every offset index ends inside an entry"
 

@@ -28,7 +28,6 @@ _AWAY = ".failed"
 class FailLogDir(Fault):
     """Take one of several log directories from running brokers; heal gives it back."""
 
-    name: ClassVar[str] = "fail_log_dir"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes", "logs")
     fault: Literal["fail_log_dir"] = "fail_log_dir"
     proof: ClassVar[str] = "the broker logs that it stops serving this directory, and still runs"
@@ -65,7 +64,7 @@ class FailLogDir(Fault):
             if cluster.processes.exit_status(node) is not None:
                 raise FaultError(f"broker {node} has ended: more than one directory has failed")
             proofs.append(f"broker {node} stopped serving {path}")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: datetime | None) -> None:
         """Move the directory back and restart the broker; do nothing where it is back."""

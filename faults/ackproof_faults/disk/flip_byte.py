@@ -94,7 +94,6 @@ def plan_flip(
 class FlipByte(Fault):
     """Flip one byte in the middle of a batch of each partition; heal flips it back."""
 
-    name: ClassVar[str] = "flip_byte"
     requires: ClassVar[InterfaceNames] = ("metadata", "volumes")
     occupies: ClassVar[str] = "process"
     takes_bytes: ClassVar[bool] = True
@@ -133,12 +132,10 @@ class FlipByte(Fault):
         for flip in done:
             if not flip.holds(cluster):
                 raise FaultError(f"{flip.path} of broker {flip.broker} is unchanged")
-        return Evidence(
-            text="; ".join(
-                f"broker {flip.broker} {flip.partition}: offsets {flip.batch.first} to "
-                f"{flip.batch.last} do not match their CRC"
-                for flip in done
-            )
+        return Evidence.joined(
+            f"broker {flip.broker} {flip.partition}: offsets {flip.batch.first} to "
+            f"{flip.batch.last} do not match their CRC"
+            for flip in done
         )
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: Sequence[ByteFlip] | None) -> None:

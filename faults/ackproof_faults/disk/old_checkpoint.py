@@ -25,7 +25,6 @@ _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIG
 class OldCheckpoint(Ended):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
-    name: ClassVar[str] = "old_checkpoint"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     traceless: ClassVar[bool] = True
     fault: Literal["old_checkpoint"] = "old_checkpoint"
@@ -73,7 +72,7 @@ class OldCheckpoint(Ended):
             if not partitions:
                 raise FaultError(f"the checkpoint files of broker {node} name no partition")
             proofs.append(f"broker {node}: {', '.join(self.files)} at {self.offset} or below")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def _files(self, cluster: Cluster, node: int) -> list[tuple[str, str]]:
         """Return (log directory, file name) of each checkpoint file."""

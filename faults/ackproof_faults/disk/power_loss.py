@@ -155,7 +155,6 @@ def outage_evidence(done: Outage, *, torn: bool) -> Evidence:
 class PowerLoss(Ended):
     """SIGKILL brokers and remove what was not fsynced from their logs; heal starts them again."""
 
-    name: ClassVar[str] = "power_loss"
     requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True

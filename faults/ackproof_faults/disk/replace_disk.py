@@ -21,7 +21,6 @@ from ackproof_model.effects import Effects, Ends
 class ReplaceDisk(Ended):
     """SIGKILL brokers and empty one of their log directories; heal starts them again."""
 
-    name: ClassVar[str] = "replace_disk"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     takes_bytes: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost one of its disks"
@@ -57,4 +56,4 @@ class ReplaceDisk(Ended):
             if not kept:
                 raise FaultError(f"broker {node} has lost its other log directories, too")
             proofs.append(f"broker {node}: {replaced} is empty, the others hold {kept} files")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)

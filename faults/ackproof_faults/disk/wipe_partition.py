@@ -22,7 +22,6 @@ from ackproof_model.effects import Effects, Ends
 class WipePartition(Ended):
     """SIGKILL brokers and delete partitions' directories; heal starts them again."""
 
-    name: ClassVar[str] = "wipe_partition"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     takes_bytes: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
@@ -52,4 +51,4 @@ class WipePartition(Ended):
             if hit := left & set(self.partitions) if self.partitions else left:
                 raise FaultError(f"broker {node} still has {', '.join(sorted(hit))}")
         what = ", ".join(self.partitions) or "any partition"
-        return Evidence(text="; ".join(f"broker {node}: no directory of {what}" for node in nodes))
+        return Evidence.joined(f"broker {node}: no directory of {what}" for node in nodes)

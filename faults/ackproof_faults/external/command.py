@@ -58,7 +58,6 @@ def run_command(
 class Command(AttachedFault):
     """Run commands of your own to inject, verify and heal."""
 
-    name: ClassVar[str] = "command"
     fault: Literal["command"] = "command"
     proof: ClassVar[str] = "the user's own command `verify` ends with 0"
     inject_command: str = Field(
@@ -84,11 +83,8 @@ class Command(AttachedFault):
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         outputs = {node: self._run("verify", self.verify_command, node, nodes) for node in nodes}
-        return Evidence(
-            text="; ".join(
-                f"broker {node}: {output or 'verify ended with 0'}"
-                for node, output in outputs.items()
-            )
+        return Evidence.joined(
+            f"broker {node}: {output or 'verify ended with 0'}" for node, output in outputs.items()
         )
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:

@@ -21,7 +21,6 @@ from ackproof_model.effects import Effects, Ends
 class Docker(AttachedFault, Ended):
     """Kill or stop the targets' containers; heal starts them again."""
 
-    name: ClassVar[str] = "docker"
     fault: Literal["docker"] = "docker"
     proof: ClassVar[str] = "the signal that was sent ended the container's process"
     action: Literal["kill", "stop"] = Field(
@@ -52,4 +51,4 @@ class Docker(AttachedFault, Ended):
                         else "SIGKILL came before its controlled shutdown was over"
                     )
                 )
-        return Evidence(text="; ".join(f"broker {node}: {self.action}, it ended" for node in nodes))
+        return Evidence.joined(f"broker {node}: {self.action}, it ended" for node in nodes)

@@ -7,7 +7,7 @@ everybody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Problem, Shape
@@ -19,7 +19,6 @@ from ackproof_model.effects import Cuts, Effects
 class Bridge(Links):
     """Cut the other brokers into two halves; the target, one broker, reaches both."""
 
-    name: ClassVar[str] = "bridge"
     fault: Literal["bridge"] = "bridge"
 
     @property

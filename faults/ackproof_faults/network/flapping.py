@@ -23,7 +23,6 @@ _SCRIPT = "flapping"
 class Flapping(Partition):
     """Cut the targets off from their peers and reconnect them, in turn."""
 
-    name: ClassVar[str] = "flapping"
     repeated: ClassVar[bool] = True
     fault: Literal["flapping"] = "flapping"  # type: ignore[assignment]
     proof: ClassVar[str] = "the target's rules are observed to be there, and not to be there"
@@ -53,7 +52,7 @@ class Flapping(Partition):
         for node, result in run_at_each(cluster, dict.fromkeys(nodes, watch)).items():
             if result.output.split() != ["cut", "joined"]:
                 raise FaultError(f"the link of node {node} is always {result.output.strip()}")
-        return Evidence(text="; ".join(f"node {node}: cut and joined in turn" for node in nodes))
+        return Evidence.joined(f"node {node}: cut and joined in turn" for node in nodes)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         for node in nodes:

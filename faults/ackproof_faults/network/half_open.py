@@ -24,7 +24,6 @@ _SILENCE = ["in iif != lo drop", "out oif != lo drop"]
 class HalfOpen(Ended):
     """Cut the targets' network and kill them with SIGKILL; heal starts them on a new one."""
 
-    name: ClassVar[str] = "half_open"
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     occupies: ClassVar[str] = ""
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
@@ -55,4 +54,4 @@ class HalfOpen(Ended):
             if not holders:
                 raise FaultError(f"no node holds a connection to node {node}: all were closed")
             proofs.append(f"open connections to the dead node {node}: {', '.join(holders)}")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)

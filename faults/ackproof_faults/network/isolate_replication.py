@@ -70,7 +70,6 @@ def _connect(cluster: Cluster, node: int, listener: str, within_s: float) -> str
 class IsolateReplication(Fault):
     """Cut other brokers off from the targets' INTERNAL listener (replication), nothing else."""
 
-    name: ClassVar[str] = "isolate_replication"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network")
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
     explained: ClassVar[bool] = True
@@ -103,7 +102,7 @@ class IsolateReplication(Fault):
             proofs += require_cut(cluster, node, others)
         if not proofs:
             raise FaultError("no other broker runs: there was no connection to cut")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         port = cluster.network.port("INTERNAL")

@@ -75,7 +75,6 @@ def require_hit(proxy: Link, rule: Rule, *, within_s: float) -> Evidence:
 class LinkFault(Fault):
     """Hold, delay, drop, duplicate or cut one kind of request or response of the targets."""
 
-    name: ClassVar[str] = "link"
     requires: ClassVar[InterfaceNames] = ("proxy",)
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True

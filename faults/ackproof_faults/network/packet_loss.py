@@ -20,7 +20,6 @@ from ackproof_model.effects import Effects, Slows
 class PacketLoss(Fault):
     """Drop a share of all packets that the targets send and receive, at random."""
 
-    name: ClassVar[str] = "packet_loss"
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
@@ -54,7 +53,7 @@ class PacketLoss(Fault):
             if not dropped:
                 raise FaultError(f"no packet of node {node} was dropped within 10 s")
             proofs.append(f"node {node}: {dropped} packets dropped already")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         running = running_nodes(cluster)

@@ -23,7 +23,6 @@ from ackproof_model.effects import Cuts, Effects
 class Partition(Links):
     """Cut the targets off from other brokers, from controllers, from clients or from some nodes."""
 
-    name: ClassVar[str] = "partition"
     #: Whether the cut comes and goes.
     repeated: ClassVar[bool] = False
     fault: Literal["partition"] = "partition"

@@ -57,7 +57,7 @@ class Queue(Fault):
                 raise FaultError(f"no other node runs to which node {node} could send")
             trial = self.trial(cluster.network.address(peers[0]))
             proofs.append(self.require_effect(node, cluster.network.run(node, trial)))
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         script = (
@@ -79,7 +79,6 @@ def show_queue() -> str:
 class Bandwidth(Queue):
     """Limit the bandwidth of everything that the targets send."""
 
-    name: ClassVar[str] = "bandwidth"
     fault: Literal["bandwidth"] = "bandwidth"
     needs: ClassVar[tuple[Need, ...]] = (Need.TBF,)
     proof: ClassVar[str] = "the kernel's counters: packets had to wait for the limit"
@@ -113,7 +112,6 @@ class Bandwidth(Queue):
 class Latency(Queue):
     """Delay all packets that the targets send."""
 
-    name: ClassVar[str] = "latency"
     fault: Literal["latency"] = "latency"
     needs: ClassVar[tuple[Need, ...]] = (Need.NETEM,)
     proof: ClassVar[str] = "a connection from the target is refused no sooner than the delay"

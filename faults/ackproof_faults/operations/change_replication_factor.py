@@ -13,14 +13,13 @@ from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement
-from ackproof_faults.operations._topic_operation import TopicOperation, describe
+from ackproof_faults.operations._operation import TopicOperation, describe
 from ackproof_model.effects import Effects, Reassigns
 
 
 class ChangeReplicationFactor(TopicOperation):
     """Change the replication factor of a topic or partition."""
 
-    name: ClassVar[str] = "change_replication_factor"
     requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     fault: Literal["change_replication_factor"] = "change_replication_factor"
     proof: ClassVar[str] = "the metadata lists that many replicas"

@@ -7,14 +7,13 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.operations._topic_operation import Topic, TopicOperation, describe
+from ackproof_faults.operations._operation import Topic, TopicOperation, describe
 from ackproof_model.effects import Effects, Elects
 
 
 class PreferredElection(TopicOperation):
     """Elect the preferred leader of the partitions that another broker leads."""
 
-    name: ClassVar[str] = "preferred_election"
     explained: ClassVar[bool] = True
     fault: Literal["preferred_election"] = "preferred_election"
     proof: ClassVar[str] = "according to the metadata the first replica leads each partition"
@@ -44,7 +43,6 @@ def _preferred(partitions: Topic) -> bool:
 class UncleanElection(TopicOperation):
     """Elect any live replica for the partitions that have no leader."""
 
-    name: ClassVar[str] = "unclean_election"
     explained: ClassVar[bool] = True
     fault: Literal["unclean_election"] = "unclean_election"
     proof: ClassVar[str] = "according to the metadata every partition has a leader"

@@ -28,7 +28,6 @@ _LOG_LINES = {
 class CrashLoop(Ended):
     """Kill brokers with SIGKILL, several times, each time after a start; heal starts them again."""
 
-    name: ClassVar[str] = "crash_loop"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "logs")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
@@ -67,6 +66,4 @@ class CrashLoop(Ended):
         for node, starts in done.items():
             if starts != self.times - 1:
                 raise FaultError(f"broker {node} started {starts} times between its kills")
-        return Evidence(
-            text="; ".join(f"broker {node} was killed {self.times} times" for node in nodes)
-        )
+        return Evidence.joined(f"broker {node} was killed {self.times} times" for node in nodes)

@@ -19,7 +19,6 @@ from ackproof_model.effects import Effects, Ends
 class Kill(Ended):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
-    name: ClassVar[str] = "kill"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed"
@@ -37,6 +36,6 @@ class Kill(Ended):
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         require_sigkilled(cluster, nodes)
-        return Evidence(
-            text="; ".join(f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes)
+        return Evidence.joined(
+            f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes
         )

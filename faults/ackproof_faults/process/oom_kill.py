@@ -17,7 +17,6 @@ from ackproof_model.effects import Effects, Ends
 class OomKill(Ended):
     """Make the out-of-memory killer end brokers; heal starts them again."""
 
-    name: ClassVar[str] = "oom_kill"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
@@ -39,6 +38,4 @@ class OomKill(Ended):
         for node in nodes:
             if not cluster.memory.exhausted(node):
                 raise FaultError(f"the out-of-memory killer did not end broker {node}")
-        return Evidence(
-            text="; ".join(f"the out-of-memory killer ended broker {node}" for node in nodes)
-        )
+        return Evidence.joined(f"the out-of-memory killer ended broker {node}" for node in nodes)

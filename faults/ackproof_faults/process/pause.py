@@ -19,7 +19,6 @@ from ackproof_model.effects import Effects, Stalls
 class Pause(Fault):
     """Freeze brokers; heal thaws them."""
 
-    name: ClassVar[str] = "pause"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "freezer")
     occupies: ClassVar[str] = "process"
     explained: ClassVar[bool] = True
@@ -43,9 +42,7 @@ class Pause(Fault):
                 raise FaultError(f"broker {node} is not frozen")
             if cluster.metadata.answers(node):
                 raise FaultError(f"broker {node} still answers")
-        return Evidence(
-            text="; ".join(f"broker {node} is frozen and does not answer" for node in nodes)
-        )
+        return Evidence.joined(f"broker {node} is frozen and does not answer" for node in nodes)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         for node in nodes:

@@ -18,7 +18,6 @@ from ackproof_model.effects import Effects, Ends
 class Restart(Ended):
     """Stop brokers with SIGTERM; heal starts them again."""
 
-    name: ClassVar[str] = "restart"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was restarted"
@@ -45,4 +44,4 @@ class Restart(Ended):
                     f"broker {node} ended with exit status {status}, not by a controlled "
                     f"shutdown (0 or {SIGTERMED})"
                 )
-        return Evidence(text="; ".join(f"broker {node} shut down under SIGTERM" for node in nodes))
+        return Evidence.joined(f"broker {node} shut down under SIGTERM" for node in nodes)

@@ -21,7 +21,6 @@ from ackproof_model.effects import Effects, Ends
 class RollingRestart(Ended):
     """Stop and start the targets, one after the other."""
 
-    name: ClassVar[str] = "rolling_restart"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was restarted"
@@ -67,8 +66,6 @@ class RollingRestart(Ended):
                 raise FaultError(f"broker {node} ended with exit status {status}, not {legal}")
             if cluster.processes.exit_status(node) is not None:
                 raise FaultError(f"broker {node} has not started again")
-        return Evidence(
-            text="; ".join(
-                f"broker {node} ended with {status} and runs again" for node, status in done.items()
-            )
+        return Evidence.joined(
+            f"broker {node} ended with {status} and runs again" for node, status in done.items()
         )

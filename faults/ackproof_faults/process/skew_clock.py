@@ -78,7 +78,6 @@ _TOLERANCE_S = 1.0
 class SkewClock(Fault):
     """Set the clocks of running brokers wrong; heal sets them right."""
 
-    name: ClassVar[str] = "skew_clock"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network", "logs", "clocks")
     explained: ClassVar[bool] = True
     skews_clocks: ClassVar[bool] = True
@@ -125,7 +124,7 @@ class SkewClock(Fault):
                     f"broker {node}'s clock is {least:.1f} to {most:.1f} s ahead, not {self.by:g} s"
                 )
             proofs.append(f"broker {node} logs with a clock that is {most:+.1f} s off")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         for node in nodes:
