@@ -20,9 +20,8 @@ from ackproof.judgement.expectations import check_expectations, conclude, effect
 from ackproof.report.formatting import plural
 from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Metrics, Word
 from ackproof.scenario import shipped
-from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
-from ackproof.scenario.model import Expect
+from ackproof.scenario.model import Case, Expect
 from ackproof_spark.anomaly import Anomaly
 
 ROOT = Path(__file__).parents[1]
@@ -113,7 +112,8 @@ def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
 def _judged(arm: Configured, one: Result) -> list[Expectation]:
     """Return each count of a stored run beside what its arm expects now."""
     counts = dict.fromkeys((*map(str, Anomaly), *COUNTS), 0) | one["observed"]
-    causes = [CauseReport.model_construct(case=one["cause"], count=1)] if "cause" in one else []
+    known: dict[str, Any] = {"case": one.get("cause"), "count": 1}
+    causes = [CauseReport.model_construct(**known)] if "cause" in one else []
     return check_expectations(arm.scenario.expect, counts, _NOT_STORED, causes)
 
 

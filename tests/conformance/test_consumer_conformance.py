@@ -22,7 +22,7 @@ from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import (
     JAVA,
@@ -177,8 +177,10 @@ def clients(
 ) -> Iterator[Clients]:
     found = Clients(tmp_path, bootstrap, topic, java, librdkafka)
     yield found
-    for process in (*found.consumers, *found.producers):
-        process.kill()
+    for consumer in found.consumers:
+        consumer.kill()
+    for producer in found.producers:
+        producer.kill()
 
 
 def test_a_consumer_records_reads_in_order_and_processes_each_record_once(clients):
