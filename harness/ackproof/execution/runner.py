@@ -30,8 +30,7 @@ from ackproof.execution.final_phase import run_final_phase
 from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.prediction.attached import predict_attached
-from ackproof.prediction.replication import predict
+from ackproof.prediction.predict import predict, predict_attached
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict

@@ -20,7 +20,7 @@ from ackproof.judgement import (
 )
 from ackproof.judgement.client_counts import client_counts
 from ackproof.judgement.overview import collect as overview
-from ackproof.prediction.replication import settling_s
+from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run

@@ -248,6 +248,6 @@ def _trace(run_dir: Path, scenario: Scenario | None) -> Diagram | None:
 
 
 def _predict(scenario: Scenario) -> runs.PredictionRecord:
-    from ackproof.prediction import replication
+    from ackproof.prediction.predict import predict
 
-    return replication.predict(scenario)
+    return predict(scenario)

@@ -1,37 +1,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ackproof.prediction.effect_stress import Place
-from ackproof.prediction.stress import stress
+from ackproof.prediction.bounds import exposure
+from ackproof.prediction.predict import partition_of
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_model.bounds import NOTHING, Budget, Stress
+from ackproof_model.exposure import NOTHING, Budget, Exposure
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 RESTART = {"fault": "restart", "target": 2}
 LEADER = {"target": "leader of orders-0"}
 
 
-def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Stress:
+def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Exposure:
     found = load(SCENARIOS / "acks.yaml")[2].scenario
     scenario = Scenario.model_validate(
         {**found.model_dump(by_alias=True), "faults": list(steps), **changes}
     )
-    return stress(
-        Place(
-            scenario=scenario,
-            topic="orders",
-            partition=partition,
-            lag_time_s=30,
-            session_s=9,
-            request_timeout_s=30,
-        )
-    )
+    here = partition_of(scenario, "orders", partition)
+    timers = replace(here.configuration, replica_lag_time_max_s=30.0, session_timeout_s=9.0)
+    return exposure(scenario, replace(here, configuration=timers))
 
 
 def kill(**fields: Any) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What a schedule may do to one partition in all, whatever its order: a sum of effects."""
+"""The most that a schedule may do to one partition in any order: a sum of bounds of effects."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 
@@ -30,22 +30,22 @@ class Budget:
 
     def within(self, other: Budget) -> bool:
         """Whether the other budget allows at least this one."""
-        return all(map(float.__le__, map(float, self.counts()), map(float, other.counts())))
+        return all(one <= two for one, two in zip(self.counts(), other.counts(), strict=True))
 
     def plus(self, other: Budget) -> Budget:
-        return Budget(**dict(self._paired(other, lambda one, two: one + two)))
+        return self._paired(other, lambda one, two: one + two)
 
     def most(self, other: Budget) -> Budget:
-        return Budget(**dict(self._paired(other, max)))
+        return self._paired(other, max)
 
     def times(self, number: float) -> Budget:
-        pairs = zip(fields(self), self.counts(), strict=True)
-        return Budget(**{field.name: count * number if count else 0 for field, count in pairs})
+        return Budget(**{name: count * number if count else 0 for name, count in self._items()})
 
-    def _paired(self, other: Budget, join: object) -> Iterator[tuple[str, float]]:
-        assert callable(join)
-        for field in fields(self):
-            yield field.name, join(getattr(self, field.name), getattr(other, field.name))
+    def _items(self) -> list[tuple[str, float]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
+    def _paired(self, other: Budget, join: Callable[[float, float], float]) -> Budget:
+        return Budget(**{name: join(count, getattr(other, name)) for name, count in self._items()})
 
     def __str__(self) -> str:
         pairs = zip(_WORDS, self.counts(), strict=True)
@@ -69,7 +69,7 @@ def _count(number: float, one: str, many: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stress:
+class Exposure:
     """Everything that a schedule may do to a partition and to the producers that write to it.
 
     budget: what its brokers suffer.
@@ -103,22 +103,22 @@ class Stress:
     versions: tuple[str, ...] = ()
     elr: tuple[bool, ...] = ()
 
-    def plus(self, other: Stress) -> Stress:
+    def plus(self, other: Exposure) -> Exposure:
         """Return both, in any order."""
         return self._joined(other, self.budget.plus(other.budget))
 
-    def either(self, other: Stress) -> Stress:
+    def either(self, other: Exposure) -> Exposure:
         """Return what one of the two may do, whichever it is."""
         return replace(self._joined(other, self.budget.most(other.budget)), emptied=False)
 
-    def times(self, number: float) -> Stress:
-        """Return what so many of these may do; none of them is certain."""
+    def times(self, number: float) -> Exposure:
+        """Return what a number of these may do; none of them is certain."""
         return replace(self, budget=self.budget.times(number), emptied=False)
 
-    def _joined(self, other: Stress, budget: Budget) -> Stress:
+    def _joined(self, other: Exposure, budget: Budget) -> Exposure:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]
         flags = ("unclean", "moved", "removed", "emptied", "altered", "rewritten", "unanswered")
-        return Stress(
+        return Exposure(
             budget=budget,
             lowered=min(lowered, default=None),
             anything=self.anything or other.anything,
@@ -131,4 +131,4 @@ class Stress:
         )
 
 
-NOTHING = Stress()
+NOTHING = Exposure()

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ackproof.prediction.disturbances import Disturbance, disturbances
-from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
+from ackproof.prediction.clients import (
+    IN_ALL,
+    ClientPrediction,
+    client_effects,
+    disturbances,
+    in_words,
+    spent,
+)
 from ackproof.scenario.client import ClientLibrary
-from ackproof.scenario.internal_topics import TRANSACTIONS
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TRANSACTIONS
 from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
-from ackproof_model.effects import Client
+from ackproof_model.effects import Disturbance
 from ackproof_model.transactions import (
     PERTURBATIONS,
     TransactionBudgets,
@@ -181,7 +187,8 @@ def _has_successors(scenario: Scenario) -> bool:
     spec = scenario.workload.transactions
     interrupted = spec is not None and (spec.crash_in is not None or spec.zombie_in is not None)
     return interrupted or any(
-        effect.action == "ends" or effect.successor for effect in _of_producers(scenario)
+        effect.action == "ends" or effect.successor
+        for effect, _ in client_effects(scenario, "producer")
     )
 
 
@@ -189,11 +196,4 @@ def _has_living_predecessors(scenario: Scenario) -> bool:
     """Whether a producer may go on after its successor has begun."""
     spec = scenario.workload.transactions
     waits = spec is not None and spec.zombie_in is not None
-    return waits or any(effect.successor for effect in _of_producers(scenario))
-
-
-def _of_producers(scenario: Scenario) -> Iterator[Client]:
-    for fault in scenario.every_fault:
-        for effect in fault.effects:
-            if isinstance(effect, Client) and effect.role == "producer":
-                yield effect
+    return waits or any(effect.successor for effect, _ in client_effects(scenario, "producer"))

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from ackproof.prediction.effect_stress import Place
-from ackproof.prediction.effects import model_effects
-from ackproof.prediction.readings import schedules, unsupported
+from ackproof.prediction.exact import exact_effects, schedules, unsupported
+from ackproof.prediction.predict import partition_of
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model import (
@@ -28,6 +27,7 @@ from ackproof_model import (
     QuorumLost,
     Stalls,
 )
+from ackproof_model.effects import Partition
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 LEADER = {"target": "leader of orders-0"}
@@ -36,30 +36,23 @@ ASSIGNED = {"orders": {"assignment": [[3, 1, 2]]}}
 REPLICATION, CONTROLLERS = Cuts(channels=("replication",)), Cuts(channels=("controllers",))
 
 
-def place(*faults: dict[str, Any], **changes: Any) -> Place:
+def asked(*faults: dict[str, Any], **changes: Any) -> tuple[Scenario, Partition]:
     found = load(SCENARIOS / "acks.yaml")[2].scenario
     scenario = Scenario.model_validate(
         {**found.model_dump(by_alias=True), "faults": list(faults), **changes}
     )
-    return Place(
-        scenario=scenario,
-        topic="orders",
-        partition=0,
-        lag_time_s=30,
-        session_s=9,
-        request_timeout_s=30,
-    )
+    return scenario, partition_of(scenario, "orders", 0)
 
 
 def effects(fault: dict[str, Any], **changes: Any) -> tuple[Effect, ...] | None:
-    here = place(fault, **changes)
-    return model_effects(here.scenario.faults[0], here)  # type: ignore[arg-type]
+    scenario, partition = asked(fault, **changes)
+    return exact_effects(scenario, partition, scenario.faults[0])
 
 
 def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
-    here = place(*faults, **changes)
-    assert not unsupported(here)
-    (only,) = schedules(here)
+    here = asked(*faults, **changes)
+    assert not unsupported(*here)
+    (only,) = schedules(*here)
     return only
 
 
@@ -130,8 +123,8 @@ def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
     # It says itself what it takes, or a setting is changed while it runs.
     assert effects({**fault, "last": 5}, **settings) == (Ends(log="prefix"),)
     later = {"fault": "alter_config", **TOPIC, "key": "flush.messages", "value": 100}
-    here = place(fault, later, **settings)
-    assert model_effects(here.scenario.faults[0], here) == (Ends(log="prefix"),)
+    scenario, partition = asked(fault, later, **settings)
+    assert exact_effects(scenario, partition, scenario.faults[0]) == (Ends(log="prefix"),)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +151,7 @@ def test_what_the_exact_search_does_not_know_is_left_to_the_bounds(
     fault: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     assert effects(fault, **changes) is None
-    assert "the fault" in unsupported(place(fault, **changes))
+    assert "the fault" in unsupported(*asked(fault, **changes))
 
 
 @pytest.mark.parametrize(
@@ -184,9 +177,9 @@ def test_what_the_exact_search_does_not_know_is_left_to_the_bounds(
 def test_some_schedules_are_left_to_the_bounds(
     faults: list[dict[str, Any]], changes: dict[str, Any], why: str
 ) -> None:
-    here = place(*faults, **changes)
-    assert why in unsupported(here)
-    assert not list(schedules(here))
+    here = asked(*faults, **changes)
+    assert why in unsupported(*here)
+    assert not list(schedules(*here))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ackproof_model as reference_model
-from ackproof.prediction import cached
+from ackproof.prediction import cache
 from ackproof_model import (
     AnyTime,
     Configuration,
@@ -66,36 +66,36 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
 
 
 def test_the_same_question_is_searched_once(asked: list[int]) -> None:
-    first = cached.predict(CONFIGURATION, FAULTS)
-    assert cached.predict(CONFIGURATION, list(FAULTS)) == first
+    first = cache.predict(CONFIGURATION, FAULTS)
+    assert cache.predict(CONFIGURATION, list(FAULTS)) == first
     assert asked == [2]
     assert first.trace
-    assert cached.predict(CONFIGURATION, FAULTS, max_states=3) != first
+    assert cache.predict(CONFIGURATION, FAULTS, max_states=3) != first
     assert asked == [2, 2]
 
 
 def test_another_question_is_searched(asked: list[int]) -> None:
-    cached.predict(CONFIGURATION, [])
-    cached.predict(CONFIGURATION, FAULTS[:1])
-    cached.predict(CONFIGURATION, [FAULTS[1]])
+    cache.predict(CONFIGURATION, [])
+    cache.predict(CONFIGURATION, FAULTS[:1])
+    cache.predict(CONFIGURATION, [FAULTS[1]])
     assert asked == [0, 1, 1]
 
 
 def test_a_changed_model_is_searched_again(
     asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cached.predict(CONFIGURATION, [])
+    cache.predict(CONFIGURATION, [])
     monkeypatch.setattr(source_digest, "digest", lambda: "another")
-    cached.predict(CONFIGURATION, [])
+    cache.predict(CONFIGURATION, [])
     assert asked == [0, 0]
 
 
 def test_a_damaged_cache_is_ignored(asked: list[int], tmp_path: Path) -> None:
-    first = cached.predict(CONFIGURATION, [])
+    first = cache.predict(CONFIGURATION, [])
     (stored,) = (tmp_path / "ackproof" / "predictions").iterdir()
     stored.write_text("{")
-    assert cached.predict(CONFIGURATION, []) == first
-    assert cached.predict(CONFIGURATION, []) == first
+    assert cache.predict(CONFIGURATION, []) == first
+    assert cache.predict(CONFIGURATION, []) == first
     assert asked == [0, 0]
 
 
@@ -105,5 +105,5 @@ def test_conditions_and_effects_that_differ_in_their_type_alone_are_different_qu
     for effect in (Stalls(), QuorumLost()):
         for condition in (LeaderChanged(), AnyTime()):
             fault = Injection(fault="x", effects=(effect,), heal_when=(condition,))
-            cached.predict(CONFIGURATION, [fault], max_states=10)
+            cache.predict(CONFIGURATION, [fault], max_states=10)
     assert len(asked) == 4

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ackproof.judgement.findings import contradictions
-from ackproof.prediction import cached, replication
+from ackproof.prediction import cache
+from ackproof.prediction.predict import predict, settling_s
 from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
@@ -25,8 +26,8 @@ from ackproof_model import (
     Prediction,
     Progress,
     Role,
-    predict,
 )
+from ackproof_model import predict as search
 from ackproof_spark.anomaly import PREDICTED
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
@@ -45,9 +46,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = 0
     ) -> Prediction:
         questions.append((configuration, tuple(schedule)))
-        return predict(configuration, [])
+        return search(configuration, [])
 
-    monkeypatch.setattr(cached, "predict", answer)
+    monkeypatch.setattr(cache, "predict", answer)
     return questions
 
 
@@ -57,9 +58,7 @@ def scenario(**changes: Any) -> Scenario:
 
 
 def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> None:
-    replication.predict(
-        scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}})
-    )
+    predict(scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}}))
     configuration = asked[0][0]
     assert configuration.acks == "1"
     assert configuration.min_insync_replicas == 2
@@ -77,7 +76,7 @@ def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
 ) -> None:
     asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
     asked_for["settings"] |= {"acks": acks}
-    assert replication.predict(scenario(workload=asked_for)).predicted["inconsistent"] == expected
+    assert predict(scenario(workload=asked_for)).predicted["inconsistent"] == expected
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_a_write_that_the_probe_has_given_up_may_come_late(
     step = {"target": "leader of orders-0", "heal_after": "12s", **fault}
     asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
     asked_for["settings"] |= {"acks": "all", "enable.idempotence": True}
-    found = replication.predict(scenario(workload=asked_for, faults=[step]))
+    found = predict(scenario(workload=asked_for, faults=[step]))
     assert found.predicted["reordered"] == expected
 
 
@@ -109,11 +108,11 @@ def test_a_step_settles_after_the_timers_that_its_faults_start(
     timers = {"broker.session.timeout.ms": 3000, "replica.lag.time.max.ms": 10000}
     faults = [{"fault": fault, "target": "leader of orders-0"}]
     asked = scenario(kafka=kafka, cluster={"brokers": 3, "settings": timers}, faults=faults)
-    assert replication.settling_s(asked) == seconds
+    assert settling_s(asked) == seconds
 
 
 def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> None:
-    replication.predict(scenario())
+    predict(scenario())
     cut, kill = asked[0][1]
     assert cut == Injection(
         fault="isolate_replication",
@@ -135,7 +134,7 @@ def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> Non
 def test_in_another_partition_they_hit_any_one_broker_at_any_time(
     asked: Asked,
 ) -> None:
-    replication.predict(scenario())
+    predict(scenario())
     assert len(asked) == 2, "the two other partitions are asked about once"
     cut, kill = asked[1][1]
     assert cut.targets == frozenset({Role.ANY_ONE})
@@ -146,7 +145,7 @@ def test_in_another_partition_they_hit_any_one_broker_at_any_time(
 
 def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
     kill = {"fault": "kill", "target": "leader of orders-0", "heal_after": "1s"}
-    replication.predict(scenario(faults=[kill, kill]))
+    predict(scenario(faults=[kill, kill]))
     assert [injection.targets for injection in asked[1][1]] == [frozenset({Role.ANY_ONE})] * 2
 
 
@@ -161,7 +160,7 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
 def test_what_cannot_be_searched_exactly_is_bounded(
     step: dict[str, Any], lost: str, asked: Asked
 ) -> None:
-    record = replication.predict(scenario(cluster={"controllers": 3}, faults=[step]))
+    record = predict(scenario(cluster={"controllers": 3}, faults=[step]))
     assert record.predicted["lost"] == lost
     assert record.prediction.bounds.startswith("Bounds, since the exact search does not support")
     assert not asked
@@ -179,16 +178,14 @@ def test_what_cannot_be_searched_exactly_is_bounded(
 def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Asked) -> None:
     one_partition = {"orders": {"settings": {"min.insync.replicas": 2}}}
     kill = {"fault": "kill", "target": target, "when": "after 3s"}
-    replication.predict(scenario(topics=one_partition, faults=[kill]))
+    predict(scenario(topics=one_partition, faults=[kill]))
     injections = [schedule[0] for _, schedule in asked]
     assert [injection.targets for injection in injections] == roles
     assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
 
 
 def test_several_of_many_brokers_are_bounded() -> None:
-    record = replication.predict(
-        scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}])
-    )
+    record = predict(scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}]))
     assert record.predicted["lost"] == "possible"
     assert record.predicted["phantom"] == "impossible"
     assert "several of many brokers" in record.prediction.bounds
@@ -201,7 +198,7 @@ def test_an_unknown_fault_excludes_nothing() -> None:
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
-    record = replication.predict(known.model_copy(update={"faults": [flood]}))
+    record = predict(known.model_copy(update={"faults": [flood]}))
     assert set(record.predicted.values()) == {"possible"}
     assert all("flood may do anything" in why for why in record.prediction.reasons.values())
 
@@ -216,7 +213,7 @@ def test_what_strangers_ask_first_is_searched_to_its_end(
     found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
     found["topics"]["orders"]["settings"]["min.insync.replicas"] = min_insync
     found["workload"]["settings"] |= {"acks": acks, "enable.idempotence": acks == "all"}
-    record = replication.predict(Scenario.model_validate(found))
+    record = predict(Scenario.model_validate(found))
     assert record.predicted["lost"] == lost
     assert "it stopped early" not in record.prediction.bounds
 
@@ -226,7 +223,7 @@ def test_what_strangers_ask_first_is_searched_to_its_end(
 )
 def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
     found = load(SCENARIOS / "acks.yaml")[number].scenario
-    record = replication.predict(found)
+    record = predict(found)
     assert record.predicted["lost"] == lost
     assert bool(record.prediction.trace) == (lost == "certain")
 
@@ -239,7 +236,7 @@ def test_the_version_decides_the_defaults(
     version: str, unclean: bool, session: float, asked: Asked
 ) -> None:
     plain = {"cluster": {"brokers": 3}, "topics": {"orders": {"partitions": 3}}}
-    replication.predict(scenario(kafka=version, **plain))
+    predict(scenario(kafka=version, **plain))
     configuration = asked[0][0]
     assert configuration.unclean_election is unclean
     assert configuration.session_s == session
@@ -247,24 +244,24 @@ def test_the_version_decides_the_defaults(
 
 def test_with_zookeeper_the_session_is_that_of_zookeeper(asked: Asked) -> None:
     settings = {"zookeeper.session.timeout.ms": 4000, "broker.session.timeout.ms": 7000}
-    replication.predict(scenario(kafka="2.6.2", cluster={"settings": settings}))
+    predict(scenario(kafka="2.6.2", cluster={"settings": settings}))
     assert asked[0][0].session_s == 4
 
 
 def test_the_feature_level_decides_whether_there_are_eligible_leader_replicas(asked: Asked) -> None:
     for level, elr in ((0, False), (1, True)):
         features = {"eligible.leader.replicas.version": level, "transaction.version": 1}
-        replication.predict(scenario(cluster={"features": features}))
+        predict(scenario(cluster={"features": features}))
         assert asked[-1][0].elr is elr
         assert asked[-1][0].profile.elr is elr
     asked.clear()
-    replication.predict(scenario(cluster={"features": {"transaction.version": 1}}))
+    predict(scenario(cluster={"features": {"transaction.version": 1}}))
     assert asked[0][0].elr is None
 
 
 def test_another_metadata_version_excludes_nothing(asked: Asked) -> None:
     features = {"metadata.version": "4.0-IV3"}
-    record = replication.predict(scenario(cluster={"features": features}))
+    record = predict(scenario(cluster={"features": features}))
     assert set(record.predicted.values()) == {"possible"}
     assert "metadata.version" in record.prediction.bounds
     assert asked == []
@@ -284,14 +281,14 @@ def test_another_metadata_version_excludes_nothing(asked: Asked) -> None:
 def test_the_rules_of_an_older_protocol_are_unknown(
     kafka: str, key: str, value: str, known: bool, asked: Asked
 ) -> None:
-    record = replication.predict(scenario(kafka=kafka, cluster={"settings": {key: value}}))
+    record = predict(scenario(kafka=kafka, cluster={"settings": {key: value}}))
     assert ("impossible" in record.predicted.values()) is known
     assert (f"{key}={value}" in record.prediction.bounds) is not known
 
 
 def test_records_without_leader_epochs_are_unknown_of_one_topic_too(asked: Asked) -> None:
     topics = {"orders": {"settings": {"message.format.version": "0.10.2"}}}
-    record = replication.predict(scenario(kafka="2.6.2", topics=topics))
+    record = predict(scenario(kafka="2.6.2", topics=topics))
     assert set(record.predicted.values()) == {"possible"}
 
 
@@ -299,7 +296,7 @@ def test_brokers_with_different_timers_are_unknown(asked: Asked) -> None:
     def overridden(value: int) -> str:
         own = {"settings": {"replica.lag.time.max.ms": value}}
         settings = {"replica.lag.time.max.ms": 9000}
-        found = replication.predict(scenario(cluster={"settings": settings, "overrides": {2: own}}))
+        found = predict(scenario(cluster={"settings": settings, "overrides": {2: own}}))
         return found.predicted["lost"]
 
     assert overridden(9000) == "impossible"
@@ -309,7 +306,7 @@ def test_brokers_with_different_timers_are_unknown(asked: Asked) -> None:
 def test_retention_may_remove_what_was_acked(asked: Asked) -> None:
     def predicted(retention: int) -> set[str]:
         topics = {"orders": {"settings": {"retention.ms": retention}}}
-        found = replication.predict(scenario(topics=topics, faults=[], expect={"loss": "any"}))
+        found = predict(scenario(topics=topics, faults=[], expect={"loss": "any"}))
         return {name for name, word in found.predicted.items() if word == "possible"}
 
     assert {"lost", "gap", "diverged"} <= predicted(60_000)
@@ -318,14 +315,14 @@ def test_retention_may_remove_what_was_acked(asked: Asked) -> None:
 
 def test_a_search_that_ends_early_has_the_reasons_of_the_bounds() -> None:
     fault = {"fault": "kill", "target": "leader of orders-0"}
-    found = replication.predict(scenario(faults=[fault, fault]), max_states=100)
+    found = predict(scenario(faults=[fault, fault]), max_states=100)
     assert found.predicted["lost"] == "possible"
     assert "1 SIGKILL loses an acked record" in found.prediction.reasons["lost"]
     assert found.prediction.bounds.startswith("Incomplete search")
 
 
 def test_nothing_is_predicted_for_a_cluster_that_is_not_apache_kafka(asked: Asked) -> None:
-    record = replication.predict(scenario(cluster={"implementation": "other"}))
+    record = predict(scenario(cluster={"implementation": "other"}))
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert set(record.predicted.values()) == {"not modelled"}
     assert record.prediction.bounds == "not modelled: the cluster is not Apache Kafka"
@@ -336,7 +333,7 @@ def test_nothing_is_predicted_for_a_cluster_that_is_not_apache_kafka(asked: Aske
 
 @pytest.mark.parametrize(("fault", "corrupt"), [("wipe_volume", False), ("flip_byte", True)])
 def test_only_altered_bytes_are_corrupt(fault: str, corrupt: bool) -> None:
-    record = replication.predict(scenario(faults=[{"fault": fault, "target": 1}]))
+    record = predict(scenario(faults=[{"fault": fault, "target": 1}]))
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert (record.predicted["corrupt"] == "possible") is corrupt
     assert record.predicted["phantom"] == "impossible"
@@ -346,7 +343,7 @@ def test_only_altered_bytes_are_corrupt(fault: str, corrupt: bool) -> None:
 def test_a_schedule_with_too_many_faults_is_bounded(
     faults: int, searched: bool, asked: Asked
 ) -> None:
-    record = replication.predict(scenario(faults=[{"fault": "none"}] * faults))
+    record = predict(scenario(faults=[{"fault": "none"}] * faults))
     assert record.predicted["lost"] == "impossible"
     assert any(schedule for _, schedule in asked) is searched
     assert searched or "9 faults" in record.prediction.bounds
@@ -354,7 +351,7 @@ def test_a_schedule_with_too_many_faults_is_bounded(
 
 def test_a_power_loss_is_supported(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
-    replication.predict(scenario(faults=[fault]))
+    predict(scenario(faults=[fault]))
     assert asked[0][1] == (
         Injection(fault="power_loss", effects=(Ends(log="prefix"),), targets=LEADER),
     )
@@ -365,20 +362,20 @@ def test_faults_of_consumers_do_not_affect_replication(
 ) -> None:
     workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
     consumers = {"fault": "crash_client", "client": "consumer 0"}
-    replication.predict(scenario(workload=workload, faults=[consumers]))
+    predict(scenario(workload=workload, faults=[consumers]))
     assert asked[0][1][0].effects == ()
 
 
 def test_a_wrong_clock_may_depose_leaders(asked: Asked) -> None:
     fault = {"fault": "skew_clock", "target": "leader of orders-0", "by": "-90m"}
-    found = replication.predict(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
+    found = predict(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
     assert found.predicted["lost"] == "possible"
     assert "the fault skew_clock" in found.prediction.bounds
     assert not asked
 
 
 def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
-    replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
+    predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="oom_kill", effects=(Ends(),), targets=LEADER),)
 
 
@@ -403,7 +400,7 @@ def test_a_request_timeout_makes_duplicates_possible(
         if idempotence and (settings["acks"] != "all" or "retries" in settings):
             continue
         workload["settings"] = {**settings, "enable.idempotence": idempotence}
-        record = replication.predict(
+        record = predict(
             Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
         )
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
@@ -423,7 +420,7 @@ def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
     settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout_ms}
     fault = {"fault": faults, "target": "leader of orders-0"}
     base = scenario(faults=[fault]).model_dump(by_alias=True)
-    found = replication.predict(
+    found = predict(
         Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
     )
     assert found.predicted["duplicated"] == duplicated
@@ -446,7 +443,7 @@ def test_an_outage_that_outlasts_the_delivery_timeout_makes_duplicates_possible(
 ) -> None:
     settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 60_000}
     base = scenario(faults=[{"target": "all", **fault}]).model_dump(by_alias=True)
-    found = replication.predict(
+    found = predict(
         Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
     )
     assert found.predicted["duplicated"] == duplicated
@@ -454,7 +451,7 @@ def test_an_outage_that_outlasts_the_delivery_timeout_makes_duplicates_possible(
 
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
-    together = replication.predict(found)
+    together = predict(found)
     assert {one.acks for one, _ in asked} == {"all", "1"}
     assert together.predicted["lost"] == "impossible"  # the fixture answers as if without faults
     assert together.prediction.reasons["lost"].startswith("orders: ")
@@ -463,8 +460,8 @@ def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
 def test_an_anomaly_certain_for_one_topic_is_certain_for_the_run() -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     alone = load(SCENARIOS / "acks.yaml")[2].scenario
-    assert replication.predict(alone).predicted["lost"] == "impossible"
-    together = replication.predict(found)
+    assert predict(alone).predicted["lost"] == "impossible"
+    together = predict(found)
     assert together.predicted["lost"] in ("possible", "certain")
     assert together.prediction.reasons["lost"].startswith("clicks: ")
 
@@ -482,7 +479,7 @@ def test_known_losses_by_three_faults_are_answered_exactly(
     name: str, arm: str, expected: str, last: str
 ) -> None:
     arms = {one.name: one.scenario for one in load(SCENARIOS / "catalogue" / f"{name}.yaml")}
-    record = replication.predict(arms[arm])
+    record = predict(arms[arm])
     assert record.predicted["lost"] == expected
     assert record.prediction.bounds.startswith("Exact search")
     assert last in "".join(record.prediction.trace[-1:])
