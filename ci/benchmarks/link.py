@@ -19,7 +19,7 @@ from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import WorkloadError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from benchmarks.ledger import send_all
 
 _TOPIC = "link"

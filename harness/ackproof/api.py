@@ -33,9 +33,8 @@ from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application import Ledger as DeliveryLedger
 from ackproof.ledger.application import LedgerCluster, Verification
 from ackproof.runs.directory import PredictionRecord
-from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
-from ackproof.scenario.model import TopicSpec
-from ackproof.scenario.security import SecuritySpec
+from ackproof.scenario.cluster import BrokerSpec, ClusterSpec, SecuritySpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault

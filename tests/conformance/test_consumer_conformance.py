@@ -22,7 +22,7 @@ from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import (
     JAVA,

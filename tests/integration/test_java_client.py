@@ -20,7 +20,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from integration.sending import log_end
 from kafka_clusters import boot
 from waiting import until

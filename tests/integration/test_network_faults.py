@@ -16,7 +16,7 @@ from ackproof import doctor
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError, EngineError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
 from ackproof_faults.network.bridge import Bridge

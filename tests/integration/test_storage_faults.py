@@ -14,7 +14,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex

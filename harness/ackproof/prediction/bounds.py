@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.conditions.kinds import After, ProgressIs
@@ -126,7 +125,7 @@ def _replicas_hit(scenario: Scenario, partition: Partition, fault: Fault) -> int
         case "leader":
             count = 1
         case "followers":
-            count = every_topic(scenario)[target.topic].replication_factor - 1
+            count = scenario.every_topic[target.topic].replication_factor - 1
         case "any":
             count = target.count
         case "brokers" if partition.assigned:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain
 from ackproof_faults.conditions.condition import Condition
@@ -168,7 +167,7 @@ class _Reader:
             case "leader":
                 return 1
             case "followers":
-                return every_topic(self._scenario)[target.topic].replication_factor - 1
+                return self._scenario.every_topic[target.topic].replication_factor - 1
             case "brokers":
                 return len(set(target.brokers))
         return self._scenario.cluster.brokers

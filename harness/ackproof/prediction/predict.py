@@ -36,9 +36,9 @@ from ackproof.prediction.unmodelled import (
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
-from ackproof.scenario.internal_topics import SETTINGS, every_topic
-from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof.scenario.producer import ProducerSettings
+from ackproof.scenario.librdkafka import ProducerSettings
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import SETTINGS, TopicSpec
 from ackproof.scenario.types import Setting
 from ackproof.scenario.workload import Sends
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
@@ -230,7 +230,7 @@ def predict_clients(
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
     """Return the scenario as if its workload wrote to `topic`, with acks=all."""
-    topics = every_topic(scenario)
+    topics = scenario.every_topic
     spec = topics[topic].model_copy(update=changed)
     workload = scenario.workload.model_copy(
         update={"topic": topic, "settings": _ACKS_ALL, "transactions": None, "consumers": {}}

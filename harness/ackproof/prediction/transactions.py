@@ -13,8 +13,8 @@ from ackproof.prediction.clients import (
     spent,
 )
 from ackproof.scenario.client import ClientLibrary
-from ackproof.scenario.internal_topics import TRANSACTIONS
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TRANSACTIONS
 from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
 from ackproof_model.effects import Disturbance

@@ -13,7 +13,8 @@ from dataclasses import replace
 from ackproof.kafka_versions import numbers
 from ackproof.prediction.clients import ClientPrediction
 from ackproof.scenario.cluster import TIMERS
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Setting
 from ackproof_model import Likelihood, Prediction, Profile
 from ackproof_model.effects import SLACK_S, expiring

@@ -9,7 +9,8 @@ import pytest
 
 from ackproof.judgement.findings import contradictions
 from ackproof.prediction.predict import predict, predict_clients
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 
 NO_FAULT = {"fault": "none"}
 KILL = {"fault": "kill", "target": "leader of orders-0"}
