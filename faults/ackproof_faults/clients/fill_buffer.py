@@ -21,7 +21,7 @@ class FillBuffer(OrderedFault):
     fault: Literal["fill_buffer"] = "fill_buffer"
     action: ClassVar[ClientAction] = "fills"
     proof: ClassVar[str] = "the client has counted refusals for a full queue (_QUEUE_FULL)"
-    client: ProducerName
+    client: ProducerName = "producers"
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

@@ -23,7 +23,7 @@ class PurgeClient(OrderedFault):
 
     fault: Literal["purge_client"] = "purge_client"
     proof: ClassVar[str] = "the client has counted sends that its purge ended"
-    client: ProducerName
+    client: ProducerName = "producers"
     what: Literal["queue", "all"] = Field(
         default="all", description="queue: records that wait to be sent; all: those in flight, too"
     )

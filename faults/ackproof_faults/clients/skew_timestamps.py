@@ -23,7 +23,7 @@ class SkewTimestamps(OrderedFault):
 
     fault: Literal["skew_timestamps"] = "skew_timestamps"
     proof: ClassVar[str] = "the client has counted records that it sent with such a timestamp"
-    client: ProducerName
+    client: ProducerName = "producers"
     by: Duration = Field(gt=0, description="how far the timestamps are off", examples=["90m"])
     direction: Literal["past", "future"] = Field(
         default="past", description="whether the timestamps lie in the past or in the future"

@@ -24,7 +24,6 @@ ClientName = Annotated[
 ProducerName = Annotated[
     str,
     Field(
-        default="producers",
         pattern=r"^(producers|producer [0-9]+)$",
         description="producers, or one of them by its number from 0",
     ),
