@@ -78,8 +78,8 @@ def print_item(console: Console, label: str, text: str, *, style: str = "") -> N
 def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> None:
     table = _table()
     table.add_row("[bold]part of the schedule[/]", "[bold]read[/]", "[bold]write, acks=all[/]")
-    for one in parts:
-        table.add_row(escape(one.part), one.readable, one.writable)
+    for part in parts:
+        table.add_row(escape(part.part), part.readable, part.writable)
     console.print(table)
 
 
