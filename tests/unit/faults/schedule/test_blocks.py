@@ -19,7 +19,7 @@ from ackproof_faults import (
 )
 from ackproof_faults.schedule.conflicts import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 from unit.faults.schedule.test_runners import World, names
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
