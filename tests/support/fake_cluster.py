@@ -24,18 +24,10 @@ class FakeCluster(Cluster):
     def __init__(self, *, only: Collection[str] = INTERFACES, **given: Any) -> None:
         offered = {name: given.pop(name) for name in INTERFACES if name in given}
         self.state = state = State(**given)
-        offered |= {
-            "metadata": FakeMetadata(state),
-            "controllers": FakeControllers(state),
-            "processes": FakeProcesses(state),
-            "freezer": FakeFreezer(state),
-            "memory": FakeMemory(state),
-            "network": FakeNetwork(state),
-            "volumes": FakeVolumes(state),
-            "logs": FakeLogs(state),
-            "clocks": FakeClocks(state),
-        }
-        super().__init__(**{name: one for name, one in offered.items() if name in only})
+        offered |= dict.fromkeys(("metadata", "controllers", "logs"), FakeMetadata(state))
+        offered |= dict.fromkeys(("processes", "freezer", "memory", "clocks"), FakeNodes(state))
+        offered |= {"network": FakeNetwork(state), "volumes": FakeVolumes(state)}
+        super().__init__(**{name: offered[name] for name in offered if name in only})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["state"], name)
@@ -77,6 +69,8 @@ class State:
 
 @dataclass
 class FakeMetadata:
+    """Metadata, controllers and logs."""
+
     state: State
 
     def broker_ids(self) -> Sequence[int]:
@@ -121,20 +115,26 @@ class FakeMetadata:
         if not self.in_sync(node):
             raise FaultError(f"broker {node} is not back")
 
-
-@dataclass
-class FakeControllers:
-    state: State
-
     def ids(self) -> Sequence[int]:
         return self.state.controller_ids
 
     def active(self) -> int | None:
         return self.state.now_controller
 
+    def contains(self, broker: int, text: str, since: datetime) -> bool:
+        return text in self.state.log_text.get(broker, "")
+
+    def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        for line in self.state.logged:
+            if text in line:
+                return line
+        raise FaultError(f"broker {broker} has not logged {text!r}")
+
 
 @dataclass
-class FakeProcesses:
+class FakeNodes:
+    """Processes, freezer, memory and clocks."""
+
     state: State
 
     def kill(self, node: int) -> None:
@@ -152,11 +152,6 @@ class FakeProcesses:
     def exit_status(self, node: int) -> int | None:
         return self.state.exits.get(node)
 
-
-@dataclass
-class FakeFreezer:
-    state: State
-
     def pause(self, node: int) -> None:
         self.state.frozen.add(node)
 
@@ -166,17 +161,15 @@ class FakeFreezer:
     def paused(self, node: int) -> bool:
         return node in self.state.frozen
 
-
-@dataclass
-class FakeMemory:
-    state: State
-
     def exhaust(self, node: int) -> None:
         self.state.exits[node] = self.state.exit_of_kill
         self.state.exhausted.add(node)
 
     def exhausted(self, node: int) -> bool:
         return node in self.state.exhausted
+
+    def shift(self, broker: int, by_s: float) -> None:
+        self.state.clock_offsets[broker] = by_s
 
 
 @dataclass
@@ -229,25 +222,3 @@ class FakeVolumes:
 
     def renew_identity(self, broker: int) -> None:
         self.state.done.append(f"renew {broker}")
-
-
-@dataclass
-class FakeLogs:
-    state: State
-
-    def contains(self, broker: int, text: str, since: datetime) -> bool:
-        return text in self.state.log_text.get(broker, "")
-
-    def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        for line in self.state.logged:
-            if text in line:
-                return line
-        raise FaultError(f"broker {broker} has not logged {text!r}")
-
-
-@dataclass
-class FakeClocks:
-    state: State
-
-    def shift(self, broker: int, by_s: float) -> None:
-        self.state.clock_offsets[broker] = by_s
