@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import progress_pages
-from ackproof.ledger import probe_attempts
+from ackproof.ledger import conversion
 from ackproof.runs import table_files
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import LOCATION, PROBE, PROBE_PRODUCERS, TRANSACTIONS, Outcome
@@ -134,7 +134,7 @@ def _of_probe(run_dir: Path) -> Iterator[str]:
         if number < PROBE_PRODUCERS:
             continue
         table = folder / f"writes-{number}.parquet"
-        attempts = probe_attempts.writes(ledger).sort_by("sequence")
+        attempts = conversion.writes(ledger).sort_by("sequence")
         recorded = (
             pq.read_table(table, schema=PROBE).sort_by("sequence") if table.exists() else None
         )

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from ackproof.clients.shared_page import State
 from ackproof.judgement.client_tables import contradictions
-from ackproof.ledger import probe_attempts
+from ackproof.ledger import conversion
 from ackproof.runs import directory as runs
 from ackproof.scenario.loader import load
 from ackproof_spark import tables
@@ -220,7 +220,7 @@ def probe(run_dir: Path) -> Path:
     folder = run_dir / LOCATION["probe"]
     folder.mkdir()
     writes = folder / f"writes-{number}.parquet"
-    pq.write_table(probe_attempts.writes(own), writes)
+    pq.write_table(conversion.writes(own), writes)
     read = {"topic": TOPIC, "partition": 0, "action": "read", "at": AT, "ok": True}
     runs.write_table(folder / f"reads-{number}.parquet", PROBE, RUN_ID, [read] * 4)
     page(run_dir, "probe-0", State.DONE, 4, 4)
