@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ackproof.clients.spec import ENDED_BY, in_force_path
+from ackproof.clients.specs import ENDED_BY, in_force_path
 from ackproof.errors import RunDirectoryError
 from ackproof.runs.directory import table_rows
 from ackproof.scenario.model import Scenario
