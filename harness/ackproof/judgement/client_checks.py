@@ -20,7 +20,7 @@ from ackproof.errors import RunDirectoryError
 from ackproof.judgement.evidence import Evidence, Page, producer_pages, read_page, row_count
 from ackproof.ledger import probe_attempts, producer_ledger
 from ackproof.runs import table_files
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import (
     FOLLOWER_FETCH,

@@ -12,9 +12,9 @@ from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.retention import expiring
 from ackproof_faults import times_begun
 from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_model.effects import expiring
 from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]

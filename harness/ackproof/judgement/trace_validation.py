@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ackproof.cluster import metadata_log
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import partition_trace
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.partition_trace import ObservedPartition
 from ackproof.kafka_versions import numbers
+from ackproof.observation import metadata_log
 from ackproof.runs.trace import Explained, PartitionTrace, TraceRecord
 from ackproof.runs.verdict import Finding
 from ackproof.scenario.model import Scenario

@@ -21,7 +21,7 @@ from ackproof_spark.tables import LOCATION
 from support.run_directories import RunDirectory, at
 
 PLACE = {"topic": "orders", "partition": 0}
-METADATA = Path(__file__).parents[1] / "cluster" / "metadata_4.3.1.txt"
+METADATA = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 SCENARIO = """\
 version: 1
