@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.clients.shared_page import total
-from ackproof.clients.spec import ENDED_BY, in_force_path
+from ackproof.clients.specs import ENDED_BY, in_force_path
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.evidence import Evidence, Page, producer_pages, read_page, row_count
 from ackproof.ledger import probe_attempts, producer_ledger
