@@ -37,7 +37,6 @@ from ackproof_model.replication.state import (
     Harm,
     Run,
     State,
-    Step,
     Timer,
     members,
 )
@@ -54,11 +53,6 @@ CERTAINLY = 1.5
 
 #: From this number on, retries count as unlimited.
 UNLIMITED_RETRIES = 3
-
-
-#: For each broker its steps of replication, and what the controller does with it; last the
-#: controller's other steps.
-ClusterSteps = tuple[tuple[list[Step], list[Step]], ...]
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class Model:
         return tuple(
             (fault, condition.fault)
             for fault, injection in enumerate(self.schedule)
-            for condition in _leaves(injection.heal_when)
+            for condition in leaves(injection.heal_when)
             if isinstance(condition, FaultEvent) and condition.event == "recovered"
         )
 
@@ -121,13 +115,13 @@ class Model:
     def counts_sent(self) -> bool:
         """Whether a condition counts what is sent, acked or not."""
         every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
-        return any(isinstance(one, Progress) and one.outcome == "sent" for one in _leaves(every))
+        return any(isinstance(one, Progress) and one.outcome == "sent" for one in leaves(every))
 
     @cached_property
     def heals_by_progress(self) -> bool:
         """Whether a fault is healed once more records are acked, or sent."""
         heals = (one for fault in self.schedule for one in fault.heal_when)
-        return any(isinstance(one, Progress) for one in _leaves(heals))
+        return any(isinstance(one, Progress) for one in leaves(heals))
 
     @cached_property
     def loses_quorum(self) -> bool:
@@ -167,11 +161,6 @@ class Model:
     @cached_property
     def _policies(self) -> _Policies:
         return _Policies(self)
-
-    @cached_property
-    def cluster_steps(self) -> dict[tuple[object, ...], ClusterSteps]:
-        """What `transitions` remembers: the steps that do not concern the clients."""
-        return {}
 
     @cached_property
     def timing(self) -> Timing:
@@ -274,10 +263,10 @@ class Model:
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
 
 
-def _leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
+def leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
     """Yield the conditions, and in place of an `AnyOf` its alternatives."""
     for one in conditions:
-        yield from _leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
+        yield from leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:
