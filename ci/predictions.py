@@ -1,8 +1,8 @@
 """Draw scenarios at random, predict them, run them on real brokers, and compare.
 
-`ci/predictions` calls it; its usage is there. Results are stored in docs/predictions.json, one line
-a run, with the scenario that was run. Predictions are not stored: they are made again each time, so
-that a changed model is held against all runs so far.
+`ci/predictions` calls it; its usage is there. tests/results/predictions.jsonl has one line a run,
+with the scenario that was run. Predictions are not stored: they are made again each time, so that a
+changed model is compared with all runs so far.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from predictions_draw import VERSIONS, draw
-from predictions_page import RESULTS, Result, compared, page, result, store, stored
+from predictions_page import PAGE, Result, compared, page, result, store, stored
 from rich.console import Console
 
 from ackproof.cluster.pool import ClusterPool
@@ -27,14 +27,12 @@ from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError
 from ackproof.execution.runner import record
 from ackproof.judgement.judge import judge_run
-from ackproof.judgement.spark import preflight, spark_session
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.progress import ConsoleReporter
 from ackproof.runs import directory
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
-
-PAGE = RESULTS.with_suffix(".md")
+from ackproof.spark_session import preflight, spark_session
 
 #: So many seeds are run in the order of their clusters, so that one cluster serves several.
 _CHUNK = 60
@@ -79,7 +77,7 @@ def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
     words: Counter[tuple[str, str]] = Counter()
     methods: Counter[str] = Counter()
     for seed in seeds:
-        found = replication.predict(load(draw(seed, VERSIONS, out))[0].scenario)
+        found = predict(load(draw(seed, VERSIONS, out))[0].scenario)
         words.update(found.predicted.items())
         methods[found.prediction.bounds.partition(":")[0].partition(",")[0]] += 1
     yield f"{len(seeds)} scenarios predicted: {dict(methods)}"

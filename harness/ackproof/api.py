@@ -27,15 +27,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pydantic import ValidationError
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunningCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application import Ledger as DeliveryLedger
 from ackproof.ledger.application import LedgerCluster, Verification
 from ackproof.runs.directory import PredictionRecord
-from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
-from ackproof.scenario.model import TopicSpec
-from ackproof.scenario.security import SecuritySpec
+from ackproof.scenario.cluster import BrokerSpec, ClusterSpec, SecuritySpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault
@@ -113,7 +112,7 @@ def start_cluster(
     """
     from uuid import uuid4
 
-    from ackproof.cluster.boot import booted
+    from ackproof.cluster.booted import booted
     from ackproof.containers import images
     from ackproof.containers.engine import connect
     from ackproof.kafka_versions import DEFAULT_KAFKA
@@ -265,7 +264,7 @@ def _scenario_errors(subject: str) -> Iterator[None]:
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
     """Return the model's prediction for each configuration of a scenario file; needs no cluster."""
-    from ackproof.prediction.replication import predict
+    from ackproof.prediction.predict import predict
     from ackproof.scenario.loader import load
 
     return {one.name or one.scenario.name: predict(one.scenario) for one in load(Path(scenario))}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.spark.functions import F, Window
 from ackproof_spark.tables import LEDGER, PROBE_PRODUCERS, Outcome
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ def metrics(
     acknowledgement, None if nothing was acked. `unacked_partitions`: TOPIC-N of those that were
     written to and acked nothing. All times are 0 for a run without sends.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     ledger = _ledger(spark, run_dir)
     acked = F.col("outcome") == Outcome.ACKED
     latency = F.when(acked, F.unix_micros("resolved_at") - F.unix_micros("sent_at"))
@@ -93,9 +92,6 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
         at 3.0  sequence 2 sent, failed at 4.0     counted from 3.0
         at 4.1  sequence 3 sent, acked at 5.0      to 5.0: 2.0 s of unavailability
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     partition = ["topic", "partition"]
     sends = ledger.where(F.col("sent_at").isNotNull()).select(
         *partition,

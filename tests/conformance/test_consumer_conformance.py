@@ -19,11 +19,10 @@ from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
-from ackproof.cluster import features, kafka_tools
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import (
     JAVA,
@@ -178,8 +177,10 @@ def clients(
 ) -> Iterator[Clients]:
     found = Clients(tmp_path, bootstrap, topic, java, librdkafka)
     yield found
-    for process in (*found.consumers, *found.producers):
-        process.kill()
+    for consumer in found.consumers:
+        consumer.kill()
+    for producer in found.producers:
+        producer.kill()
 
 
 def test_a_consumer_records_reads_in_order_and_processes_each_record_once(clients):
@@ -396,16 +397,12 @@ class TestTransactions:
     ):
         transactions = TransactionSpec(transactional_id=clients.topic, size=100)
         clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
-        described = kafka_tools.run_at_a_broker(
-            cluster,
-            TRANSACTIONS_TOOL,
-            "describe",
-            "--transactional-id",
-            clients.topic,
+        described = cluster.run_kafka_tool(
+            TRANSACTIONS_TOOL, "describe", "--transactional-id", clients.topic
         )
         names, values = (line.split() for line in described.strip().splitlines()[-2:])
         of = dict(zip(names, values, strict=False))  # the last columns are empty
-        assert features.level(cluster, "transaction.version") == "2"
+        assert cluster.interfaces.operations.feature_level("transaction.version") == "2"
         assert of["TransactionState"] == "CompleteCommit"
         assert int(of["ProducerEpoch"]) == (5 if bumps else 0)
         if java:

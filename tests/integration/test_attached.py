@@ -12,7 +12,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from ackproof.cluster.attached import attached
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import AckproofError, ClusterError
 from ackproof.execution.runner import run
 from ackproof.progress import ConsoleReporter
@@ -20,7 +20,7 @@ from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.loader import load
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from kafka_clusters import boot
 from waiting import until
 
@@ -67,7 +67,7 @@ def workload(acks: str) -> dict[str, Any]:
 
 def pause(target: str, cluster: KafkaCluster) -> dict[str, Any]:
     """Return a fault that pauses brokers with the engine's command line."""
-    name = cluster.nodes[1].container.name.removesuffix("1") + "$BROKER"
+    name = str(cluster.nodes[1].container.name).removesuffix("1") + "$BROKER"
     return {
         "fault": "command",
         "target": target,

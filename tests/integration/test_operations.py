@@ -14,12 +14,12 @@ from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import controllers_log, lifecycle, metadata_log, quorum
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster import lifecycle, readiness
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
-from ackproof.observation import observer
+from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import (
     Fault,
@@ -53,7 +53,7 @@ def topic(operated: KafkaCluster) -> str:
             node_actions.start(operated, node)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
-    operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
+    operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})
     return name
 
 
@@ -86,8 +86,7 @@ def test_leadership_returns_to_the_preferred_leader(operated: KafkaCluster, topi
     node_actions.start(operated, 1)
     until(lambda: operated.interfaces.metadata.leader(topic, 0) == 2)
     done(operated, fault("preferred_election", topic=topic))
-    for broker in operated.broker_ids():
-        until(lambda broker=broker: leader_by(operated, broker, topic) == 1)
+    until(lambda: all(leader_by(operated, broker, topic) == 1 for broker in operated.broker_ids()))
 
 
 def test_an_unclean_election_loses_records_that_only_the_leader_had(
@@ -126,7 +125,7 @@ def test_an_operation_uses_another_broker_when_one_is_down(
 def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
     assert send(operated, topic) == (0, 0)
     done(operated, fault("reassign", topic=topic, partition=0, to=[3, 2]))
-    log = observer.take_metadata_log(operated, tmp_path)
+    log = operated.take_metadata_log(tmp_path)
     last = [state for state in log.partitions if state.topic == topic][-1]
     assert sorted(last.replicas) == [2, 3]
     assert send(operated, topic) == (0, 1)
@@ -136,7 +135,7 @@ def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path:
 def test_replicas_are_added_and_dropped(operated: KafkaCluster, topic: str) -> None:
     for count in (3, 1):
         done(operated, fault("change_replication_factor", topic=topic, replication_factor=count))
-        until(lambda count=count: len(operated.interfaces.metadata.replicas(topic, 0)) == count)
+        until(lambda: len(operated.interfaces.metadata.replicas(topic, 0)) == count)  # noqa: B023  called at once
     until(
         lambda: (
             operated.interfaces.metadata.replicas(topic, 0)
@@ -278,7 +277,7 @@ def test_brokers_are_added_and_removed(operated: KafkaCluster, topic: str) -> No
 def test_controllers_are_added_and_removed(operated: KafkaCluster, topic: str) -> None:
     one = fault("add_controller")
     done(operated, one)
-    until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
+    until(lambda: sorted(readiness.members(operated)) == [100, 101, 102, 103])
     before = operated.interfaces.controllers.active()
     removed = done(operated, fault("remove_controller"))
     assert removed.window.nodes == (before,)

@@ -18,8 +18,8 @@ from ackproof.cluster import lifecycle
 from ackproof.cluster.pool import ClusterPool, leaves_no_trace
 from ackproof.containers.engine import LABEL_RUN, remove_run
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.internal_topics import OFFSETS
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import OFFSETS, TopicSpec
 from kafka_clusters import boot
 from waiting import until
 
@@ -101,7 +101,7 @@ def suite(engine: DockerClient, image: str, tmp_path: Path) -> Iterator[Suite]:
         made = Suite(pool, image, tmp_path)
         yield made
     for name in made.names:
-        wanted = {"label": f"{LABEL_RUN}={name}"}
+        wanted: dict[str, str | list[str] | bool] = {"label": f"{LABEL_RUN}={name}"}
         assert engine.containers.list(all=True, filters=wanted, ignore_removed=True) == []
         assert engine.networks.list(filters=wanted) == []
         assert engine.volumes.list(filters=wanted) == []

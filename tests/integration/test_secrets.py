@@ -13,14 +13,14 @@ from docker import DockerClient
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from ackproof.cluster import boot
+from ackproof.cluster import booted
 from ackproof.cluster.security import Security, secured
 from ackproof.containers.engine import LABEL
 from ackproof.execution.runner import run
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
+from ackproof.scenario.cluster import SecuritySpec
 from ackproof.scenario.loader import load
-from ackproof.scenario.security import SecuritySpec
 from ackproof_spark.tables import LOCATION
 
 pytestmark = pytest.mark.cluster
@@ -97,7 +97,7 @@ def test_no_secret_is_left_anywhere(
         made.append(found)
         return found
 
-    monkeypatch.setattr(boot, "secured", noted)
+    monkeypatch.setattr(booted, "secured", noted)
     path = tmp_path / "s.yaml"
     YAML().dump(SCENARIO, path)
     (configured,) = load(path)

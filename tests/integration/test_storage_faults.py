@@ -10,10 +10,11 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.cluster import kafka_tools
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.disk.delete_index import DeleteIndex
@@ -87,8 +88,8 @@ def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
         f"--offset earliest --max-messages {ROUNDS} --timeout-ms 5000 2>&1 "
         "| grep -aoE 'Record is corrupt|Processed a total of [0-9]+ messages' || :"
     )
-    return kafka_tools.run_script(
-        cluster.nodes[2], kafka_tools.command((tool,), arguments), "the consumer"
+    return commands.run_script(
+        cluster.nodes[2], commands.kafka_command((tool,), arguments), "the consumer"
     )
 
 
@@ -243,12 +244,12 @@ def test_a_full_disk_refuses_writes_until_it_is_freed(disks: KafkaCluster, topic
 @pytest.mark.parametrize(
     "fault",
     [
-        PowerLoss(target=1),
-        WipePartition(target=1),
+        PowerLoss(target=1, partitions=()),
+        WipePartition(target=1, partitions=()),
         WipeVolume(target=1),
         ReplaceDisk(target=1),
-        DeleteIndex(target=1),
-        TruncateIndex(target=1),
+        DeleteIndex(target=1, partitions=()),
+        TruncateIndex(target=1, partitions=()),
         OldCheckpoint(target=1),
         DiskFull(target=1),
     ],

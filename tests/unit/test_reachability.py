@@ -19,7 +19,6 @@ PACKAGES = {
 EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions.builders")
 
 ALLOWED = {
-    "ackproof.bench.planted.FEWEST": "the command repeats it, to start fast; a test compares both",
     "ackproof.ledger.producer_ledger.recover": "reads a ledger that is still being written",
     "ackproof_model.kafka.epoch_cache.truncate_from_start": "compared with Kafka's own class",
     "ackproof_model.transactions.anomalies.ANOMALIES": "tests go through all of them",

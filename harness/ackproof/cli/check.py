@@ -59,7 +59,7 @@ def check(
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
     [bold]ackproof check --acked acked.jsonl --bootstrap localhost:9092[/]
     """
-    from ackproof.judgement.spark import start_early
+    from ackproof.spark_session import start_early
 
     settings = {
         "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",

@@ -22,7 +22,6 @@ from typer.main import get_command
 
 from ackproof.cli import (
     baseline,
-    bench,
     check,
     clean,
     compare,
@@ -99,7 +98,6 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "doctor": doctor.doctor,
         "clean": clean.clean,
         "image": image.app,
-        "bench": bench.app,
     },
 }
 for _panel, _commands in _COMMANDS.items():

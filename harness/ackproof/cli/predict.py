@@ -65,7 +65,7 @@ def predict(
     )
     scenario = own_files.scenario_path(scenario, own)
     from ackproof.judgement.expectations import foreseen_violations
-    from ackproof.prediction.several import predict_each
+    from ackproof.prediction.predict import predict_each
 
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
     configurations = configurations_of(
@@ -84,7 +84,7 @@ def predict(
                 {
                     "scenario": configured.scenario.name,
                     "configuration_name": configured.name,
-                    **record.model_dump(mode="json"),
+                    **record.model_dump(mode="json", exclude={"diagram"}),
                     "violations": violations,
                 }
                 for configured, record, violations in predictions

@@ -30,7 +30,7 @@ from ackproof.clients.poll_recorder import PollRecorder
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.errors import WorkloadError
 from ackproof.ledger.processed_records import Effect, EffectStore
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 from ackproof_spark.tables import FOLLOWER_FETCH
 
 #: Seconds of the longest poll, and thus between two checks for a stop.

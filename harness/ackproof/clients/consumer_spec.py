@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.clients.spec import Setting, in_force_path
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
-from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS, Commit
+from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS, Commit
 
 #: The key of a forwarded record: partition and offset of the source record, consumer number.
 KEY = struct.Struct(">iqq")

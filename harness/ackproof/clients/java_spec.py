@@ -22,7 +22,7 @@ from ackproof.clients.poll_recorder import consumer_constants, reads_constants
 from ackproof.clients.spec import FENCED, ProducerSpec
 from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
-from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS
+from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS

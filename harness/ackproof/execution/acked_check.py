@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ackproof.cluster.admin import partitions_of
 from ackproof.cluster.running import RunningCluster
-from ackproof.cluster.topics import partitions_of
 from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.judgement.spark import preflight
 from ackproof.ledger import application_tables
-from ackproof.prediction.replication import not_modelled
+from ackproof.prediction.predict import not_modelled
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
+from ackproof.spark_session import preflight
 from ackproof_spark.reading.final_log import PartitionEnd
 from ackproof_spark.record import ID_HEADER
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ackproof.judgement.spark import spark_session
+from ackproof.spark_session import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import agreement, final_log, second_reading
 from ackproof_spark.reading.application_records import Application

@@ -9,7 +9,7 @@ from ackproof.judgement.evidence import missing_evidence
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport, Metrics
 from ackproof.scenario.model import Expect, Scenario
-from ackproof.scenario.retention import expiring
+from ackproof_model.effects import expiring
 from ackproof_spark.tables import LOCATION
 
 

@@ -20,7 +20,7 @@ from ackproof.judgement import (
 from ackproof.runs import manifest, table_files
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import Commit
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import LOCATION, Outcome
 

@@ -11,12 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.report.outcome import outcome
+from ackproof.report.wording import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ackproof.containers.doctor import Check
+    from ackproof.doctor import Check
     from ackproof.runs.directory import PredictionRecord
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry

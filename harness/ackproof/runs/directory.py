@@ -11,7 +11,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     broker_states.parquet   anomalies/
     metadata.log  logs/  recorded by the cluster
     manifest.json        every file above with its digest
-    verdict.json  trace.json  report.html  junit.xml
+    verdict.json  trace.json  overview.json  report.html  junit.xml
 
 docs/reference/run-directory.md lists all files and tables.
 """
@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.new_files import replacing
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
+from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
+from ackproof_model import Diagram
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +115,8 @@ class PredictionRecord(BaseModel):
     prediction: PredictionReport
     #: What the cluster runs instead of the scenario's version, if nothing is modelled.
     kafka_version: str = ""
+    #: `prediction.diagram`, which is drawn in plain text, as data. Older runs have none.
+    diagram: Diagram | None = None
 
 
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
@@ -194,10 +197,10 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
         raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 
-def write_model(path: Path, model: BaseModel) -> None:
-    """Write a model as indented JSON."""
+def write_model(path: Path, model: BaseModel, *, indent: int | None = 2) -> None:
+    """Write a model as JSON."""
     with disk_errors(path.parent), replacing(path) as partial:
-        partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        partial.write_text(model.model_dump_json(indent=indent) + "\n", encoding="utf-8")
 
 
 def append_line(path: Path, model: BaseModel) -> None:
@@ -211,7 +214,7 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
     Raises RunDirectoryError if a line is damaged.
     """
     try:
-        text = regular_files.read(path, most=MOST_BYTES).decode("utf-8")
+        text = safe_files.read(path, most=MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
@@ -251,7 +254,7 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
     """Return what `write_model` wrote. Raises RunDirectoryError if it is absent or damaged."""
     path = run_dir / name
     try:
-        content = regular_files.read(path, most=MOST_BYTES)
+        content = safe_files.read(path, most=MOST_BYTES)
         _check_version(path, content)
         return model.model_validate_json(content.decode("utf-8"))
     except FileNotFoundError:
@@ -298,7 +301,7 @@ def refuse_special_files(run_dir: Path) -> None:
     """
     for path in run_dir.rglob("*"):
         with suppress(OSError):  # a link that leads nowhere; the manifest tells whether it matters
-            if kind := regular_files.kind_of(path):
+            if kind := safe_files.kind_of(path):
                 raise RunDirectoryError(
                     f"{path} is {kind}: a run has only files and folders",
                     hint="Judge the directory as it was recorded: remove it, or restore the file.",

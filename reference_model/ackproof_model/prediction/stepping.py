@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from ackproof_model.replication.fault_effects import SettingChanges
+from ackproof_model.effects import Configures
 from ackproof_model.replication.lone_leader import alone, settled_records
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.producer import step_down
@@ -104,7 +104,7 @@ class Stepping:
             or configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S
             or model.policy.min_isr > model.replicas
             or any(
-                isinstance(effect, SettingChanges)
+                isinstance(effect, Configures)
                 for fault in model.schedule
                 for effect in fault.effects
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.replication.fault_effects import ProcessEnds
+from ackproof_model.effects import Ends
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
     Condition,
@@ -87,7 +87,7 @@ class Pending:
         self.wait: Wait = heal_wait(injection) if heals else injection_wait(injection)
         #: Whether it ends processes, which clients notice.
         self.ends_processes = not heals and any(
-            isinstance(effect, ProcessEnds) for effect in injection.effects
+            isinstance(effect, Ends) for effect in injection.effects
         )
         #: The fault from whose verification time counts; -1 for the start of the run.
         self.reference = fault if heals else fault - 1

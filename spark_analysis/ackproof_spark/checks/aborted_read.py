@@ -17,6 +17,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row for each record of an aborted transaction in the final log."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return as_anomalies(
         tables.suspects.where("withdrawn"),
         Anomaly.ABORTED_READ,
@@ -38,8 +37,6 @@ def find(tables: RunTables) -> DataFrame:
 
 def find_given(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each such record that a consumer was given."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     aborted = tables.ledger.where(F.col("outcome") == Outcome.ABORTED)
     given = clients.reads.where(F.col("producer").isNotNull()).select(
         *NAME, F.col("offset").alias("at"), "consumer", "group", "isolation_level"

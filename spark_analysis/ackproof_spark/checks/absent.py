@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks import corrupt
 from ackproof_spark.reading.run_tables import NAME, RunTables, kept
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def removed(tables: RunTables) -> DataFrame:
 @kept
 def _explained(tables: RunTables) -> DataFrame:
     """Return what `absent` and `removed` return, with `removed`."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     complete = F.coalesce("complete", F.lit(False))
     no_offset = F.col("acked_offset").isNull()
     passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
@@ -82,8 +81,6 @@ def with_newest(tables: RunTables, sends: DataFrame) -> DataFrame:
 
     Null where the topic is not compacted, or no record of the key stands.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     if not tables.keys:
         return sends.withColumn("newest_of_key", F.lit(None).cast("bigint"))
     key = F.when(F.lit(False), F.lit(None).cast("bigint"))
@@ -104,8 +101,6 @@ def with_newest(tables: RunTables, sends: DataFrame) -> DataFrame:
 @kept
 def how_far(tables: RunTables) -> DataFrame:
     """Return the ends of each partition and `read_to`, the offset up to which it was read."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     ends = tables.partition_ends.select(
         "topic", "partition", "begin_offset", "end_offset", "complete", "reason"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ def as_anomalies(
     `offset` and `found` are evaluated on `frame`; `window` is the fault in force at the time in the
     column `at`.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     columns = {
         "schema_version": F.lit(SCHEMA_VERSION),
         "run_id": F.lit(tables.run_id),
@@ -42,8 +41,6 @@ def as_anomalies(
 
 def _window_in_force(tables: RunTables, at: Column) -> Column:
     """Return the number of the latest injected fault window that held at `at`, or null."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     windows = F.from_json(
         F.lit(json.dumps(tables.windows)),
         "array<struct<window: int, injected_at: bigint, until: bigint>>",
@@ -58,8 +55,6 @@ def _window_in_force(tables: RunTables, at: Column) -> Column:
 
 def text(template: str, *values: Column) -> Column:
     """Return `template` with each `{}` replaced by a value; null if a value is."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     pieces = template.split("{}")
     parts = [F.lit(pieces[0])]
     for value, piece in zip(values, pieces[1:], strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, Unaligned
 from ackproof_spark.reading.run_tables import RunTables, has_table
+from ackproof_spark.spark.functions import F, Window, union
 from ackproof_spark.spark.small_data import local, small_plans
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import LOCATION, Outcome, RecordState
@@ -83,9 +84,7 @@ class Comparison:
 
 def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
     """Return the rows that these checks find, in the columns of `tables.ANOMALIES`."""
-    from pyspark.sql import DataFrame
-
-    return reduce(DataFrame.unionByName, (CHECKS[anomaly](tables) for anomaly in anomalies))
+    return union(CHECKS[anomaly](tables) for anomaly in anomalies)
 
 
 def _worth_running(tables: RunTables) -> list[Anomaly]:
@@ -94,7 +93,6 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
     Counting evaluates the tables that the checks start from, so that Spark knows how small they
     are before it plans the checks.
     """
-    from pyspark.sql import functions as F  # noqa: N812
 
     def count(frame: DataFrame, **conditions: Column | str) -> dict[str, int]:
         counts = frame.agg(*(F.count_if(c).alias(name) for name, c in conditions.items()))
@@ -218,9 +216,6 @@ def _removed(tables: RunTables, wanted: bool) -> int | None:
 
 
 def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     by_anomaly = Window.partitionBy("anomaly")
     telling_first = by_anomaly.orderBy(
         F.col("window").isNull(),

@@ -20,6 +20,7 @@ from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import PLACE, RunTables, kept
 from ackproof_spark.record import HEADER_SIZE, run_token
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome, RecordState
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _AT_OFFSET_AND_NAMED, _NAMED, _AT_OFFSET = range(3)
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row for each corrupt record; `found` says what its bytes still show."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     records = _records(tables).join(identified(tables), PLACE, "left")
     header = F.col("header")
     wrong = "the bytes do not match their checksum"
@@ -58,8 +57,6 @@ def identified(tables: RunTables) -> DataFrame:
 
     Columns: topic, partition, offset (the record's), producer, sequence, sent_at, resolved_at.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     records = _records(tables)
     header = F.col("header")
     send = F.struct("producer", "sequence")
@@ -90,8 +87,6 @@ def identified(tables: RunTables) -> DataFrame:
 
 def _records(tables: RunTables) -> DataFrame:
     """Return corrupt records with size and `header` (the send it names, null if unreadable)."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     head = F.col("head")
     token = run_token(tables.run_id).hex().upper()
     readable = (F.col("size") >= HEADER_SIZE) & (F.substring(head, 17, 16) == token)

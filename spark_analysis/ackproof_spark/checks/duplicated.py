@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.spark.functions import F, Window
 from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ _NAMED = 8
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row a surplus copy, at its offset; `found` names the offsets of all copies."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     repeated = tables.suspects.where(F.col("copies") > 1).select(
         *NAME, "copies", "sent_at", "resolved_at"
     )

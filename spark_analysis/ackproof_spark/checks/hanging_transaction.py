@@ -16,6 +16,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each hanging transaction, at the offset of its first record."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     hanging = clients.hanging_transactions.select(
         "topic",
         "partition",

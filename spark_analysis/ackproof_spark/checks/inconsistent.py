@@ -25,6 +25,7 @@ from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome, RecordState
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row a send, at its acked offset; `found` says what contradicts it."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     sends = _candidates(tables).join(_rivals(tables), [*PLACE, "producer", "sequence"], "left")
     sends = sends.join(how_far(tables), ["topic", "partition"], "left")
     offset = F.col("offset")
@@ -59,8 +58,6 @@ def find(tables: RunTables) -> DataFrame:
 @kept
 def _candidates(tables: RunTables) -> DataFrame:
     """Return sends acked at an `offset` where no record of theirs stands, damaged or not."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     astray = tables.suspects.where(
         F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull())
     ).withColumn("offset", F.col("acked_offset"))
@@ -72,8 +69,6 @@ def _candidates(tables: RunTables) -> DataFrame:
 
 def _rivals(tables: RunTables) -> DataFrame:
     """Return, by candidate, the lowest name of another send acked at its offset, as `rival`."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     name = F.struct("producer", "sequence")
     mine = _candidates(tables).select(*PLACE, "producer", "sequence")
     there = (

@@ -24,6 +24,7 @@ from ackproof_spark.checks.absent import absent
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.standing import standing, what_stands
 from ackproof_spark.reading.run_tables import PLACE, RunTables
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row a lost send; `found` says what stands at its acked offset now."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     lost = absent(tables).where("decidable").withColumn("offset", F.col("acked_offset"))
     # Spark knows that the suspects are few; it does not know that of the result of a join.
     suspects = tables.suspects.where("absent").select(

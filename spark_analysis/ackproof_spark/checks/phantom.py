@@ -19,6 +19,7 @@ from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.record import HEADER_SIZE, MAGIC
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ def find(tables: RunTables) -> DataFrame:
 
 
 def _never_sent(tables: RunTables) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     # A name is unique in a run: its one send failed here, or went to another partition.
     name = ["topic", "producer", "sequence"]
     phantoms = tables.suspects.where("phantom")
@@ -59,8 +58,6 @@ def _never_sent(tables: RunTables) -> DataFrame:
 
 
 def _foreign(tables: RunTables) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     head = F.col("head")
     another_run = head.startswith(MAGIC.hex().upper()) & (F.col("size") >= HEADER_SIZE)
     found = (

@@ -22,6 +22,7 @@ from ackproof_spark.jepsen.tables import (
     HistoryAnomaly,
 )
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ _SENDS = 1 << 62
 
 def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return a run's sends, polls and assignments in the columns of `jepsen.tables.MICRO_OPS`."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     reads, spark = clients.reads, clients.reads.sparkSession
 
     def literal(value: str) -> Column:
@@ -111,8 +110,6 @@ def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each such poll and partition: the first record that it returned there."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     reads = clients.reads
     found = process_order.find(Histories(micro_ops=micro_ops(tables, clients)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
@@ -150,8 +147,6 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
 
 
 def _poll_op() -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.col("consumer") * _PROCESS + F.col("poll") * 2 + 1
 
 
@@ -162,8 +157,6 @@ def _assignments(events: DataFrame) -> list[tuple[int, str, list[str]]]:
     consumer may have read it meanwhile. It also forgets a partition that it rewound in order to
     consume again what it could not process.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     rows = (
         events.where(F.col("event").isin("assigned", "revoked", "lost", "rewound"))
         .where(F.col("partition").isNotNull())

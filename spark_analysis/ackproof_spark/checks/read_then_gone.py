@@ -26,6 +26,7 @@ from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.checks.standing import standing, what_stands
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome, RecordState
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ _PROBE = "the probe"
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each such record; `found` names its outcome and its first reader."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     gone = tables.keep(_promised(tables, clients, tables.keep(_gone(tables, clients))))
     reader = F.struct("read_at", "reader", "offset")
     first = gone.groupBy(*NAME, "outcome", "sent_at").agg(
@@ -70,8 +69,6 @@ def _promised(tables: RunTables, clients: ClientTables, gone: DataFrame) -> Data
 
     Until a transaction ends, nobody promises what read_uncommitted returns of it.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     transactional = clients.transactions.select("producer").distinct()
     open_ended = (F.col("reader") == _PROBE) & (F.col("outcome") != Outcome.ACKED)
     return (
@@ -83,8 +80,6 @@ def _promised(tables: RunTables, clients: ClientTables, gone: DataFrame) -> Data
 
 def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return the reads whose record the final log certainly lacks without an excuse."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME)
     stands_for = corrupt.identified(tables)
     damaged = tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(*PLACE)
@@ -105,8 +100,6 @@ def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
 
 def _reads(clients: ClientTables) -> DataFrame:
     """Return what consumers and the probe were given: records of this run."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     consumer = text(
         "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
     )
@@ -125,8 +118,6 @@ def _created_anew(clients: ClientTables) -> DataFrame:
 
     Kafka counts a partition's epochs from 0, in ZooKeeper as the version of its znode.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     return (
         clients.partition_states.where(F.col("partition_epoch") == 0)
         .groupBy(*_PARTITION)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row a record that comes too late; `found` names the one it should precede."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     late = tables.suspects.where(F.col("ahead").isNotNull())
     name = ["topic", "partition", "producer", "ahead"]
     ahead = (

@@ -12,6 +12,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,8 +22,6 @@ _RECORD = [*NAME, "offset"]
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each surplus time that a group processed a record."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     effects = clients.effects
     again = (
         effects.where(F.col("producer").isNotNull())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.reading.run_tables import PLACE, RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 def standing(tables: RunTables, places: DataFrame) -> DataFrame:
     """Return the records at `places`: their `state`, and their name as `there`."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return tables.final_log.join(places, PLACE, "left_semi").select(
         *PLACE, "state", F.struct("producer", "sequence").alias("there")
     )
@@ -26,8 +25,6 @@ def what_stands(offset: Column) -> Column:
 
     Evaluated on a frame with the columns of `standing` and of `absent.how_far`.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
     there = F.col("there")
     return (

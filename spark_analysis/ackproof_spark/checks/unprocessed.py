@@ -15,6 +15,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ _RECORD = [*NAME, "offset"]
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each record and group that did not process it."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     reads, effects = clients.reads, clients.effects
     begins = reads.groupBy("group", *_PARTITION).agg(F.min("offset").alias("begin"))
     records = (

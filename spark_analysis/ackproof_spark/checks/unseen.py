@@ -18,6 +18,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.absent import absent
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,8 +29,6 @@ _COMPACTED = "no offset was acked, and a record of its key stands: compaction ma
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row an unseen send; `found` says why it could not be seen."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     found = (
         F.when(F.col("why_not").isNotNull(), F.col("why_not"))
         .when(F.col("complete").isNull(), F.lit("the partition was not read"))

@@ -15,6 +15,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each record that a zombie committed."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     transactions = clients.transactions
     successors = (
         transactions.where(F.col("predecessor").isNotNull())

@@ -28,6 +28,7 @@ from ackproof_spark.forensics.stories import (
 )
 from ackproof_spark.forensics.terms import Term
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION
 
@@ -75,8 +76,6 @@ def explain(
 
     `anomalies` is the run's stored table, `settings` are by topic, `faults` by name.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     lost = anomalies.where(F.col("anomaly") == Anomaly.LOST)
     history = History.read(evidence)
     place = ["topic", "partition", "offset"]
@@ -92,8 +91,6 @@ def explain(
 
 
 def _faults(tables: RunTables, kinds: Mapping[str, FaultKind]) -> list[Fault]:
-    from pyspark.sql import functions as F  # noqa: N812
-
     rows = held(
         tables.fault_windows.select(
             "window",
@@ -116,8 +113,6 @@ def _stories(
     faults: Sequence[Fault],
     settings: Mapping[str, Settings],
 ) -> list[_Story]:
-    from pyspark.sql import functions as F  # noqa: N812
-
     rows = held(
         stories.groupBy(STORY, *SHARED).agg(
             F.count("*").alias("count"),
@@ -150,8 +145,6 @@ def _stories(
 
 def _aborted(unread: Sequence[Mapping[str, Any]], evidence: Evidence) -> set[int]:
     """Return the stories whose first and last records stand in transactions that markers ended."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     if not unread:
         return set()
     offsets = [
@@ -285,8 +278,6 @@ def _table(
     spark: SparkSession, stories: DataFrame, distinct: Sequence[_Story], run_id: str
 ) -> DataFrame:
     """Return `tables.LOST_STORIES`: every lost record with the meaning of its story."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     meaning = spark.createDataFrame([_meaning(story) for story in distinct], _MEANING)
     truncation = F.col("truncation")
     columns: dict[str, Column] = {

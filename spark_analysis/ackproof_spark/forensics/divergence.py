@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.forensics.evidence import Evidence
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,8 +36,6 @@ def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
 
     `offset` is the first that differs.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     place = ["topic", "partition"]
     replicas = evidence.in_sync().select(*place, "broker", "begin_offset", "end_offset")
     high_watermarks = ends.where("complete").select(
@@ -90,7 +89,6 @@ def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
 
 def _description() -> Column:
     """Describe what each broker holds at the first differing offset."""
-    from pyspark.sql import functions as F  # noqa: N812
 
     def of(broker: Column) -> Column:
         own = F.filter("there", lambda batch: batch["broker"] == broker)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.spark.functions import F, no_rows
 from ackproof_spark.tables import (
     BROKER_EVENTS,
     PARTITION_STATES,
@@ -63,8 +64,6 @@ class Evidence:
         Other replicas may lag, or may not have truncated yet. Without the controller's log, every
         replica counts.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
         last = self.partition_states.groupBy("topic", "partition").agg(
             F.max_by(F.struct("isr", "leader"), "metadata_offset").alias("last")
         )
@@ -80,8 +79,6 @@ class Evidence:
 
 def held(frame: DataFrame) -> list[dict[str, Any]]:
     """Return a small frame's rows, with time zones (Spark's own rows drop them)."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     times = [name for name, kind in frame.dtypes if kind == "timestamp"]
     in_micros = frame.withColumns({name: F.unix_micros(name) for name in times})
     rows = [row.asDict() for row in in_micros.collect()]
@@ -95,9 +92,7 @@ def held(frame: DataFrame) -> list[dict[str, Any]]:
 def _read(
     spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema
 ) -> tuple[DataFrame, bool]:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     try:
         return read_table(spark, run_dir, name, schema), True
     except AnalysisError:
-        return spark.createDataFrame([], from_arrow_schema(schema)), False
+        return no_rows(spark, schema), False

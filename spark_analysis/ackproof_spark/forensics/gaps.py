@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import F, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,8 +32,6 @@ def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
 
     Only of partitions that were read to their end and have segments of an in-sync replica.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     replicas = evidence.in_sync().select(*_PLACE, "broker").persist()
     ends = (
         tables.partition_ends.where("complete")
@@ -58,8 +57,6 @@ def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
 
 
 def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:
-    from pyspark.sql import functions as F  # noqa: N812
-
     within = (F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end"))
     # The small side is broadcast and the rows are added up where they are read: a run has millions.
     counted = (
@@ -76,8 +73,6 @@ def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:
 
 
 def _any_of(places: list[tuple[str, int]]) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.struct("topic", "partition").isin(
         [F.struct(F.lit(topic), F.lit(partition)) for topic, partition in places]
     )
@@ -85,9 +80,6 @@ def _any_of(places: list[tuple[str, int]]) -> Column:
 
 def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
     """Return topic, partition, first, last of every range that nothing covers."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     before = ends.select(
         *_PLACE, (F.col("begin") - 1).alias("low"), (F.col("begin") - 1).alias("high")
     )
@@ -112,8 +104,6 @@ def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _described(gaps: DataFrame, batches: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     overlapping = (
         gaps.join(batches.where("not control"), _PLACE)
         .where((F.col("base_offset") <= F.col("last")) & (F.col("last_offset") >= F.col("first")))

@@ -13,6 +13,7 @@ from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables, read_table
+from ackproof_spark.spark.functions import F, spark_schema
 from ackproof_spark.spark.small_data import FEW, local, side_by_side
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
@@ -90,14 +91,11 @@ def _differences(tables: RunTables, evidence: Evidence, run_dir: Path | str) -> 
 
 def _add(rows: DataFrame, anomaly: Anomaly, run_id: str, run_dir: Path | str) -> int:
     """Append rows (topic, partition, offset, found) to the run's anomalies; return their number."""
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     rows = rows.persist()
     try:
         count: int = rows.count()
         if count:
-            schema = from_arrow_schema(ANOMALIES)
+            schema = spark_schema(ANOMALIES)
             known = {
                 "schema_version": F.lit(SCHEMA_VERSION),
                 "run_id": F.lit(run_id),

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.forensics.evidence import EPOCH, Evidence, held
 from ackproof_spark.forensics.terms import Election, Place, Term, terms
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -127,8 +128,6 @@ class History:
 
 
 def _stretches(evidence: Evidence) -> dict[Place, list[tuple[int, int, int, int, bool]]]:
-    from pyspark.sql import functions as F  # noqa: N812
-
     in_sync = evidence.in_sync().where("leads").select(*_PLACE, "broker", "leads")
     rows = (
         evidence.replica_batches.where("leader_epoch >= 0")
@@ -154,8 +153,6 @@ def stories_of(
     `next_epoch` are null where nothing tells; `truncation` is the first cut at or before the
     offset after the send, of the broker that acked it if it made one.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     facts = F.broadcast(spark.createDataFrame(history.rows, _FACTS))
     standing = read.distinct().withColumn("standing", F.lit(True))
     offset = F.col("offset")
@@ -199,21 +196,15 @@ def stories_of(
 
 
 def _last(array: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.try_element_at(array, F.lit(-1))
 
 
 def _first(array: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.get(array, F.lit(0))
 
 
 def _by_offset(offset: Column, acked: Column) -> Column:
     """Return the latest term that can have acked `offset` by that time."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     # The epoch of the record at this offset in the final leader's log.
     occupant = _first(
         F.filter("stretches", lambda s: s["leads"] & (s["low"] <= offset) & (s["high"] >= offset))
@@ -255,8 +246,6 @@ def _next_by_offset(offset: Column) -> Column:
     If there is none, the first whose leader has a record of an older epoch there, else a later
     term with an unknown start: one that began with an unclean election before all others.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     acked_epoch = F.col("acked_term.epoch")
     later = F.filter("terms", lambda term: term["epoch"] > acked_epoch)
     unknown = F.filter(later, lambda term: term["start"].isNull())
@@ -273,8 +262,6 @@ def _holds_older(term: Column, offset: Column) -> Column:
 
     Its segments are those of the run's end; what it truncated since says nothing of its election.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     older = F.exists(
         "stretches",
         lambda s: (
@@ -297,8 +284,6 @@ def _holds_older(term: Column, offset: Column) -> Column:
 
 def _by_time(sent: Column) -> tuple[Column, Column]:
     """Return the term at `sent` and the next; if a leader change was nearer, those before."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     in_office = F.filter("terms", lambda term: term["elected_at"] <= sent)
     now = _last(in_office)
     before = F.try_element_at(in_office, F.lit(-2))
@@ -313,16 +298,12 @@ def _by_time(sent: Column) -> tuple[Column, Column]:
 
 def _isr_at(acked: Column) -> Column:
     """Return the ISR of the acking term at that time."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     own = F.filter("states", lambda state: state["epoch"] == F.col("acked_term.epoch"))
     by_then = F.filter(own, lambda state: state["at"] <= acked)
     return F.coalesce(_last(by_then)["isr"], F.array().cast("array<int>"))
 
 
 def _holders(offset: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     holding = F.filter(
         "stretches",
         lambda s: (
@@ -335,8 +316,6 @@ def _holders(offset: Column) -> Column:
 
 def _truncated_by_next(offset: Column, acked: Column) -> Column:
     """Return whether the next leader truncated `offset` after its ack and before its election."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     following = F.col("next_term")
     cut = F.exists(
         "truncations",
@@ -351,8 +330,6 @@ def _truncated_by_next(offset: Column, acked: Column) -> Column:
 
 
 def _truncation(offset: Column, sent: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     cut = F.filter(
         "truncations",
         lambda t: (t["at"] >= sent) & F.coalesce(t["offset"] <= offset, F.lit(True)),

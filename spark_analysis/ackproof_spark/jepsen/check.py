@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.reader import Cases, HistoryFile
 from ackproof_spark.jepsen.tables import FURTHER, HistoryAnomaly
 from ackproof_spark.spark.arrow_frames import from_arrow
+from ackproof_spark.spark.functions import union
 from ackproof_spark.spark.small_data import side_by_side, small_plans
 
 if TYPE_CHECKING:
@@ -57,10 +57,8 @@ class Report:
 
 def find(histories: Histories) -> DataFrame:
     """Return every anomaly of these histories but cycles, one row each (`tables.ANOMALIES`)."""
-    from pyspark.sql import DataFrame
-
     families = (offsets, lost_writes, unpolled, visibility, operation_order, process_order)
-    return reduce(DataFrame.unionByName, (family.find(histories) for family in families))
+    return union(family.find(histories) for family in families)
 
 
 def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS) -> list[Report]:

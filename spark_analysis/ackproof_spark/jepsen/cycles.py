@@ -31,6 +31,7 @@ import pyarrow as pa
 from ackproof_spark.jepsen.dependencies import edges
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import ANOMALIES, HistoryAnomaly
+from ackproof_spark.spark.functions import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,12 +98,10 @@ _KINDS = (
 
 def find(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
     """Return one row a cycle; without `ww_deps`, from wr and process edges alone."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     return (
         edges(histories, ww_deps=ww_deps)
         .groupBy("history")
-        .applyInArrow(_find_in_one, schema=from_arrow_schema(ANOMALIES))
+        .applyInArrow(_find_in_one, schema=spark_schema(ANOMALIES))
     )
 
 

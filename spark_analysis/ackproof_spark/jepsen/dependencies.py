@@ -19,11 +19,11 @@ Real-time edges need the beginning of operations, which a history of completions
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from ackproof_spark.jepsen.frames import SEND, Histories
 from ackproof_spark.jepsen.tables import TRANSACTIONS, Completion
+from ackproof_spark.spark.functions import F, Window, union
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,19 +35,15 @@ def edges(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
     A row is an edge: history, relation, source, target, key, values. Operation `source` comes
     before `target`; `values` are the values concerned, in log order.
     """
-    from pyspark.sql import DataFrame
-
     frames = [_wr(histories), _process(histories)]
     if ww_deps:
         frames += [_ww(histories), _rw(histories)]
-    return reduce(DataFrame.unionByName, frames)
+    return union(frames)
 
 
 def _edges(
     frame: DataFrame, relation: str, *, source: str, target: str, key: Column, values: Column
 ) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return frame.where(F.col(source) != F.col(target)).select(
         "history",
         F.lit(relation).alias("relation"),
@@ -59,15 +55,10 @@ def _edges(
 
 
 def _writers(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return histories.sends.select(*SEND, F.col("op").alias("writer"))
 
 
 def _ww(histories: Histories) -> DataFrame:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     in_order = Window.partitionBy("history", "key").orderBy("index")
     # A value that was chosen twice stands where it does last.
     next_ones = (
@@ -92,8 +83,6 @@ def _ww(histories: Histories) -> DataFrame:
 
 
 def _wr(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     reads = histories.reads.select(*SEND, "op").distinct().join(_writers(histories), SEND)
     return _edges(
         reads, "wr", source="writer", target="op", key=F.col("key"), values=F.array("value")
@@ -101,8 +90,6 @@ def _wr(histories: Histories) -> DataFrame:
 
 
 def _rw(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     reads = histories.reads.select(*SEND, "op").distinct()
     highest = (
         reads.join(histories.places.select(*SEND, "at"), SEND, "left")
@@ -139,9 +126,6 @@ def _rw(histories: Histories) -> DataFrame:
 
 
 def _process(histories: Histories) -> DataFrame:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     done = F.col("f").isin(*TRANSACTIONS) & (F.col("type") == Completion.OK)
     in_order = Window.partitionBy("history", "process").orderBy("op")
     pairs = histories.operations.where(done).withColumn("earlier", F.lag("op").over(in_order))

@@ -20,6 +20,7 @@ from ackproof_spark.jepsen.tables import (
     Completion,
     HistoryAnomaly,
 )
+from ackproof_spark.spark.functions import F, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,15 +53,11 @@ class Histories:
     @cached_property
     def reads(self) -> DataFrame:
         """Every record that a poll returned."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         return self.micro_ops.where(F.col("action") == Action.POLL)
 
     @cached_property
     def read_ok(self) -> DataFrame:
         """Values that an `ok` poll returned: history, key, value."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         return self.reads.where(F.col("type") == Completion.OK).select(*SEND).distinct()
 
     @cached_property
@@ -70,9 +67,6 @@ class Histories:
         `was_read`: an `ok` poll returned it. `committed`: its operation is known to have had
         effect, being `ok`, or `info` with a value that was read.
         """
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F  # noqa: N812
-
         siblings = Window.partitionBy("history", "op")
         read = self.read_ok.withColumn("read", F.lit(True))
         was_read = F.coalesce("read", F.lit(False))
@@ -92,9 +86,6 @@ class Histories:
         `index` counts the key's offsets from 0, gaps left out. Of the values at one offset, the
         least as text is `chosen` to stand for the offset where only one value can.
         """
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F  # noqa: N812
-
         seen = ["history", "key", "offset", "value"]
         by_offset = Window.partitionBy("history", "key").orderBy("offset")
         at_offset = Window.partitionBy("history", "key", "offset")
@@ -120,8 +111,6 @@ class Histories:
         `first` and `last` are indexes; `at` is its index in `order`: null if it was never chosen,
         the last if it was chosen more than once.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
         return self.log.groupBy(*SEND).agg(
             F.sort_array(F.collect_list("offset")).alias("offsets"),
             F.min("index").alias("first"),
@@ -132,8 +121,6 @@ class Histories:
     @cached_property
     def records(self) -> DataFrame:
         """Every record sent or polled, with its place in the order, `at`, if it is known."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         there = self.places.select(*SEND, "at")
         return self.micro_ops.where(F.col("action").isNotNull()).join(there, SEND, "left")
 
@@ -142,7 +129,6 @@ def as_anomalies(
     frame: DataFrame, anomaly: HistoryAnomaly | Column, **columns: Column
 ) -> DataFrame:
     """Return `frame` in `tables.ANOMALIES`'s columns: these, its own of that name, else null."""
-    from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_type
 
     kind = F.lit(anomaly) if isinstance(anomaly, HistoryAnomaly) else anomaly
@@ -160,8 +146,6 @@ def as_anomalies(
 
 def delta(before: Column, after: Column) -> Column:
     """Return how far apart two places are; 1, as if nothing was wrong, if one is unknown."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.coalesce(after - before, F.lit(1))
 
 
@@ -170,8 +154,6 @@ def with_skipped(skips: DataFrame, histories: Histories) -> DataFrame:
 
     `index` is that of the value before the gap; the gap has `delta - 1` values.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     between = F.sequence(F.col("index") + 1, F.col("index") + F.col("delta") - 1)
     evidence = [name for name in ANOMALIES.names if name not in ("skipped", "steps")]
     values = F.array_sort(F.collect_list(F.struct("place", "skipped_value")))

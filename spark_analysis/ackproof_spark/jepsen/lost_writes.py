@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.jepsen.frames import SEND, Histories, as_anomalies
 from ackproof_spark.jepsen.tables import HistoryAnomaly
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 def find(histories: Histories) -> DataFrame:
     """Return one row a lost write, and one more for each that tears a transaction."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     lost = _lost(histories)
     visible = (
         histories.sends.where("was_read")
@@ -55,8 +54,6 @@ def find(histories: Histories) -> DataFrame:
 
 
 def _lost(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     bounds = (
         histories.read_ok.join(histories.places, SEND)
         .groupBy("history", "key")

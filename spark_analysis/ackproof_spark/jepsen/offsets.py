@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.jepsen.frames import Histories, as_anomalies
 from ackproof_spark.jepsen.tables import HistoryAnomaly
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 def find(histories: Histories) -> DataFrame:
     """Return one row an offset with several values, and one a value with several offsets."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     conflicts = (
         histories.log.groupBy("history", "key", "offset", "index")
         .agg(F.sort_array(F.collect_list("value")).alias("values"))

@@ -24,6 +24,7 @@ from ackproof_spark.jepsen.frames import (
     with_skipped,
 )
 from ackproof_spark.jepsen.tables import Action, HistoryAnomaly
+from ackproof_spark.spark.functions import F, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 def find(histories: Histories) -> DataFrame:
     """Return one row a pair of consecutive records; `index` of skips is the first one's."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     sent = F.col("action") == Action.SEND
     in_order = Window.partitionBy("history", "op", "action", "key").orderBy("number")
     pairs = (

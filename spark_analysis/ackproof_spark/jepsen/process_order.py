@@ -33,6 +33,7 @@ from ackproof_spark.jepsen.tables import (
     Function,
     HistoryAnomaly,
 )
+from ackproof_spark.spark.functions import F, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,8 +43,6 @@ _PLACE = ["history", "process", "action", "key"]
 
 def find(histories: Histories) -> DataFrame:
     """Return one row an operation and key that does not go on where the process was."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     steps = _steps(histories)
     polled = F.col("action") == Action.POLL
     evidence = {"ops": F.array("before.op", "op"), "number": F.col("first.number")}
@@ -66,9 +65,6 @@ def find(histories: Histories) -> DataFrame:
 
 def _steps(histories: Histories) -> DataFrame:
     """Return operations that use a key, with the process's `before` on that key, and `delta`."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     polled = F.col("action") == Action.POLL
     ok = F.col("type") == Completion.OK
     record = F.struct("number", "value", "at")
@@ -90,8 +86,6 @@ def _steps(histories: Histories) -> DataFrame:
 
 def _forgotten(histories: Histories, uses: DataFrame) -> DataFrame:
     """Return which keys a process uses and forgets, and at which operation."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     moves = F.col("f").isin(Function.ASSIGN, Function.SUBSCRIBE) & (
         F.col("type") != Completion.FAIL
     )

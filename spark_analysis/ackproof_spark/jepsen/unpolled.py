@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.jepsen.frames import SEND, Histories, as_anomalies
 from ackproof_spark.jepsen.tables import Completion, HistoryAnomaly
+from ackproof_spark.spark.functions import F, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 def find(histories: Histories) -> DataFrame:
     """Return one row a key with unseen values at the end of the history."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     unseen = (
         histories.sends.where((F.col("type") == Completion.OK) & ~F.col("was_read"))
         .groupBy("history", "key")
@@ -35,9 +34,6 @@ def changes(histories: Histories) -> DataFrame:
     One row an `ok` operation that sends to a key, or is the first to return one of its values:
     history, op, key, unseen (after that operation).
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     ok = F.col("type") == Completion.OK
     sent = histories.sends.where(ok).select(*SEND, F.col("op").alias("sent"))
     seen = histories.reads.where(ok).groupBy(*SEND).agg(F.min("op").alias("seen"))

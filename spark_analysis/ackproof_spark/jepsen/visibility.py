@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.jepsen.frames import SEND, Histories, as_anomalies
 from ackproof_spark.jepsen.tables import Completion, HistoryAnomaly
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,8 +27,6 @@ def find(histories: Histories) -> DataFrame:
 
 
 def _aborted(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     aborted = histories.sends.where(F.col("type") == Completion.FAIL)
     reads = histories.reads.where(F.col("type") == Completion.OK)
     found = (
@@ -41,8 +40,6 @@ def _aborted(histories: Histories) -> DataFrame:
 
 
 def _own(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     found = (
         histories.reads.join(histories.sends.select(*SEND, "op"), [*SEND, "op"])
         .groupBy(*SEND, "op")
@@ -54,8 +51,6 @@ def _own(histories: Histories) -> DataFrame:
 
 
 def _phantoms(histories: Histories) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     found = (
         histories.reads.join(histories.sends.select(*SEND), SEND, "left_anti")
         .groupBy(*SEND, "op")

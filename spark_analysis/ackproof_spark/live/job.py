@@ -33,6 +33,7 @@ from ackproof_spark.live.partition import Events, Kind, Partition
 from ackproof_spark.live.store import LiveTables
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
 
 if TYPE_CHECKING:
@@ -102,8 +103,6 @@ def topic_events(
 
 def read_events(records: DataFrame, *, run_id: str) -> DataFrame:
     """Return `records` (as `record_columns.parse_records` takes them) as `EVENTS`."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     intact = F.col("state") == RecordState.INTACT
     return parse_records(records, run_id=run_id).select(
         "topic",

@@ -29,6 +29,7 @@ from ackproof_spark.ledger_stream import (
 )
 from ackproof_spark.live.partition import Kind
 from ackproof_spark.live.sends import NO_OFFSET
+from ackproof_spark.spark.functions import spark_schema
 from ackproof_spark.tables import TIME
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ class LedgerSource(DataSource):  # type: ignore[misc]  # pyspark is not typed fo
         return NAME
 
     def schema(self) -> StructType:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return from_arrow_schema(EVENTS)
+        return spark_schema(EVENTS)
 
     def simpleStreamReader(self, schema: StructType) -> LedgerReader:  # noqa: N802  Spark's name
         return LedgerReader(Path(self.options["path"]), Path(self.options["ended"]))

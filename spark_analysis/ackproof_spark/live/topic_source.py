@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from ackproof_spark.reading.kafka_source import KafkaReader
+from ackproof_spark.spark.functions import spark_schema
 from ackproof_spark.tables import TIME
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ class TopicSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for
 
     def schema(self) -> StructType:
         """Return the columns that `record_columns.parse_records` needs."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return from_arrow_schema(_SCHEMA)
+        return spark_schema(_SCHEMA)
 
     def simpleStreamReader(self, schema: StructType) -> TopicReader:  # noqa: N802  Spark's name
         options = dict(self.options)

@@ -48,6 +48,7 @@ from ackproof_spark.matching.slices import Slice, slices
 from ackproof_spark.matching.unmatched_rows import UNMATCHED, Kind, SliceSummary
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.spark.arrow_frames import from_arrow
+from ackproof_spark.spark.functions import F, spark_schema
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import LEDGER, RecordState
 
@@ -174,10 +175,8 @@ class _Run(Protocol):
 def _in_tasks(
     spark: SparkSession, caches: ExitStack, worker: _Worker, *, positions: int
 ) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     tasks = min(positions, _TASKS_A_CORE * _cores(spark))
-    schema = from_arrow_schema(UNMATCHED)
+    schema = spark_schema(UNMATCHED)
     compared = spark.range(positions, numPartitions=tasks).mapInArrow(worker, schema).persist()
     caches.callback(compared.unpersist)
     return compared
@@ -185,13 +184,11 @@ def _in_tasks(
 
 def _in_driver(spark: SparkSession, few: int, worker: _Worker, *, positions: int) -> DataFrame:
     """Raise `Unaligned` if more than `few` rows are left: Spark is faster then."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     indices = pa.record_batch({"id": pa.array(range(positions), pa.int64())})
     rows = pa.Table.from_batches(worker([indices]), UNMATCHED)
     if rows.num_rows > few:
         raise Unaligned(f"{rows.num_rows} rows of a small run do not match")
-    return from_arrow(spark, rows, from_arrow_schema(UNMATCHED)).coalesce(1)
+    return from_arrow(spark, rows, spark_schema(UNMATCHED)).coalesce(1)
 
 
 def _compare(
@@ -296,8 +293,6 @@ def _sends(
 
 def _as_records(sends: DataFrame) -> DataFrame:
     """Return the records that matched these sends."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return sends.withColumn("state", F.lit(RecordState.INTACT))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.functions import F
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
 
@@ -31,8 +32,6 @@ def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
     is first reduced to a few numbers, without a shuffle of its records; only partitions whose
     numbers differ are compared record by record.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     digests = _digests(readings)
     one, other = readings
     apart = [
@@ -69,8 +68,6 @@ def store_disagreements(readings: dict[str, DataFrame], *, run_dir: Path | str) 
 
 def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], tuple[int, ...]]]:
     """Return, by reader and partition, numbers that do not depend on the order of records."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     record = F.xxhash64(*(F.col(name) for name in FINAL_LOG.names)).alias("record")
     logs = [
         log.select(F.lit(reader).alias("reader"), *_PARTITION, record)

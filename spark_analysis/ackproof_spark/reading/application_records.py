@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.reading.run_tables import read_table
 from ackproof_spark.record import ID_HEADER
+from ackproof_spark.spark.functions import F
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
     IDENTITIES,
@@ -89,8 +90,6 @@ def kind_of(parts: Iterable[str]) -> str:
 
 def named(records: DataFrame, application: Application, *, run_id: str) -> DataFrame:
     """Return raw records (with key and headers) as `tables.FINAL_LOG`, named by the sends."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     name = F.min(F.struct(*_NAME))
     acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
     at_offset = acked.groupBy(*_PLACE, *_IDENTITY).agg(name.alias("at_offset"))
@@ -162,8 +161,6 @@ def undecidable(
     `proven_ends` says that a record acked with acks=all stood there: without that proof, an acked
     record may stand at or after the high watermark.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     others = log.where(F.col("state") == RecordState.OTHER).select(*_PLACE)
     loose = (
         _with_identities(records, application)
@@ -216,8 +213,6 @@ def _with_identities(records: DataFrame, application: Application) -> DataFrame:
 
     `identity` is null if the record lacks a part of it.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     hashes = {
         "id": F.sha2(_header(application.header), 256),
         "digest": F.sha2(F.coalesce("value", F.lit(b"")), 256),
@@ -241,16 +236,12 @@ def _with_identities(records: DataFrame, application: Application) -> DataFrame:
 
 def _header(name: str) -> Column:
     """Return the value of a record's first header of this name, null without one."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     matching = F.filter("headers", lambda header: header["key"] == F.lit(name))
     return F.get(matching, F.lit(0))["value"]
 
 
 def _twice(sends: DataFrame) -> DataFrame:
     """Return the offsets at which more than one send of one identity was acked."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return (
         sends.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
         .groupBy(*_PLACE, *_IDENTITY)
@@ -260,6 +251,4 @@ def _twice(sends: DataFrame) -> DataFrame:
 
 
 def _counts(ledger: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return ledger.groupBy("topic", "partition").agg(F.count("*").alias("sends"))

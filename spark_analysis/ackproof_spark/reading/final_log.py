@@ -24,6 +24,7 @@ from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.record import END_MARKER
 from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.functions import F
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
     LOCATION,
@@ -242,7 +243,6 @@ def take_final_log(
     before its `end_offset`.
     """
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812
 
     isolated = {"kafka.isolation.level": isolation.value}
     markers = Observation()
@@ -299,8 +299,6 @@ def write_final_log(
     `end_offset`. `run_dir` is a folder, or as text any address that Spark can write. Raises
     `AnalysisError` if the brokers cannot be read, or if what was written cannot be read back.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     place = f"{address(run_dir)}/{LOCATION['final_log']}"
     try:
         with explained():
@@ -360,8 +358,6 @@ def _with_marker(end: PartitionEnd) -> PartitionEnd:
 
 def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
     """Whether a raw record is the end marker at one of these ends. Never null."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     at_end = F.struct("topic", "partition", "offset").isin(
         *(
             F.struct(
@@ -378,8 +374,6 @@ def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
 
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
     """Return the gaps that do hold records, or that could not be read."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     with explained():
         rows = rest.groupBy(*_PARTITION).agg(F.min("offset").alias("next")).collect()
     following = {(row["topic"], row["partition"]): row["next"] for row in rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
+from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import SCHEMA_VERSION, RecordState
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
     them, but shorter than a header or with a wrong checksum, it is corrupt; intact but of another
     run, it is foreign.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     value = F.col("value")
     ours = F.substring(value, 1, 4) == F.lit(MAGIC)
     checksum = F.lpad(F.hex(F.crc32(F.substring(value, 9, 2**31 - 1))), 8, "0")
@@ -52,6 +51,4 @@ def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
 
 def number(digits: Column) -> Column:
     """Return up to 16 hex digits, two's complement, big-endian, as a bigint."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.conv(digits, 16, -10).cast("bigint")

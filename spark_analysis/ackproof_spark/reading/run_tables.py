@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce, wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ackproof_spark.errors import RunError
+from ackproof_spark.spark.functions import F, Window, no_rows, spark_schema, union
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import (
     FAULT_WINDOWS,
@@ -108,9 +109,6 @@ class RunTables:
         sequence of its producer at a lower offset, if higher than its own. `withdrawn`: has a
         copy, but its transaction was aborted.
         """
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F  # noqa: N812
-
         copies, sequence = F.col("copies"), F.col("sequence")
         written = copies > 0
         claimed, aborted = (F.coalesce(key, F.lit(False)) for key in ("claimed", "aborted"))
@@ -143,8 +141,6 @@ class RunTables:
         One aggregation instead of a join: its columns have fixed width, so that Spark aggregates
         in place, twice as fast.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
         outcome = F.col("outcome")
         of_send = {
             "acked": outcome == Outcome.ACKED,
@@ -171,8 +167,6 @@ class RunTables:
     @cached_property
     def damaged(self) -> DataFrame:
         """The records of the final log that are not intact."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         return self.keep(self.final_log.where(F.col("state") != RecordState.INTACT))
 
     @cached_property
@@ -195,15 +189,11 @@ class RunTables:
     @cached_property
     def last_offsets(self) -> DataFrame:
         """The last offset of each partition that has records: topic, partition, last."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         return self.final_log.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
 
     @cached_property
     def windows(self) -> list[dict[str, int | None]]:
         """Start and end of each fault window in microseconds since 1970, latest injection first."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         rows = self.fault_windows.select(
             "window",
             F.unix_micros("injected_at").alias("injected_at"),
@@ -215,10 +205,8 @@ class RunTables:
 
 def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
     """Return the run id of these tables, read from one row of each; empty if they are."""
-    from pyspark.sql import DataFrame
-
     ids = [table.select("schema_version", "run_id").limit(1) for table in tables]
-    rows = reduce(DataFrame.unionByName, ids).collect()
+    rows = union(ids).collect()
     versions = {row["schema_version"] for row in rows} - {SCHEMA_VERSION}
     if versions:
         raise RunError(
@@ -235,11 +223,9 @@ def read_optional(
     spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema
 ) -> DataFrame:
     """Return one of `tables.OPTIONAL`, empty if the run has none."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if has_table(spark, run_dir, name):
         return read_table(spark, run_dir, name, schema)
-    return spark.createDataFrame([], from_arrow_schema(schema))
+    return no_rows(spark, schema)
 
 
 #: What a run may lack besides `tables.OPTIONAL`: it was killed before these were collected.
@@ -253,8 +239,6 @@ def read_tables(
 
     Raises `RunError` if a run lacks a table that every run has.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     places = [Path(run_dir) / LOCATION[name] for run_dir in run_dirs]
     found = [place for place in places if place.exists()]
     if len(found) < len(places) and name not in (*OPTIONAL, *_COLLECTED_LAST):
@@ -263,7 +247,7 @@ def read_tables(
             f"there is no table {name} at {missing}: this is not the directory of a run that "
             "reached its analysis"
         )
-    kind = from_arrow_schema(schema)
+    kind = spark_schema(schema)
     if not found:
         return spark.createDataFrame([], kind)
     places_found = (address(place) for place in found)
@@ -283,25 +267,22 @@ def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
 
 def rows_of(spark: SparkSession, run_dir: Path | str, names: Iterable[str]) -> int:
     """Return the number of rows of these tables together, read from their footers."""
-    from pyspark.sql import DataFrame
-
     no_columns = pa.schema([])
     there = [
         read_table(spark, run_dir, name, no_columns)
         for name in names
         if has_table(spark, run_dir, name)
     ]
-    return reduce(DataFrame.unionByName, there).count() if there else 0
+    return union(there).count() if there else 0
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:
     """Return one of `tables.LOCATION`, empty if its folder is; `RunError` if missing."""
     from pyspark.errors import AnalysisException
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     place = f"{address(run_dir)}/{LOCATION[name]}"
     try:
-        table = spark.read.schema(from_arrow_schema(schema)).parquet(place, pathGlobFilter=PARTS)
+        table = spark.read.schema(spark_schema(schema)).parquet(place, pathGlobFilter=PARTS)
         _ = table.schema  # analysed now: Spark Connect would report a missing path only later
         return table
     except AnalysisException as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +30,6 @@ def store(frame: DataFrame, place: str) -> DataFrame:
     Raises `AnalysisError` if not every row that was written can be read back.
     """
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812
 
     written = Observation("written")
     counted = frame.observe(written, F.count("*").alias("rows"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.spark.functions import F
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -17,8 +19,6 @@ def events(
 
     A fault has one event for each of its brokers.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     none = F.lit(None)
     edges = F.explode(
         F.array(
@@ -65,6 +65,4 @@ def events(
 
 
 def _ids(column: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.concat(F.lit("{"), F.array_join(column, ", "), F.lit("}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.spark.functions import F, Window
 from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ PARTITION = ["run_id", "topic", "partition"]
 
 def second(time: Column) -> Column:
     """Return a time in whole seconds since the epoch."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.floor(F.unix_micros(time) / 1_000_000).cast("bigint")
 
 
@@ -28,9 +27,6 @@ def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
     the offset before the first acked one. Seconds before the first ack with an offset have no row,
     and a run without consumers has none.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     sends = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
     acked = sends.groupBy(*PARTITION, second(F.coalesce("resolved_at", "sent_at")).alias("s")).agg(
         F.max("offset").alias("acked"), F.min("offset").alias("lowest")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ackproof_spark import tables
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.functions import F, spark_schema
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.events import events
 from ackproof_spark.warehouse.formats import frame
@@ -84,8 +85,6 @@ def load(
 
 def _stored(warehouse: Warehouse, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the rows of `runs` that exist for these runs."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     rows = (
         warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name('runs')}")  # noqa: S608
         .where(F.col("run_id").isin(*run_ids))
@@ -178,13 +177,10 @@ def _rows(
 
 def _conform(rows: DataFrame, load_ids: DataFrame, schema: pa.Schema) -> DataFrame:
     """Return the columns of a schema, in its order and its types."""
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     whole = rows.drop("load_id").join(F.broadcast(load_ids), "run_id")
     return whole.withColumn("schema_version", F.lit(WAREHOUSE_VERSION)).select(
         *(
             F.col(field.name).cast(field.dataType).alias(field.name)
-            for field in from_arrow_schema(schema)
+            for field in spark_schema(schema)
         )
     )

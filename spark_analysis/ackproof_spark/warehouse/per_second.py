@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.spark.functions import F, Window
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 from ackproof_spark.warehouse.lag import PARTITION, lag, second
 
@@ -22,8 +23,6 @@ def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
     A run without sends has no row. A send that never resolved, because its producer died, counts
     when it was sent.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
     sends = workload.where("sent_at is not null or resolved_at is not null").select(
         *PARTITION,
@@ -76,9 +75,6 @@ def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
     acknowledged one in it. A partition's sends in flight in a second are those sent until its end,
     less those resolved before its start.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
     zero = F.lit(0)
     acked = (F.col("outcome") == Outcome.ACKED).cast("int")
     grid = sends.select(*PARTITION).distinct().join(seconds, "run_id")

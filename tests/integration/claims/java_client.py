@@ -17,7 +17,6 @@ import pyarrow as pa
 from ackproof.clients import java_program
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
-from ackproof.cluster import kafka_tools
 from ackproof.containers import commands
 from ackproof.ledger.producer_ledger import recover, stream_path
 from integration.claims.defaults import Classes
@@ -162,7 +161,13 @@ def _end(subject: Subject, topic: str) -> Callable[[], int]:
     It has a client of its own: one that was there during the freeze may wait for lost requests.
     """
     admin = subject.cluster.admin_of(1)
-    return lambda: until(lambda: admin.log_end(topic, 0))[0]
+
+    def end() -> int:
+        span = until(lambda: admin.log_end(topic, 0))
+        assert span is not None
+        return span[0]
+
+    return end
 
 
 def _stands_still(value: Callable[[], int], seconds: float) -> Callable[[], bool]:
@@ -219,7 +224,7 @@ def asynchronous_sends_are_batched_at_more_risk(subject: Subject) -> Observed:
     for name, options in (("sync", ["--sync"]), ("async", ["--timeout", "60000"])):
         topic = subject.topic()
         arguments = ["--old-producer", "--broker-list", subject.address, "--topic", topic]
-        producer = kafka_tools.command((_OLD_CONSOLE,), shlex.join([*arguments, *options]))
+        producer = commands.kafka_command((_OLD_CONSOLE,), shlex.join([*arguments, *options]))
         killed = f"(seq 1 50; sleep 60) | timeout -s KILL 20 {producer} || true"
         commands.run(subject.cluster.nodes[1].container, ["bash", "-c", killed])
         ends[name] = log_end(subject.cluster, topic)[0]

@@ -23,8 +23,8 @@ from ackproof_faults import (
 )
 from ackproof_faults.interfaces.operations import Placement
 from integration.command import clock
+from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import write_disk
-from unit.faults.fake_cluster import FakeCluster
 from unit.faults.registered_faults import fault
 
 

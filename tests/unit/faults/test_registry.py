@@ -62,14 +62,14 @@ AMBIGUOUS = {
 
 
 def test_no_other_module_names_a_fault() -> None:
-    """What is to be known of a fault is in its class; the planner and benches choose faults."""
+    """What is to be known of a fault is in its class; the planner chooses faults."""
     names = set(registry.registered()) - AMBIGUOUS
     root = Path(__file__).parents[3]
     sources = [
         path
         for package in ("harness/ackproof", "spark_analysis/ackproof_spark")
         for path in (root / package).rglob("*.py")
-        if path.parent.name not in ("planning", "bench")
+        if path.parent.name != "planning"
     ]
     assert sources
     named = {

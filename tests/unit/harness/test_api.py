@@ -19,7 +19,7 @@ from ackproof.errors import ClusterError, ScenarioError
 from ackproof.ledger import application
 from ackproof.ledger.application import Ledger
 from ackproof_faults import FaultError, Kill, acked, isr, leader
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,8 +82,8 @@ def verified(
 ) -> application.Verification:
     ledger = Ledger(FullIsr())  # type: ignore[arg-type]
     for offset, value in enumerate(acked):
-        ledger.on_delivery(None, Message(value, offset))  # type: ignore[arg-type]
-    log = Counter((("orders", 0), application._identity(Message(value))) for value in read)  # type: ignore[arg-type]
+        ledger.on_delivery(None, Message(value, offset))
+    log = Counter((("orders", 0), application._identity(Message(value))) for value in read)
     monkeypatch.setattr(application, "_read", lambda *_: log)
     return ledger.verify()
 
@@ -115,7 +115,7 @@ def test_nothing_acked_does_not_hold() -> None:
 
 def test_a_timeout_is_unknown_and_so_never_lost() -> None:
     ledger = Ledger(FullIsr())  # type: ignore[arg-type]
-    ledger.on_delivery(-192, Message(b"a"))  # type: ignore[arg-type]  # _MSG_TIMED_OUT
+    ledger.on_delivery(-192, Message(b"a"))  # _MSG_TIMED_OUT
     found = ledger.verify()
     assert (found.acked, found.unknown, found.lost) == (0, 1, ())
 
@@ -164,7 +164,7 @@ def test_a_wrong_cluster_is_refused() -> None:
 def test_models_and_their_fields_start_the_same_cluster(
     topic: Any, cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ackproof.cluster import boot
+    from ackproof.cluster import booted as booting_module
     from ackproof.containers import engine, images
 
     booted: list[Any] = []
@@ -176,7 +176,7 @@ def test_models_and_their_fields_start_the_same_cluster(
 
     monkeypatch.setattr(engine, "connect", lambda: None)
     monkeypatch.setattr(images, "ensure", lambda *_, **__: SimpleNamespace(reference="image"))
-    monkeypatch.setattr(boot, "booted", booting)
+    monkeypatch.setattr(booting_module, "booted", booting)
     with ap.start_cluster({"orders": topic}, **cluster):
         pass
     assert booted == [ap.ClusterSpec(brokers=5), {"orders": ap.TopicSpec(partitions=2)}]
@@ -184,7 +184,7 @@ def test_models_and_their_fields_start_the_same_cluster(
 
 def kafka(faked: FakeCluster) -> ap.KafkaCluster:
     cluster: Any = SimpleNamespace(interfaces=faked)
-    return cluster  # type: ignore[no-any-return]
+    return cluster
 
 
 def test_a_fault_holds_inside_and_has_recovered_after() -> None:
@@ -202,7 +202,7 @@ def test_a_fault_waits_for_its_conditions_and_counts_the_acks_of_a_ledger() -> N
     ledger = Ledger(FullIsr())  # type: ignore[arg-type]
 
     def workload() -> None:
-        ledger.on_delivery(None, Message(b"a"))  # type: ignore[arg-type]
+        ledger.on_delivery(None, Message(b"a"))
         cluster.now_isr = [1, 2, 3]
 
     fault = Kill(target=leader("orders", 0), when=acked(1) & (isr("orders", 0) == 3))

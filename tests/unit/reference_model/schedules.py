@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ackproof_model import (
-    ChannelCut,
+    Cuts,
     Effect,
     Elapsed,
+    Ends,
     Injection,
     IsrSize,
     LeaderChanged,
-    ProcessEnds,
     Progress,
     Role,
 )
@@ -24,10 +24,10 @@ ACKED = Progress(outcome="acked", more=False)
 MORE_ACKED = Progress(outcome="acked", more=True)
 
 
-KILL = ProcessEnds()
-POWER_LOSS = ProcessEnds(log="prefix")
-SHUTDOWN = ProcessEnds(controlled=True)
-REPLICATION_CUT = ChannelCut(channel="replication", fetches="from", among=True, installed="others")
+KILL = Ends()
+POWER_LOSS = Ends(log="prefix")
+SHUTDOWN = Ends(clean=True)
+REPLICATION_CUT = Cuts(channels=("replication",), served=True)
 
 
 def injection(name: str, *effects: Effect, **settings: object) -> Injection:
@@ -71,9 +71,6 @@ FOLLOWER_THEN_LEADER = (
     kill(when=(isr(2),)),
 )
 
-ALONE = tuple(
-    ChannelCut(channel=channel, fetches="both", at="targets", installed="both")
-    for channel in ("replication", "controllers")
-)
+ALONE = tuple(Cuts(channels=(channel,)) for channel in ("replication", "controllers"))
 #: The session of a broker that is cut off ends meanwhile, so an old leader returns.
 ZOMBIE = (injection("split", *ALONE, targets=LEADER, when=(ACKED,), heal_or_after=10.0),)

@@ -20,8 +20,8 @@ from ackproof_faults.disk.replace_disk import ReplaceDisk
 from ackproof_faults.disk.truncate_index import TruncateIndex
 from ackproof_faults.disk.wipe_partition import WipePartition
 from ackproof_faults.disk.wipe_volume import WipeVolume
+from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import batch, write, write_disk
-from unit.faults.fake_cluster import FakeCluster
 
 SHAPE = Shape(
     brokers=(1, 2, 3),

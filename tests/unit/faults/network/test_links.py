@@ -17,7 +17,7 @@ from ackproof_faults.network.isolate import Isolate
 from ackproof_faults.network.majorities_ring import MajoritiesRing, majority
 from ackproof_faults.network.partition import Partition
 from ackproof_faults.network.split import Split
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 SHAPE = Shape(
     brokers=(1, 2, 3),

@@ -16,7 +16,7 @@ from ackproof_faults import (
 )
 from ackproof_faults.process.skew_clock import SkewClock
 from integration.command import clock
-from unit.faults.fake_cluster import FakeCluster, FakeNetwork
+from support.fake_cluster import FakeCluster, FakeNetwork
 
 SHAPE = Shape(
     brokers=(1, 2, 3),

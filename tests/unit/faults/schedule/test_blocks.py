@@ -19,7 +19,7 @@ from ackproof_faults import (
 )
 from ackproof_faults.schedule.conflicts import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 from unit.faults.schedule.test_runners import World, names
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
@@ -305,7 +305,7 @@ def test_two_faults_on_the_same_node_are_one_node() -> None:
     ],
 )
 def test_what_can_never_have_room_is_refused(
-    steps: list[object], radius: dict[str, object], why: str
+    steps: list[object], radius: dict[str, Any], why: str
 ) -> None:
     world = World(acked=5)
     with pytest.raises(FaultError, match=why):

@@ -12,7 +12,7 @@ from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.runs.directory import read_verdict
 from ackproof.runs.verdict import Verdict, Word
 from command_line import ackproof
-from unit.harness.report.synthetic import Options, make
+from support.synthetic_run import Options, make
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_wrong_name_hides_no_verdict_of_the_other_runs(
         return read_verdict(run_dir).model_copy(update={"verdict": Word.VIOLATED})
 
     monkeypatch.setattr("ackproof.judgement.judge.judge_run", violated)
-    monkeypatch.setattr("ackproof.judgement.spark.start_early", lambda: None)
+    monkeypatch.setattr("ackproof.spark_session.start_early", lambda: None)
     for wrong in ("nowhere", "x" * 5_000):
         assert ackproof("check", wrong, runs / "latest", "--json") == ExitCode.VIOLATED
         printed = capsys.readouterr()
@@ -88,7 +88,7 @@ def test_a_wrong_name_hides_no_verdict_of_the_other_runs(
 def test_a_path_that_is_too_long_is_refused(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackproof.judgement.spark.start_early", lambda: None)
+    monkeypatch.setattr("ackproof.spark_session.start_early", lambda: None)
     assert ackproof(command, "x" * 5_000) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "xxx…xxx" in said

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from ackproof.cluster.formatting import meta_properties, new_id
+from ackproof.cluster.node_files import meta_properties, new_id, server_properties
 from ackproof.cluster.topology import (
     NodeSpec,
     Topology,
     arrange,
     ports_needed,
 )
-from ackproof.scenario.cluster import ClusterSpec, problems
+from ackproof.scenario.cluster import ClusterSpec, cluster_problems
 
 
 def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
@@ -23,7 +23,7 @@ def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
 
 
 def properties(of: Topology, node: NodeSpec) -> dict[str, str]:
-    lines = of.server_properties(node).splitlines()
+    lines = server_properties(node, of).splitlines()
     return dict(line.split("=", 1) for line in lines)
 
 
@@ -145,7 +145,7 @@ def test_only_dedicated_kraft_controllers_can_be_proxied(
     cluster: dict[str, Any], kafka: str, refused: bool
 ) -> None:
     spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
-    messages = [problem for _, problem in problems(spec, kafka)]
+    messages = [problem for _, problem in cluster_problems(spec, kafka)]
     assert any("only with dedicated KRaft controllers" in one for one in messages) is refused
 
 

@@ -7,7 +7,7 @@ import pytest
 from ackproof.clients.records import cycle
 from ackproof.clients.spec import ProducerSpec
 from ackproof.errors import ScenarioError
-from ackproof.scenario.java import JavaProducerSettings
+from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.loader import dump, load
 
 TEXT = """\

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from ackproof.bench.planted import plant
 from ackproof_spark import tables
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.matching.offset_pass import Unmatched, unmatched
@@ -26,6 +25,7 @@ from ackproof_spark.matching.row_groups import (
 )
 from ackproof_spark.matching.slices import slices
 from ackproof_spark.reading.run_tables import RunTables
+from benchmarks.planted import plant
 from spark_histories import parse, write_run
 
 SENDS = 900_000

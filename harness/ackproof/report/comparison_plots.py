@@ -1,0 +1,118 @@
+"""The plots of a comparison: loss rates, and durability against availability and latency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from ackproof.comparison.summary import Cell, Summary
+from ackproof.report import formatting as fmt
+from ackproof.report.comparison import dominators, loss_rate, p99_ms, unavailable_s
+from ackproof.report.figure import Figure, Interval, colour, intervals, lane_label
+from ackproof.report.formatting import percent
+
+#: Maximum number of configurations that are all labelled.
+_LABELLED = 4
+_ROW = 46
+_MARGIN = {"l": 60, "r": 20, "t": 12, "b": 44}
+
+
+def figures(summary: Summary) -> list[Figure]:
+    """Return the plots of loss rates, and of durability against availability and latency."""
+    cells = [cell for cell in summary.cells if cell.trials]
+    return [_loss_rates(cells, summary.plan.confidence), _pareto(cells, summary)] if cells else []
+
+
+def _loss_rates(cells: Sequence[Cell], confidence: float) -> Figure:
+    rows = [
+        Interval(
+            label=cell.configuration,
+            text=f"{cell.configuration}: {_trials_text(cell, confidence)}",
+            share=100 * loss_rate(cell),
+            low=100 * cell.lost_share_low,
+            high=100 * cell.lost_share_high,
+        )
+        for cell in cells
+    ]
+    layout = go.Layout(
+        height=_ROW * len(cells) + _MARGIN["t"] + _MARGIN["b"],
+        margin={**_MARGIN, "l": 14},
+        xaxis={"range": [-2, 102], "ticksuffix": " %", "title_text": "trials"},
+        yaxis={"visible": False, "range": [0.4 - len(cells), 0.7]},
+        annotations=[lane_label(row.label, 0.12 - at) for at, row in enumerate(rows)],
+    )
+    return intervals(
+        rows,
+        layout,
+        name="chances",
+        title="Trials that lose records",
+        caption=f"Share of trials, with {percent(confidence)} Clopper-Pearson intervals that hold "
+        "whenever the comparison was stopped.",
+    )
+
+
+def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
+    front = {cell.configuration for cell in cells if not dominators(cell, summary)}
+    placed = [cell for cell in cells if cell.unavailability_s]
+    slowest = max((p99_ms(cell) for cell in placed if p99_ms(cell) < math.inf), default=1.0)
+    texts = [
+        f"{cell.configuration}: {percent(loss_rate(cell))} of trials lose, unavailable for "
+        f"{fmt.number(unavailable_s(cell))} s, ack latency p99 "
+        + (fmt.duration(p99_ms(cell)) if p99_ms(cell) < math.inf else "unknown")
+        + (", on the Pareto front" if cell.configuration in front else ", dominated")
+        for cell in placed
+    ]
+    trace = go.Scatter(
+        mode="markers+text",
+        x=[round(unavailable_s(cell), 3) for cell in placed],
+        y=[round(100 * loss_rate(cell), 3) for cell in placed],
+        # The names of many configurations would overlap: only those on the front have a label.
+        text=[
+            cell.configuration if len(placed) <= _LABELLED or cell.configuration in front else ""
+            for cell in placed
+        ],
+        textposition="top center",
+        cliponaxis=False,
+        hovertext=texts,
+        hoverinfo="text",
+        marker={
+            "size": [
+                round(12 + 26 * math.sqrt(min(p99_ms(cell), slowest) / max(slowest, 1e-9)), 1)
+                for cell in placed
+            ],
+            "color": [
+                colour("holds" if cell.configuration in front else "longest") for cell in placed
+            ],
+            "opacity": 0.75,
+        },
+    )
+    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
+    return Figure(
+        name="pareto",
+        title="Durability, availability and latency",
+        caption="Down and left is better; a larger mark is a higher ack latency p99. Green: no "
+        "other configuration under the same faults is as good in all three. Medians over trials.",
+        spoken="; ".join(texts) + ".",
+        timed=False,
+        traces=[trace],
+        layout=go.Layout(
+            height=360,
+            margin={**_MARGIN, "t": 36},
+            xaxis={
+                "ticksuffix": " s",
+                "range": [-0.15 * most, 1.2 * most],
+                "title_text": "unavailable, worst partition",
+            },
+            yaxis={"ticksuffix": " %", "range": [-8, 112], "title_text": "trials that lose"},
+        ),
+    )
+
+
+def _trials_text(cell: Cell, confidence: float) -> str:
+    interval = f"{percent(cell.lost_share_low)} to {percent(cell.lost_share_high)}"
+    return (
+        f"{cell.losing} of {cell.trials} trials lost; "
+        f"interval of the loss probability {interval} at {percent(confidence)} confidence"
+    )

@@ -1,0 +1,79 @@
+"""The Spark session of the harness: its start, its errors, its signal handlers."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ackproof.errors import translated
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark import class_archive, connector
+from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.session import is_connect, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextlib.contextmanager
+def spark_session() -> Iterator[SparkSession]:
+    """Yield the Spark session.
+
+    Raises SparkError if Spark cannot be started or fails, RunDirectoryError if a run's tables are
+    absent or damaged.
+    """
+    with translated():
+        with _keep_interrupt_handler():
+            spark = session()
+        with explained():
+            yield spark
+
+
+def preflight() -> None:
+    """Check for Java, and fetch Spark's Kafka connector if possible, before a cluster is booted.
+
+    The first fetch also writes the archive of Spark's classes.
+
+    With Spark Connect both belong to the server. Raises SparkError without a Java that Spark
+    supports.
+    """
+    if is_connect():
+        return
+    with translated():
+        connector.check_java()
+    if connector.jars():
+        return
+    with contextlib.suppress(AnalysisError):
+        connector.resolve()  # ackproof's own reader replaces an absent connector
+        class_archive.ensure()
+
+
+def start_early() -> threading.Thread:
+    """Start Spark in a thread, which ends when Spark has started.
+
+    A failure is not reported here: the next use of Spark raises it.
+    """
+
+    def start() -> None:
+        with contextlib.suppress(AnalysisError):
+            session()
+
+    thread = threading.Thread(target=start, name="spark-start")
+    thread.start()
+    return thread
+
+
+@contextlib.contextmanager
+def _keep_interrupt_handler() -> Iterator[None]:
+    """Restore the handler of Ctrl-C, which SparkContext replaces when it starts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

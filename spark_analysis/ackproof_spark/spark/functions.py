@@ -1,0 +1,52 @@
+"""Spark's functions, imported at their first use.
+
+Importing pyspark takes a second, and the commands that never start Spark do not need it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class _Lazy:
+    """A module or a class of pyspark, imported when one of its attributes is first read."""
+
+    def __init__(self, module: str, name: str | None = None) -> None:
+        self._module = module
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        target: Any = importlib.import_module(self._module)
+        value = getattr(getattr(target, self._name) if self._name else target, attribute)
+        setattr(self, attribute, value)
+        return value
+
+
+F: Any = _Lazy("pyspark.sql.functions")
+Window: Any = _Lazy("pyspark.sql", "Window")
+
+
+def union(frames: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of all frames, with columns matched by name."""
+    return reduce(lambda some, more: some.unionByName(more), frames)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return an Arrow schema as Spark's."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def no_rows(spark: Any, schema: pa.Schema) -> DataFrame:
+    """Return a frame with the columns of a schema and without rows."""
+    return spark.createDataFrame([], spark_schema(schema))

@@ -1,0 +1,574 @@
+"""Run directories as a real run leaves them, made up: the leader of orders-0 is cut off and killed.
+
+Time in seconds after the first send: at 6 replication from broker 1 is cut, at 7.5 broker 1 is
+killed, at 16.5 the controller fences it and elects broker 2, at 17 it starts again, at 22 every
+ISR is full. What that does to orders-0 depends on `acks`; orders-1 and orders-2 live elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ackproof.runs.directory import PredictionRecord, RunRecord, write_model
+from ackproof.runs.verdict import (
+    CauseReport,
+    Expectation,
+    FaultReport,
+    Finding,
+    Latency,
+    Metrics,
+    PartitionAvailability,
+    PredictionReport,
+    ProbeMetrics,
+    Share,
+    Verdict,
+    Word,
+)
+from ackproof_model import Diagram, Line
+from ackproof_spark import tables
+from ackproof_spark.tables import LOCATION
+
+START = datetime(2026, 11, 21, 12, 4, 0, 250_000, tzinfo=UTC)
+CUT, KILLED, ELECTED, RESTARTED, RECOVERED = 6.0, 7.5, 16.5, 17.0, 22.0
+PARTITIONS = 3
+
+SCENARIO = """\
+version: 1
+name: acks
+seed: 1
+kafka: 4.3.1
+topics:
+  orders:
+    partitions: 3
+    replication_factor: 3
+    settings:
+      min.insync.replicas: 2
+workload:
+  topic: orders
+  producers: 2
+  rate: 1500.0
+  settings:
+    acks: '{acks}'
+    enable.idempotence: false
+"""
+
+TRACE = [
+    "orders-0: leader 1, ISR {1, 2, 3}",
+    "isolate_replication: brokers 2 and 3 no longer fetch from 1",
+    "a record is appended at leader 1 at offset n; acks=1, so it is acked at once",
+    "kill: broker 1 dies while n stands in its log only",
+    "the controller fences 1 and elects 2 from the ISR, at leader epoch 1; its log ends at n",
+    "broker 1 comes back, truncates to n: the acked record is gone",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Properties of a synthetic run."""
+
+    acks: str = "1"
+    seconds: float = 40.0
+    rate: int = 1500
+    seed: int = 1
+    #: Records that vanish although the model calls that impossible.
+    unexplained: int = 0
+    #: Whether the second fault was seen to hold.
+    verified: bool = True
+
+
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=round(second, 6))
+
+
+def micros(second: float) -> int:
+    """Return a time in microseconds since 1970."""
+    return int(at(second).timestamp() * 1e6)
+
+
+def verdict_of(directory: Path) -> Verdict:
+    return Verdict.model_validate_json((directory / "verdict.json").read_bytes())
+
+
+def write_rows(directory: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """Add a table to a run; columns that are left out are null."""
+    schema: pa.Schema = getattr(tables, name.upper())
+    columns = {key: [row.get(key) for row in rows] for key in schema.names}
+    common = ("schema_version", "run_id")
+    _write(directory, name, schema, {key: columns[key] for key in columns if key not in common})
+
+
+def make(directory: Path, options: Options, *, name: str | None = None) -> Verdict:
+    """Write a complete run directory and return its verdict."""
+    directory.mkdir(parents=True)
+    sends = _simulate(options)
+    windows = _windows(options)
+    _write(directory, "ledger", tables.LEDGER, _ledger(sends), files=2)
+    _write(directory, "final_log", tables.FINAL_LOG, _final_log(sends))
+    _write(directory, "partition_ends", tables.PARTITION_ENDS, _ends(sends))
+    _write(directory, "fault_windows", tables.FAULT_WINDOWS, _columns(windows))
+    _write(directory, "partition_states", tables.PARTITION_STATES, _columns(_states()))
+    _write(directory, "broker_states", tables.BROKER_STATES, _columns(_brokers()))
+    _write(directory, "anomalies", tables.ANOMALIES, _anomalies(sends))
+    (directory / "scenario.yaml").write_text(SCENARIO.format(acks=options.acks))
+    verdict = _verdict(directory.name, options, sends, windows, name or f"acks={options.acks}")
+    (directory / "verdict.json").write_text(verdict.model_dump_json(indent=2))
+    _write_record(directory, verdict.configuration_name)
+    return verdict
+
+
+_SHARE = Share(share=0.75, outages=1, longest_s=9.25)
+PROBE = ProbeMetrics(
+    read=_SHARE,
+    write=_SHARE,
+    partitions=[PartitionAvailability(topic="orders", partition=0, read=_SHARE, write=_SHARE)],
+    writes={},
+)
+
+DIAGRAM = Diagram(
+    participants=("producer", "controller", "A", "B", "C"),
+    lines=(
+        Line(at="1", text="fault 1: isolate_replication", marks=(2,), kind="fault"),
+        Line(at="2", text="record 2", arrow=(0, 2)),
+        Line(at="3", text="ack for record 2", arrow=(2, 0)),
+        Line(at="4", text="fence", marks=(1, 2)),
+    ),
+)
+
+
+def tell(directory: Path) -> Verdict:
+    """Add the story of its lost records to a run: two histories, which differ by their ISR."""
+    lost = pq.read_table(directory / LOCATION["anomalies"]).to_pylist()
+    rows = [
+        {
+            **{name: record[name] for name in ("topic", "partition", "producer", "sequence")},
+            **{name: record[name] for name in ("offset", "sent_at", "window")},
+            "acked_at": record["resolved_at"],
+            "leader": 1,
+            "leader_epoch": 0,
+            "isr": [1, 2, 3] if number else [1],
+            "next_leader": 2,
+            "next_leader_epoch": 1,
+            "next_leader_start": lost[0]["offset"],
+            "next_leader_high_watermark": lost[0]["offset"],
+            "elected_at": at(ELECTED),
+            "election": "clean",
+            "truncated_by": 1,
+            "truncated_to": lost[0]["offset"],
+            "truncated_at": at(RESTARTED + 1),
+            "held_by": [],
+            "case": "B2",
+            "cause": "",
+        }
+        for number, record in enumerate(lost)
+    ]
+    write_rows(directory, "lost_stories", rows)
+    made = verdict_of(directory)
+    cause = CauseReport(
+        case="B2",
+        title="acks=1, leader lost before replication",
+        count=len(rows),
+        topic="orders",
+        partition=0,
+        first_offset=rows[0]["offset"],
+        last_offset=rows[-1]["offset"],
+        first_acked_at=rows[0]["acked_at"],
+        last_acked_at=rows[-1]["acked_at"],
+        window=2,
+        sentence=f"{len(rows)} records of orders-0: leader 1 was killed",
+    )
+    told = made.model_copy(
+        update={
+            "causes": [cause],
+            "metrics": made.metrics.model_copy(update={"probe": PROBE}),
+        }
+    )
+    foreseen = PredictionRecord(
+        predicted=told.predicted, prediction=told.prediction, diagram=DIAGRAM
+    )
+    write_model(directory / "prediction.json", foreseen)
+    (directory / "verdict.json").write_text(told.model_dump_json(indent=2))
+    return told
+
+
+def make_interrupted(directory: Path) -> None:
+    """Write the run directory of a run that was killed during its second fault."""
+    directory.mkdir(parents=True)
+    options = Options(seconds=9.0)
+    _write(directory, "ledger", tables.LEDGER, _ledger(_simulate(options)), files=2)
+    torn = directory / LOCATION["ledger"] / "part-1.parquet"
+    torn.write_bytes(torn.read_bytes()[:-400])
+    windows = _windows(options)
+    windows[0] |= {"healed_at": None, "recovered_at": None}
+    windows[1] |= {"healed_at": None, "recovered_at": None}
+    _write(directory, "fault_windows", tables.FAULT_WINDOWS, _columns(windows))
+    _write_record(directory, "acks=1, killed", troubles=["broker 1 did not come back"])
+    states = [state for state in _states() if state["at"] < at(9.0)]
+    _write(directory, "partition_states", tables.PARTITION_STATES, _columns(states))
+    (directory / "scenario.yaml").write_text(SCENARIO.format(acks="1"))
+
+
+def _simulate(options: Options) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(options.seed)
+    count = int(options.seconds * options.rate)
+    sent = np.sort(random.uniform(0, options.seconds, count))
+    sent[0] = 0.0
+    partition = np.arange(count) % PARTITIONS
+    producer = (np.arange(count) // PARTITIONS) % 2
+    sequence = np.zeros(count, dtype=np.int64)
+    for each in (0, 1):
+        mine = producer == each
+        sequence[mine] = np.arange(mine.sum())
+    typical = {"0": 0.00008, "1": 0.0042, "all": 0.0079}[options.acks]
+    latency = typical * random.lognormal(0, 0.45, count)
+    latency[random.random(count) < 0.002] += 0.04
+
+    here = partition == 0
+    cut, dead = (sent >= CUT) & (sent < KILLED), (sent >= KILLED) & (sent < ELECTED)
+    waits = here & (dead | cut if options.acks == "all" else dead)
+    latency[waits] = ELECTED + 0.25 - sent[waits] + latency[waits]
+    # librdkafka drains its queue at a finite speed
+    latency[waits] += (np.cumsum(waits)[waits] - 1) * 0.00015
+    latency[here & (sent >= ELECTED) & (sent < ELECTED + 0.25)] += 0.25
+    outcome = np.full(count, "acked", dtype=object)
+    in_flight = here & (sent >= KILLED - 0.02) & (sent < KILLED)
+    outcome[in_flight & (options.acks != "all")] = "unknown"
+    lost = here & cut & (outcome == "acked") & (options.acks != "all")
+    if options.acks == "0":
+        lost |= here & (sent >= KILLED) & (sent < KILLED + 0.4)
+        latency[here & (sent >= KILLED) & (sent < KILLED + 0.4)] = 0.0001
+    others = np.flatnonzero((partition == 1) & (sent > 17.5) & (sent < 19))
+    lost[others[:: max(len(others) // max(options.unexplained, 1), 1)][: options.unexplained]] = (
+        True
+    )
+
+    resolved = sent + latency
+    offset = np.full(count, -1, dtype=np.int64)
+    for each in range(PARTITIONS):
+        written = np.flatnonzero((partition == each) & (outcome == "acked"))
+        written = written[np.argsort(resolved[written], kind="stable")]
+        numbers = np.arange(written.size)
+        if options.acks == "1" and each == 0:
+            # after the election the new leader goes on at the offset where it stood
+            gone = int(lost[written].sum())
+            numbers[resolved[written] > KILLED] -= gone
+        offset[written] = numbers
+    return {
+        "sent": sent,
+        "resolved": resolved,
+        "partition": partition,
+        "producer": producer,
+        "sequence": sequence,
+        "outcome": outcome,
+        "offset": offset,
+        "acked_offset": np.where(options.acks == "0", -1, offset),
+        "lost": lost,
+    }
+
+
+def _times(seconds: np.ndarray) -> pa.Array:
+    base = int(START.timestamp() * 1e6)
+    return pa.array((seconds * 1e6).astype(np.int64) + base).cast(tables.TIME)
+
+
+def _optional(numbers: np.ndarray) -> pa.Array:
+    return pa.array(numbers, mask=numbers < 0)
+
+
+def _ledger(sends: dict[str, np.ndarray]) -> dict[str, Any]:
+    count = sends["sent"].size
+    return {
+        "producer": sends["producer"],
+        "sequence": sends["sequence"],
+        "topic": ["orders"] * count,
+        "partition": sends["partition"],
+        "outcome": sends["outcome"],
+        "error": [None if o == "acked" else "_TIMED_OUT" for o in sends["outcome"]],
+        "offset": _optional(sends["acked_offset"]),
+        "sent_at": _times(sends["sent"]),
+        "resolved_at": _times(sends["resolved"]),
+    }
+
+
+def _final_log(sends: dict[str, np.ndarray]) -> dict[str, Any]:
+    kept = (sends["outcome"] == "acked") & ~sends["lost"]
+    count = int(kept.sum())
+    return {
+        "topic": ["orders"] * count,
+        "partition": sends["partition"][kept],
+        "offset": sends["offset"][kept],
+        "written_at": _times(sends["resolved"][kept]),
+        "state": ["intact"] * count,
+        "producer": sends["producer"][kept],
+        "sequence": sends["sequence"][kept],
+        "size": [200] * count,
+        "head": [None] * count,
+    }
+
+
+def _ends(sends: dict[str, np.ndarray]) -> dict[str, Any]:
+    ends = [
+        int(sends["offset"][sends["partition"] == each].max()) + 1 for each in range(PARTITIONS)
+    ]
+    return {
+        "topic": ["orders"] * PARTITIONS,
+        "partition": list(range(PARTITIONS)),
+        "begin_offset": [0] * PARTITIONS,
+        "end_offset": ends,
+        "complete": [True] * PARTITIONS,
+        "reason": [None] * PARTITIONS,
+    }
+
+
+def _anomalies(sends: dict[str, np.ndarray]) -> dict[str, Any]:
+    lost = np.flatnonzero(sends["lost"])
+    offsets = sends["acked_offset"][lost]
+    found = [
+        "nothing: the broker told no offset, and no record of this name was read"
+        if offset < 0
+        else f"record of producer {offset % 2} sequence {sequence + 4000}"
+        for offset, sequence in zip(offsets, sends["sequence"][lost], strict=True)
+    ]
+    moments = sends["resolved"][lost]
+    window = np.where(moments < KILLED, 1, np.where(moments < RECOVERED, 2, -1))
+    return {
+        "anomaly": ["lost"] * lost.size,
+        "topic": ["orders"] * lost.size,
+        "partition": sends["partition"][lost],
+        "producer": sends["producer"][lost],
+        "sequence": sends["sequence"][lost],
+        "offset": _optional(offsets),
+        "sent_at": _times(sends["sent"][lost]),
+        "resolved_at": _times(moments),
+        "window": _optional(window),
+        "found": found,
+    }
+
+
+def _windows(options: Options) -> list[dict[str, Any]]:
+    common = {"facts": None, "target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+    return [
+        {
+            "window": 1,
+            "fault": "isolate_replication",
+            **common,
+            "trigger": "3000 acked and isr of orders-0 == 3",
+            "injected_at": at(CUT - 0.4),
+            "verified_at": at(CUT),
+            "healed_at": at(RESTARTED + 0.6),
+            "recovered_at": at(RECOVERED),
+            "verified": True,
+            "evidence": "2->1: INTERNAL times out, EXTERNAL answers; "
+            "3->1: INTERNAL times out, EXTERNAL answers",
+        },
+        {
+            "window": 2,
+            "fault": "kill",
+            **common,
+            "trigger": "1500 more acked",
+            "injected_at": at(KILLED - 0.1),
+            "verified_at": at(KILLED) if options.verified else None,
+            "healed_at": at(RESTARTED),
+            "recovered_at": at(RECOVERED - 0.5),
+            "verified": options.verified,
+            "evidence": "broker 1: exit status 137"
+            if options.verified
+            else "not verified: broker 1 still answers on its EXTERNAL listener",
+        },
+    ]
+
+
+def _states() -> list[dict[str, Any]]:
+    everyone = [1, 2, 3]
+    history = [
+        (-4.0, 0, 1, 0, everyone),
+        (-4.0, 1, 2, 0, everyone),
+        (-4.0, 2, 3, 0, everyone),
+        (ELECTED, 0, 2, 1, [2, 3]),
+        (ELECTED, 1, 2, 0, [2, 3]),
+        (ELECTED, 2, 3, 0, [2, 3]),
+        (RECOVERED - 1.2, 1, 2, 0, everyone),
+        (RECOVERED - 1.0, 2, 3, 0, everyone),
+        (RECOVERED - 0.5, 0, 2, 1, everyone),
+        (RECOVERED + 8, 0, 1, 2, everyone),
+    ]
+    return [
+        {
+            "at": at(second),
+            "metadata_offset": 100 + place,
+            "topic": "orders",
+            "partition": partition,
+            "leader": leader,
+            "leader_epoch": epoch,
+            "partition_epoch": place,
+            "replicas": everyone,
+            "isr": isr,
+            "elr": [],
+            "last_known_elr": [],
+        }
+        for place, (second, partition, leader, epoch, isr) in enumerate(history)
+    ]
+
+
+def _brokers() -> list[dict[str, Any]]:
+    history = [(-5.0, "registered"), (ELECTED, "fenced"), (RESTARTED + 1, "unfenced")]
+    return [
+        {
+            "at": at(second),
+            "metadata_offset": 50 + place,
+            "broker": 1,
+            "state": state,
+            "broker_epoch": 7,
+        }
+        for place, (second, state) in enumerate(history)
+    ]
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {key: [row[key] for row in rows] for key in rows[0]}
+
+
+def _write(
+    directory: Path, name: str, schema: pa.Schema, columns: dict[str, Any], *, files: int = 1
+) -> None:
+    rows = len(columns[next(iter(columns))])
+    common = {"schema_version": [tables.SCHEMA_VERSION] * rows, "run_id": [directory.name] * rows}
+    everything = {**common, **columns}
+    arrays = [
+        value.cast(schema.field(key).type)
+        if isinstance(value := everything[key], pa.Array)
+        else pa.array(value, type=schema.field(key).type)
+        for key in schema.names
+    ]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    path = directory / LOCATION[name]
+    if path.suffix:
+        pq.write_table(table, path)
+        return
+    path.mkdir()
+    each = -(-rows // files)
+    for part in range(files):
+        pq.write_table(table.slice(part * each, each), path / f"part-{part}.parquet")
+
+
+def _write_record(directory: Path, name: str, *, troubles: Sequence[str] = ()) -> None:
+    record = RunRecord(
+        run_id=directory.name,
+        configuration_name=name,
+        image="ackproof/kafka:4.3.1",
+        pid=1,
+        started_at=at(-12),
+        troubles=list(troubles),
+    )
+    write_model(directory / "run.json", record)
+
+
+def _verdict(
+    run_id: str,
+    options: Options,
+    sends: dict[str, np.ndarray],
+    windows: list[dict[str, Any]],
+    name: str,
+) -> Verdict:
+    acked = sends["outcome"] == "acked"
+    lost = int(sends["lost"].sum())
+    milliseconds = 1000 * (sends["resolved"] - sends["sent"])[acked]
+    p50, p95, p99, p999 = np.percentile(milliseconds, [50, 95, 99, 99.9])
+    wanted = "none" if options.acks == "all" else "some"
+    met = (lost == 0) == (wanted == "none")
+    impossible = options.acks == "all"
+    word, reason = Word.HOLDS, f"loss: {wanted} was expected, and {lost:,} acked records are lost"
+    if not lost:
+        reason = "every expectation is met: no acked record is lost"
+    if not met:
+        word = Word.VIOLATED
+        reason = f"loss: {wanted} was expected, but {lost:,} of {int(acked.sum()):,} are lost"
+    if not options.verified:
+        word = Word.INCONCLUSIVE
+        reason = "kill of broker 1 was never seen to hold: broker 1 still answers on EXTERNAL"
+    findings = []
+    if impossible and lost and options.verified:
+        findings = [
+            Finding(
+                anomaly="lost",
+                predicted="impossible",
+                observed=lost,
+                explanation="With acks=all and min.insync.replicas=2 an acked record stands on two "
+                "replicas; only one broker failed.",
+            )
+        ]
+    return Verdict(
+        run_id=run_id,
+        scenario="acks",
+        configuration_name=name,
+        seed=options.seed,
+        kafka_version="4.3.1",
+        image="ackproof/kafka:4.3.1",
+        started_at=at(-12),
+        finished_at=at(options.seconds + 25),
+        verdict=word,
+        reason=reason,
+        observed={
+            "sent": acked.size,
+            "acked": int(acked.sum()),
+            "failed": 0,
+            "unknown": int((sends["outcome"] == "unknown").sum()),
+            "lost": lost,
+            "duplicated": 0,
+            "reordered": 0,
+            "phantom": 0,
+            "corrupt": 0,
+            "unseen": 0,
+        },
+        predicted={
+            "lost": "impossible" if impossible else "certain",
+            "duplicated": "impossible" if impossible else "possible",
+            "reordered": "impossible" if impossible else "possible",
+            "phantom": "impossible",
+            "corrupt": "impossible",
+        },
+        prediction=PredictionReport(
+            trace=[] if impossible else TRACE,
+            reasons={
+                "lost": "no way leads to a final log without an acked record (30 final states)"
+                if impossible
+                else "every way leads to a final log without an acked record (15 final states)",
+                "duplicated": "no way leads to a final log with a record twice (30 final states)"
+                if impossible
+                else "some ways lead to a final log with a record twice (3 of 15 final states)",
+                "phantom": "no rule of the model writes a record that was not sent",
+                "corrupt": "no rule of the model changes a record's bytes",
+            },
+            bounds="888 states of one partition with 3 replicas; faults: the 2 of the schedule | "
+            "1204 states of one partition with 3 replicas; faults: the 2 of the schedule",
+        ),
+        findings=findings,
+        expectations=[
+            Expectation(
+                what="loss",
+                wanted=wanted,
+                observed=f"{lost:,} of {int(acked.sum()):,} acked" if lost else "none",
+                met=met,
+            ),
+            Expectation(what="phantom", wanted="none", observed="none", met=True),
+            Expectation(what="corrupt", wanted="none", observed="none", met=True),
+        ],
+        faults=[FaultReport.of_window(window) for window in windows],
+        metrics=Metrics(
+            duration_s=options.seconds,
+            acked_per_s=float(acked.sum() / options.seconds),
+            unavailability_s=ELECTED + 0.25 - (CUT if options.acks == "all" else KILLED),
+            unavailability_gap_s=1.0,
+            ack_latency_ms=Latency(
+                p50=p50, p95=p95, p99=p99, p999=p999, max=float(milliseconds.max())
+            ),
+        ),
+        configuration={"acks": options.acks, "enable.idempotence": options.acks == "all"},
+    )
