@@ -38,8 +38,7 @@ from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault
-from ackproof_faults.conditions.partition_state import LeaderChanges
-from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.conditions.kinds import LeaderChanges, ProgressIs
 from ackproof_faults.schedule.context import ScheduleContext
 
 if TYPE_CHECKING:

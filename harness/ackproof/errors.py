@@ -172,7 +172,7 @@ def missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
 
 def _kind_for(error: Exception) -> type[AckproofError] | None:
     # Imported only now, so that commands that need neither package start fast.
-    from ackproof_faults.errors import FaultError
+    from ackproof_faults.evidence import FaultError
     from ackproof_spark import errors as analysis
 
     kinds: dict[type[Exception], type[AckproofError]] = {

@@ -824,6 +824,11 @@ class QuorumLost(Effect):
     """
 
 
+ClientAction = Literal[
+    "ends", "stalls", "slows", "purges_queue", "purges", "fills", "rejoins", "misdates"
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client(Effect):
     """Clients of the run misbehave; no broker is touched.
@@ -835,9 +840,7 @@ class Client(Effect):
     """
 
     role: Literal["producer", "consumer"]
-    action: Literal[
-        "ends", "stalls", "slows", "purges_queue", "purges", "fills", "rejoins", "misdates"
-    ]
+    action: ClientAction
     successor: bool = False
     by: float = 0.0
 

@@ -15,7 +15,7 @@ from ackproof.errors import ClusterError
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.interfaces.cluster import Placement
 from ackproof_spark.record import END_MARKER
 
 TopicPartition = tuple[str, int]

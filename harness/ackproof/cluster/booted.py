@@ -46,8 +46,7 @@ from ackproof.runs.directory import Clock
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.interfaces.operations import Operations
+from ackproof_faults.interfaces.cluster import Cluster, Operations
 
 _ANSWER_S = 60.0
 

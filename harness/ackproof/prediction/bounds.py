@@ -14,7 +14,7 @@ from typing import Any
 
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
-from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.kinds import After, ProgressIs
 from ackproof_faults.schedule.blocks import (
     ChoiceBlock,
     ParallelBlock,

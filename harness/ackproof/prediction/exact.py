@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain
 from ackproof_faults.conditions.condition import Condition
-from ackproof_faults.conditions.events import FaultHas
-from ackproof_faults.conditions.partition_state import (
+from ackproof_faults.conditions.kinds import (
+    After,
+    FaultHas,
     IsrIs,
     IsrIsExactly,
     LeaderChanges,
     LeaderIs,
+    ProgressIs,
 )
-from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_model import (
     AnyOf,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import io
 import json
 import random
@@ -234,40 +232,3 @@ def test_modules_and_files_that_a_script_names_exist(path: Path) -> None:
         assert find_spec(module.rstrip(")")), f"there is no module {module}"
     for file in re.findall(r"(?<![\w/])(?:ci|tests|scenarios)/[\w./-]*\w", script):
         assert (ROOT / file).exists(), f"there is no {file}"
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_python_within_a_script_calls_functions_as_they_are(path: Path) -> None:
-    script = path.read_text(encoding="utf-8")
-    for block in re.findall(r"<< 'PYTHON'\n(.*?)^PYTHON$", script, re.M | re.S):
-        assert wrong_keywords(block) == []
-
-
-def wrong_keywords(code: str) -> list[str]:
-    """Return the keywords of calls that functions imported from ackproof do not have."""
-    tree = ast.parse(code)
-    known: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof"):
-            module = import_module(str(node.module))
-            for name in node.names:
-                inside = f"{node.module}.{name.name}"
-                known[name.name] = getattr(module, name.name, None) or import_module(inside)
-    wrong = []
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        head, *rest = ast.unparse(call.func).split(".")
-        if head not in known or len(rest) > 1:
-            continue
-        function = getattr(known[head], rest[0]) if rest else known[head]
-        parameters = inspect.signature(function).parameters
-        wrong += [
-            f"{function.__name__}({k.arg}=)" for k in call.keywords if k.arg not in parameters
-        ]
-    return wrong
-
-
-def test_a_keyword_that_a_function_does_not_have_is_found() -> None:
-    code = "from ackproof.containers.engine import connect\nconnect(timeout_s=10)"
-    assert wrong_keywords(code) == ["connect(timeout_s=)"]
-    code = "from ackproof.containers import images\nimages.ensure_sidecar(say=print)"
-    assert wrong_keywords(code) == ["ensure_sidecar(say=)"]

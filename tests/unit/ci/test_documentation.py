@@ -89,6 +89,16 @@ def there(module: str, name: str) -> bool:
     return bool(found or find_spec(f"{module}.{name}"))
 
 
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_modules_and_files_that_a_page_names_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    modules = re.findall(r"`(ackproof\w*(?:\.\w+)*)\.(\w+)`", text)
+    assert [".".join(found) for found in modules if not there(*found)] == []
+    folders = "tests|ci|docs|scenarios|examples|harness|faults|reference_model|spark_analysis"
+    files = re.findall(rf"`((?:{folders})/[\w./-]*\w)", text)
+    assert [file for file in files if not (ROOT / file).exists()] == []
+
+
 @pytest.mark.parametrize("block", every("python"))
 def test_documented_python_imports_what_exists(block: Block) -> None:
     for node in ast.walk(ast.parse(block.text)):

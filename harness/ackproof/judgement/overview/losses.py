@@ -135,13 +135,13 @@ def _loss_lanes(
     for index, (topic, partition) in enumerate(lost.partitions):
         here, known = lost.partition == index, lost.offset != ABSENT
         log_end = log_ends.get((topic, partition))
-        place: dict[str, Any] = {"topic": topic, "partition": partition, "producer": None}
-        add(here & known, lost.offset, log_end or 0, by="offset", log_end=log_end, **place)
+        lane: dict[str, Any] = {"topic": topic, "partition": partition, "producer": None}
+        add(here & known, lost.offset, log_end or 0, by="offset", log_end=log_end, **lane)
         for producer in np.unique(lost.producer[here & ~known]).tolist():
             chosen = here & ~known & (lost.producer == producer)
-            place["producer"] = None if producer == ABSENT else producer
+            lane["producer"] = None if producer == ABSENT else producer
             end = last_sequence.get(producer, 0) + 1
-            add(chosen, lost.sequence, end, by="sequence", log_end=None, **place)
+            add(chosen, lost.sequence, end, by="sequence", log_end=None, **lane)
     return lanes
 
 
@@ -244,5 +244,5 @@ def _history(row: Mapping[str, Any]) -> History:
             for name in _LISTS
         },
     }
-    kept = {name: row[name] for name in History.model_fields if name not in renamed}
-    return History(**kept, **renamed)
+    shared = {name: row[name] for name in History.model_fields if name not in renamed}
+    return History(**shared, **renamed)

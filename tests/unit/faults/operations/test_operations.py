@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import Fault, FaultError, inject
-from ackproof_faults.interfaces.operations import Place, Placement
+from ackproof_faults.interfaces.cluster import Place, Placement
 from ackproof_faults.operations.change_replication_factor import replicas
 from integration.command import clock
 from support.fake_cluster import FakeCluster

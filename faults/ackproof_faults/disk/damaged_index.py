@@ -9,15 +9,14 @@ from __future__ import annotations
 import shlex
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.disk._disk import Partitions, partition_problems
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
+from ackproof_faults.process._processes import Ended
 from ackproof_model.effects import Effects, Ends
 
 
@@ -65,7 +64,7 @@ class DamagedIndex(Ended):
             if whole:
                 raise FaultError(f"broker {node} still has {whole[0]}")
             proofs.append(f"broker {node}: {len(paths)} indexes")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def _indexes(self, cluster: Cluster, node: int) -> list[str]:
         return [
@@ -73,3 +72,34 @@ class DamagedIndex(Ended):
             for replica in _disk.select_replicas(cluster, node, self.partitions)
             for segment in replica.segments
         ]
+
+
+class DeleteIndex(DamagedIndex):
+    """SIGKILL brokers and delete the offset index of each segment; heal starts them again."""
+
+    fault: Literal["delete_index"] = "delete_index"
+    proof: ClassVar[str] = "the broker is down, and no segment on its disk has an offset index"
+
+    def damage(self, path: str) -> str:
+        return f"rm -f {path}"
+
+    def damaged(self, size: int | None) -> bool:
+        return size is None
+
+
+#: Size of an entry of an offset index, bytes; `OffsetIndex.sanityCheck` refuses other multiples.
+_ENTRY = 8
+_LEFT = 5
+
+
+class TruncateIndex(DamagedIndex):
+    """SIGKILL brokers and cut each segment's offset index inside an entry; heal starts them."""
+
+    fault: Literal["truncate_index"] = "truncate_index"
+    proof: ClassVar[str] = "the broker is down, and every offset index ends inside an entry"
+
+    def damage(self, path: str) -> str:
+        return f"truncate -s {_LEFT} {path}"
+
+    def damaged(self, size: int | None) -> bool:
+        return size is not None and size % _ENTRY != 0

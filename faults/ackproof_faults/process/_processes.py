@@ -1,11 +1,13 @@
-"""Which nodes there are, and how their processes ended."""
+"""The nodes of a cluster, how their processes ended, and faults that leave them ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 #: 128 + SIGKILL: what the container engine reports for a process that signal 9 ended.
 SIGKILLED = 137
@@ -40,3 +42,14 @@ def require_sigkilled(cluster: Cluster, nodes: Sequence[int]) -> None:
             raise FaultError(
                 f"node {node} ended with exit status {status}, not by SIGKILL ({SIGKILLED})"
             )
+
+
+class Ended(Fault):
+    """A fault that leaves its targets down; heal starts them with their identity and data."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes")
+    occupies: ClassVar[str] = "process"
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: object) -> None:
+        for node in nodes:
+            cluster.processes.start(node)

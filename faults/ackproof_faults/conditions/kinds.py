@@ -1,4 +1,4 @@
-"""Conditions on one partition: leader, ISR, leader epoch, high watermark, consumer lag."""
+"""The kinds of conditions: on sends, acks, time, logs, other faults, and a partition."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from ackproof_faults.conditions.condition import (
+    FaultEvent,
     Number,
     Observation,
     Operator,
@@ -15,6 +16,85 @@ from ackproof_faults.conditions.condition import (
     compares,
 )
 from ackproof_faults.conditions.targets import TOPIC
+
+
+def _write_more(more: bool) -> str:
+    return " more" if more else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressIs(SimpleCondition):
+    """At least `count` sends are acked or handed over, in all or (`more`) since the mark."""
+
+    TEXT: ClassVar = "{count}{more} {outcome}"
+    FORMS: ClassVar = ("'N acked'", "'N more acked'", "'N sent'", "'N more sent'")
+
+    count: Number
+    outcome: Annotated[Literal["acked", "sent"], Token("acked|sent")]
+    more: Annotated[bool, Token("(?: more)?", bool, _write_more)]
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.count(self.outcome, more=self.more) >= self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After(SimpleCondition):
+    """`seconds` have passed since the mark."""
+
+    TEXT: ClassVar = "after {seconds}"
+    FORMS: ClassVar = ("'after 5s'",)
+
+    seconds: Seconds
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.elapsed_s() >= self.seconds
+
+
+def _read_broker(text: str) -> int | None:
+    return int(text) if text else None
+
+
+def _write_broker(broker: int | None) -> str:
+    return "" if broker is None else f" {broker}"
+
+
+def _read_quoted(text: str) -> str:
+    return text.strip("'")
+
+
+def _write_quoted(text: str) -> str:
+    return f"'{text}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSays(SimpleCondition):
+    """A broker (None: any broker) has logged a line with `text` since the mark."""
+
+    TEXT: ClassVar = "log of broker{broker} says {text}"
+    FORMS: ClassVar = ("\"log of broker 1 says 'TEXT'\"",)
+
+    broker: Annotated[int | None, Token("(?: [0-9]+)?", _read_broker, _write_broker)]
+    text: Annotated[str, Token("'[^']+'", _read_quoted, _write_quoted)]
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.log_contains(self.broker, self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultHas(SimpleCondition):
+    """A fault with this name or id began, ended (was healed) or recovered.
+
+    Only faults count that began since the innermost sequence did, in a loop since its turn did.
+    """
+
+    TEXT: ClassVar = "{fault} {event}"
+    FORMS: ClassVar = ("'FAULT began'", "'FAULT ended'", "'FAULT recovered'")
+
+    fault: Annotated[str, Token("[a-z][a-z0-9_-]*")]
+    event: Annotated[FaultEvent, Token("began|ended|recovered")]
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.fault_event(self.fault, self.event)
 
 
 def _read_members(text: str) -> tuple[int, ...]:

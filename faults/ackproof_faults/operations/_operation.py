@@ -1,4 +1,4 @@
-"""The base of operations on topics.
+"""The bases of an operator's operations.
 
 An operation is not undone when the fault is healed, unless its class says so: it is over when the
 cluster has completed it.
@@ -12,17 +12,25 @@ from typing import ClassVar
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.interfaces.operations import Place, Placement
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.fault import Fault, Problem, Shape, untargeted
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Place, Placement
 
 #: Partitions of a topic, by number.
 Topic = Mapping[int, Placement]
 
 
-class TopicOperation(Fault):
+class Operation(Fault):
+    """An operation that is not undone."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: an operation is not undone."""
+
+
+class TopicOperation(Operation):
     """An operation on a topic, or on one of its partitions; no node is touched."""
 
     requires: ClassVar[InterfaceNames] = ("operations",)
@@ -30,9 +38,7 @@ class TopicOperation(Fault):
     disables: ClassVar[bool] = False
     traceless: ClassVar[bool] = True
 
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: the operation is on a topic"
-    )
+    target: Target = untargeted("ignored: the operation is on a topic")
     topic: str = Field(description="the topic")
     partition: int | None = Field(
         default=None, ge=0, description="one partition; all of the topic if it is left out"
@@ -46,9 +52,6 @@ class TopicOperation(Fault):
             yield "topic", f"there is no topic {self.topic!r} ({', '.join(sorted(shape.topics))})"
         elif (self.partition or 0) >= (count := shape.topics[self.topic]):
             yield "topic", f"{self.topic} has partitions 0 to {count - 1}, not {self.partition}"
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: an operation is not undone."""
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every partition has a leader and a full ISR."""
