@@ -1,4 +1,4 @@
-"""The constants of one search: configuration, schedule, safety checks, and what follows from them.
+"""The constants of one search: configuration, schedule, and what follows from them.
 
 Records: one acked record that every replica holds (left out of the logs) stands for all records
 sent before. Then one or two records may be sent in each phase of the schedule: before the first
@@ -25,7 +25,6 @@ from ackproof_model.replication.fault_schedule import (
     Timing,
 )
 from ackproof_model.replication.policy import Policy
-from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -57,7 +56,7 @@ UNLIMITED_RETRIES = 3
 
 @dataclass(frozen=True)
 class Model:
-    """One configuration, schedule and set of safety checks to search.
+    """One configuration and schedule to search.
 
     Without `reduction` (see there) and `ordered` more states are searched: what is due need not be
     healed at once then (`Pending.due_in`), and records are also sent while no leader is known.
@@ -65,7 +64,6 @@ class Model:
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
-    checks: SafetyChecks = ALL_CHECKS
     more_records: int = 0
     reduction: bool = True
     ordered: bool = True
@@ -150,7 +148,6 @@ class Model:
             unclean_election=configuration.unclean_election,
             elr=configuration.profile.elr,
             profile=configuration.profile,
-            checks=self.checks,
         )
 
     def policy_in(self, state: State) -> Policy:
