@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof import doctor
-from ackproof.clients import java_program, librdkafka_wheel
-from ackproof.clients.application import ApplicationSupervisor, require_startable
+from ackproof.clients import java_client, librdkafka_wheel
+from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
@@ -222,7 +222,7 @@ def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
         require_startable(scenario.workload.application)
     for client in scenario.clients:
         if client.java is not None:
-            java_program.class_path(client.java, reporter.note)
+            java_client.class_path(client.java, reporter.note)
         if client.librdkafka is not None:
             librdkafka_wheel.folder(client.librdkafka, reporter.note)
 
