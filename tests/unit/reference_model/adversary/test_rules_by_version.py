@@ -120,10 +120,8 @@ def test_versions_before_named_listeners_are_refused():
 
 def test_kip_101_truncates_to_the_high_watermark_where_the_leader_knows_no_later_epoch():
     before, after = Profile.of("1.1.1"), Profile.of("2.0.1")
-    # The follower's epoch 2 is later than all that the leader has records of.
-    assert (
-        kept(before, (0, 1), (0, 2), truncating=True, high_watermark=2) == 2
-    )  # it keeps what diverges
+    # The leader has no records of the follower's epoch 2: 1.1.1 keeps what diverges.
+    assert kept(before, (0, 1), (0, 2), truncating=True, high_watermark=2) == 2
     assert kept(after, (0, 1), (0, 2), truncating=True, high_watermark=2) == 1
     assert kept(before, (0, 1), (0, 0), truncating=True, high_watermark=0) == 1
 
