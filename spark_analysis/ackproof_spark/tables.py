@@ -472,6 +472,9 @@ LOCATION = {
     "loss_candidates": Path("live/loss_candidates"),
 }
 
+#: The columns of each table by its name, which is that of its schema here.
+SCHEMAS: dict[str, pa.Schema] = {name: globals()[name.upper()] for name in LOCATION}
+
 #: The files in the folder of a table that are its parts; whatever else is there is no data.
 PARTS = "*.parquet"
 

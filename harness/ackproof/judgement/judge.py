@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ackproof.judgement import (
     availability,
@@ -29,14 +29,14 @@ from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
-from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
+from ackproof_spark.anomaly import OF_REPLICAS
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
-from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION
+from ackproof_spark.tables import CAUSES, LOCATION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ackproof_spark.checks.comparison import Comparison
+    from ackproof_spark.analysis import Analysis
     from ackproof_spark.forensics.causes import Cause
     from ackproof_spark.forensics.investigation import Investigation
 
@@ -52,7 +52,7 @@ def judge_run(run_dir: Path) -> Verdict:
     admit(run_dir)
     with spark_session() as spark:
         scenario = load(run_dir / "scenario.yaml")[0].scenario
-        return conclude(run_dir, scenario, _compare(spark, run_dir, scenario))
+        return conclude(run_dir, scenario, _analyse(spark, run_dir, scenario))
 
 
 def admit(run_dir: Path) -> None:
@@ -67,63 +67,22 @@ def admit(run_dir: Path) -> None:
     manifest.check_tables(run_dir, runs.read_record(run_dir).run_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """What Spark found in the tables of a run, by topic where the run has several.
+def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis:
+    from ackproof_spark.analysis import analyse
 
-    `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
-    """
-
-    comparison: Comparison
-    investigation: Investigation
-    metrics: Mapping[str, Any]
-    probe_writes: Mapping[str, int]
-    by_topic: dict[str, dict[str, int]]
-
-
-def _compare(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Compared:
-    from ackproof_spark.checks.comparison import compare
-    from ackproof_spark.forensics.investigation import investigate
-    from ackproof_spark.metrics import metrics, probe_writes
-    from ackproof_spark.reading.run_tables import rows_of
-    from ackproof_spark.spark.small_data import side_by_side, small_plans
-
-    comparison = compare(
+    return analyse(
         spark,
         run_dir,
+        settings=durability_settings(scenario),
+        faults=fault_kinds(),
         omitted=expectations.inapplicable(scenario),
         keys=scenario.compacted_keys,
         count_removed=scenario.removes or scenario.expect.removed != "any",
+        compacted=scenario.topic.compacted,
     )
-    rows = comparison.sent + rows_of(spark, run_dir, ("final_log", "replica_batches"))
-
-    def investigated() -> Investigation:
-        return investigate(
-            spark,
-            run_dir,
-            lost=comparison.counts[Anomaly.LOST],
-            rows=rows,
-            settings=durability_settings(scenario),
-            faults=fault_kinds(),
-            compacted=scenario.topic.compacted,
-        )
-
-    def measured() -> tuple[dict[str, Any], dict[str, int]]:
-        probed = probe_writes(spark, run_dir) if scenario.workload.probe else {}
-        return metrics(spark, run_dir), probed
-
-    with small_plans(spark, rows=rows):
-        investigation, (metrics_, probed) = side_by_side(investigated, measured, rows=rows)
-        return Compared(
-            comparison=comparison,
-            investigation=investigation,
-            metrics=metrics_,
-            probe_writes=probed,
-            by_topic=_by_topic(spark, run_dir, scenario),
-        )
 
 
-def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
+def conclude(run_dir: Path, scenario: Scenario, compared: Analysis) -> Verdict:
     """Judge a run by what Spark found and by the rest of its directory; write all results."""
     record = runs.read_record(run_dir)
     prediction = runs.read_prediction(run_dir)
@@ -240,29 +199,6 @@ def durability_settings(scenario: Scenario) -> dict[str, Settings]:
         )
         for topic, sends in scenario.sends.items()
     }
-
-
-def _by_topic(spark: SparkSession, run_dir: Path, scenario: Scenario) -> dict[str, dict[str, int]]:
-    """Return outcomes and anomalies by topic, without anomalies of count 0.
-
-    Empty if producers write to one topic only.
-    """
-    from ackproof_spark.reading.run_tables import read_table
-
-    if len(scenario.sends) == 1:
-        return {}
-    outcomes = read_table(spark, run_dir, "ledger", LEDGER).groupBy("topic", "outcome").count()
-    anomalies = (
-        read_table(spark, run_dir, "anomalies", ANOMALIES).groupBy("topic", "anomaly").count()
-    )
-    counts = {topic: {"sent": 0} for topic in scenario.sends}
-    for topic, outcome, count in outcomes.collect():
-        counts[topic]["sent"] += count
-        counts[topic][outcome] = count
-    for topic, anomaly, count in anomalies.collect():
-        if topic in counts:
-            counts[topic][anomaly] = count
-    return counts
 
 
 def _checked(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome
 
@@ -35,11 +34,13 @@ def find(tables: RunTables) -> DataFrame:
     )
 
 
-def find_given(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find_given(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such record that a consumer was given."""
     aborted = tables.ledger.where(F.col("outcome") == Outcome.ABORTED)
-    given = clients.reads.where(F.col("producer").isNotNull()).select(
-        *NAME, F.col("offset").alias("at"), "consumer", "group", "isolation_level"
+    given = (
+        run["reads"]
+        .where(F.col("producer").isNotNull())
+        .select(*NAME, F.col("offset").alias("at"), "consumer", "group", "isolation_level")
     )
     return as_anomalies(
         aborted.drop("offset").join(given, NAME),

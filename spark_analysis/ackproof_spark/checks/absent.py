@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-@kept
 def absent(tables: RunTables) -> DataFrame:
     """Return acked sends with no intact record in their partition, unless something explains it.
 

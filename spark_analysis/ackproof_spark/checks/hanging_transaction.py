@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each hanging transaction, at the offset of its first record."""
-    hanging = clients.hanging_transactions.select(
+    hanging = run["hanging_transactions"].select(
         "topic",
         "partition",
         F.lit(None).cast("bigint").alias("producer"),

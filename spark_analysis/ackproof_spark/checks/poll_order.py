@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.jepsen import process_order
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import (
@@ -21,7 +20,7 @@ from ackproof_spark.jepsen.tables import (
     Function,
     HistoryAnomaly,
 )
-from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome
 
@@ -46,9 +45,9 @@ _PROCESS = 1 << 40
 _SENDS = 1 << 62
 
 
-def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
+def micro_ops(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return a run's sends, polls and assignments in the columns of `jepsen.tables.MICRO_OPS`."""
-    reads, spark = clients.reads, clients.reads.sparkSession
+    reads, spark = run["reads"], run["reads"].sparkSession
 
     def literal(value: str) -> Column:
         return F.lit(value).cast("string")
@@ -94,7 +93,7 @@ def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
     )
     changes = operations(
         spark.createDataFrame(
-            _assignments(clients.consumer_events), "op bigint, process string, keys array<string>"
+            _assignments(run["consumer_events"]), "op bigint, process string, keys array<string>"
         ),
         op=F.col("op"),
         process=F.col("process"),
@@ -108,10 +107,10 @@ def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
     return polls.unionByName(sends).unionByName(changes)
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such poll and partition: the first record that it returned there."""
-    reads = clients.reads
-    found = process_order.find(Histories(micro_ops=micro_ops(tables, clients)))
+    reads = run["reads"]
+    found = process_order.find(Histories(micro_ops=micro_ops(tables, run)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
         F.col("anomaly").alias("kind"), "key", F.element_at("ops", -1).alias("op")
     )

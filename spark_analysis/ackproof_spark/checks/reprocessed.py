@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 _RECORD = [*NAME, "offset"]
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each surplus time that a group processed a record."""
-    effects = clients.effects
+    effects = run["effects"]
     again = (
         effects.where(F.col("producer").isNotNull())
         .groupBy("group", *_RECORD)

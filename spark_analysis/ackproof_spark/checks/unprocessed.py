@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import RecordState
 
@@ -25,9 +24,9 @@ _PARTITION = ["topic", "partition"]
 _RECORD = [*NAME, "offset"]
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each record and group that did not process it."""
-    reads, effects = clients.reads, clients.effects
+    reads, effects = run["reads"], run["effects"]
     begins = reads.groupBy("group", *_PARTITION).agg(F.min("offset").alias("begin"))
     records = (
         tables.final_log.where(F.col("state") == RecordState.INTACT)

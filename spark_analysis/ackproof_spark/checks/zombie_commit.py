@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each record that a zombie committed."""
-    transactions = clients.transactions
+    transactions = run["transactions"]
     successors = (
         transactions.where(F.col("predecessor").isNotNull())
         .groupBy(F.col("predecessor").alias("producer"))

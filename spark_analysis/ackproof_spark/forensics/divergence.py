@@ -21,7 +21,8 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.anomaly_rows import text
-from ackproof_spark.forensics.evidence import Evidence
+from ackproof_spark.forensics.evidence import in_sync
+from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.functions import F
 
 if TYPE_CHECKING:
@@ -31,15 +32,17 @@ if TYPE_CHECKING:
 _SAME = ("last_offset", "leader_epoch", "size", "magic", "crc", "crc_ok")
 
 
-def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
+def find(run: StoredRun) -> DataFrame:
     """Return one row for each partition whose replicas diverge: topic, partition, offset, found.
 
     `offset` is the first that differs.
     """
     place = ["topic", "partition"]
-    replicas = evidence.in_sync().select(*place, "broker", "begin_offset", "end_offset")
-    high_watermarks = ends.where("complete").select(
-        *place, F.col("end_offset").alias("high_watermark")
+    replicas = in_sync(run).select(*place, "broker", "begin_offset", "end_offset")
+    high_watermarks = (
+        run["partition_ends"]
+        .where("complete")
+        .select(*place, F.col("end_offset").alias("high_watermark"))
     )
     ranges = (
         replicas.groupBy(*place)
@@ -54,9 +57,8 @@ def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
         )
     )
     held = (
-        evidence.replica_batches.join(
-            F.broadcast(replicas.select(*place, "broker")), [*place, "broker"], "left_semi"
-        )
+        run["replica_batches"]
+        .join(F.broadcast(replicas.select(*place, "broker")), [*place, "broker"], "left_semi")
         .join(F.broadcast(ranges), place)
         .where((F.col("last_offset") >= F.col("begin")) & (F.col("base_offset") < F.col("until")))
     )

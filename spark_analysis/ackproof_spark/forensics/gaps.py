@@ -14,11 +14,12 @@ read:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.anomaly_rows import text
-from ackproof_spark.forensics.evidence import Evidence
-from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.forensics.evidence import in_sync
+from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.functions import F, Window
 
 if TYPE_CHECKING:
@@ -27,36 +28,13 @@ if TYPE_CHECKING:
 _PLACE = ["topic", "partition"]
 
 
-def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
-    """Return one row for each gap: topic, partition, first offset, found; None without gaps.
+def short(run: StoredRun) -> DataFrame:
+    """Return the partitions with fewer offsets covered than they have: topic, partition.
 
     Only of partitions that were read to their end and have segments of an in-sync replica.
+    Counting is cheap, and gaps are searched only in these.
     """
-    replicas = evidence.in_sync().select(*_PLACE, "broker").persist()
-    ends = (
-        tables.partition_ends.where("complete")
-        .select(*_PLACE, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
-        .join(replicas, _PLACE, "left_semi")
-    )
-    span = [*_PLACE, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
-    batches = evidence.replica_batches.join(replicas, [*_PLACE, "broker"], "left_semi")
-    markers = batches.where("control").select(*span).distinct()
-    read = tables.final_log.select(
-        *_PLACE, F.col("offset").alias("low"), F.col("offset").alias("high")
-    )
-    # Counting is cheap: gaps are searched only where a count is too low.
-    transactional = batches.where("transactional and not control").select(*span).distinct()
-    # All records of a batch are invisible, or none: its first one decides.
-    hidden = transactional.join(read.select(*_PLACE, "low"), [*_PLACE, "low"], "left_anti")
-    covered = read.unionByName(markers).unionByName(hidden)
-    short = _short(covered, ends)
-    if not short:
-        return None
-    gaps = _between(covered, ends.where(_any_of(short)))
-    return _described(gaps, batches)
-
-
-def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:
+    covered, ends = _covered(run)
     within = (F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end"))
     # The small side is broadcast and the rows are added up where they are read: a run has millions.
     counted = (
@@ -64,15 +42,45 @@ def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:
         .groupBy(*_PLACE)
         .agg(F.sum(F.when(within, F.col("high") - F.col("low") + 1)).alias("offsets"))
     )
-    rows = (
+    return (
         ends.join(F.broadcast(counted), _PLACE, "left")
         .where(F.coalesce("offsets", F.lit(0)) < F.col("end") - F.col("begin"))
-        .collect()
+        .select(*_PLACE)
     )
-    return [(row["topic"], row["partition"]) for row in rows]
 
 
-def _any_of(places: list[tuple[str, int]]) -> Column:
+def find(run: StoredRun, partitions: Sequence[tuple[str, int]]) -> DataFrame:
+    """Return one row for each gap of these partitions: topic, partition, first offset, found."""
+    covered, ends = _covered(run)
+    return _described(_between(covered, ends.where(_any_of(partitions))), _batches(run))
+
+
+def _batches(run: StoredRun) -> DataFrame:
+    replicas = in_sync(run).select(*_PLACE, "broker")
+    return run["replica_batches"].join(replicas, [*_PLACE, "broker"], "left_semi")
+
+
+def _covered(run: StoredRun) -> tuple[DataFrame, DataFrame]:
+    """Return the ranges of offsets that something explains, and the ends of partitions."""
+    batches = _batches(run)
+    ends = (
+        run["partition_ends"]
+        .where("complete")
+        .select(*_PLACE, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
+        .join(in_sync(run), _PLACE, "left_semi")
+    )
+    span = [*_PLACE, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
+    markers = batches.where("control").select(*span).distinct()
+    read = run["final_log"].select(
+        *_PLACE, F.col("offset").alias("low"), F.col("offset").alias("high")
+    )
+    transactional = batches.where("transactional and not control").select(*span).distinct()
+    # All records of a batch are invisible, or none: its first one decides.
+    hidden = transactional.join(read.select(*_PLACE, "low"), [*_PLACE, "low"], "left_anti")
+    return read.unionByName(markers).unionByName(hidden), ends
+
+
+def _any_of(places: Sequence[tuple[str, int]]) -> Column:
     return F.struct("topic", "partition").isin(
         [F.struct(F.lit(topic), F.lit(partition)) for topic, partition in places]
     )

@@ -29,9 +29,8 @@ from ackproof_spark.jepsen.configuration import (
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.reader import Cases, HistoryFile
 from ackproof_spark.jepsen.tables import FURTHER, HistoryAnomaly
-from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.functions import union
-from ackproof_spark.spark.small_data import side_by_side, small_plans
+from ackproof_spark.spark.small_data import from_arrow, side_by_side, small_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

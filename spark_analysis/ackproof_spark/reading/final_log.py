@@ -22,9 +22,9 @@ from ackproof_spark.reading import application_records
 from ackproof_spark.reading.application_records import Application
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.record import END_MARKER
-from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
     LOCATION,

@@ -35,9 +35,9 @@ F: Any = _Lazy("pyspark.sql.functions")
 Window: Any = _Lazy("pyspark.sql", "Window")
 
 
-def union(frames: Iterable[DataFrame]) -> DataFrame:
-    """Return the rows of all frames, with columns matched by name."""
-    return reduce(lambda some, more: some.unionByName(more), frames)
+def union(frames: Iterable[DataFrame], *, sparse: bool = False) -> DataFrame:
+    """Return the rows of all frames, by the names of columns; `sparse`: absent ones are null."""
+    return reduce(lambda some, more: some.unionByName(more, allowMissingColumns=sparse), frames)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

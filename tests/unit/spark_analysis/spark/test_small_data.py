@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from ackproof_spark.reading.run_tables import RunTables, kept
-from ackproof_spark.spark.small_data import FEW, local, side_by_side, small_plans
+from ackproof_spark.spark.small_data import FEW, from_arrow, local, side_by_side, small_plans
 
 pytestmark = pytest.mark.spark
 
@@ -93,3 +95,13 @@ def test_what_several_checks_start_from_is_made_once_for_the_same_tables(spark):
     assert numbers(one).count() == 2
     numbers(other)
     assert made == ["one", "other"]
+
+
+def test_spark_is_given_one_batch():
+    given = []
+    session = SimpleNamespace(createDataFrame=lambda table, schema: given.append(table))
+    table = pa.concat_tables([pa.table({"a": [n]}) for n in range(3)])
+    assert len(table.to_batches()) == 3
+    from_arrow(session, table)
+    assert [len(one.to_batches()) for one in given] == [1]
+    assert given[0] == table
