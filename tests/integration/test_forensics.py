@@ -207,10 +207,10 @@ def _cut(segment: bytes) -> bytes:
 
 
 def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
-    from ackproof_spark.forensics import divergence
+    from ackproof_spark.forensics.differences import diverged
     from ackproof_spark.reading.run_tables import StoredRun
 
-    rows = divergence.find(StoredRun(spark=spark, place=run_dir)).collect()
+    rows = diverged(StoredRun(spark=spark, place=run_dir)).collect()
     return [(row["offset"], row["found"]) for row in rows]
 
 

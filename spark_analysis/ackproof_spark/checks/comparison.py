@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
-    aborted_read,
+    absent,
+    copies,
     corrupt,
-    duplicated,
-    hanging_transaction,
     inconsistent,
-    lost,
     phantom,
     poll_order,
+    processing,
     read_then_gone,
-    reordered,
-    reprocessed,
-    unprocessed,
-    unseen,
-    zombie_commit,
+    transactions,
 )
-from ackproof_spark.checks.absent import absent, removed
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, Unaligned
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
@@ -39,21 +33,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 CHECKS = {
-    Anomaly.LOST: lost.find,
-    Anomaly.DUPLICATED: duplicated.find,
-    Anomaly.REORDERED: reordered.find,
+    Anomaly.LOST: absent.lost,
+    Anomaly.DUPLICATED: copies.duplicated,
+    Anomaly.REORDERED: copies.reordered,
     Anomaly.INCONSISTENT: inconsistent.find,
     Anomaly.PHANTOM: phantom.find,
     Anomaly.CORRUPT: corrupt.find,
-    Anomaly.UNSEEN: unseen.find,
-    Anomaly.ABORTED_READ: aborted_read.find,
+    Anomaly.UNSEEN: absent.unseen,
+    Anomaly.ABORTED_READ: transactions.aborted_reads,
 }
 
 #: Checks of clients, by the tables of which a run must have one.
 CLIENT_CHECKS = {
-    ("transactions",): (aborted_read.find_given, zombie_commit.find),
-    ("hanging_transactions",): (hanging_transaction.find,),
-    ("reads",): (unprocessed.find, reprocessed.find, poll_order.find),
+    ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
+    ("hanging_transactions",): (transactions.hanging_transactions,),
+    ("reads",): (processing.unprocessed, processing.reprocessed, poll_order.find),
     ("reads", "probe"): (read_then_gone.find,),
 }
 
@@ -117,7 +111,7 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
     missing = {"lost": 0, "unseen": 0}
     if suspect["absent"]:
         decidable = {"lost": "decidable", "unseen": ~F.col("decidable")}
-        missing = absent(tables).agg(*counts(decidable)).first().asDict()
+        missing = absent.absent(tables).agg(*counts(decidable)).first().asDict()
     looked_at = {
         Anomaly.LOST: missing["lost"],
         Anomaly.DUPLICATED: suspect["repeated"],
@@ -225,7 +219,7 @@ def _found(
     tables = replace(tables, keep=local if few else partial(_persisted, caches))
     worth_running = _worth_running(tables)
     found = [find(tables, worth_running)] if worth_running else []
-    return found, removed(tables).count() if count_removed else None
+    return found, absent.removed(tables).count() if count_removed else None
 
 
 def _stored(

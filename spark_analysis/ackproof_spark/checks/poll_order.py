@@ -1,6 +1,6 @@
 """Poll skip and nonmonotonic poll: a poll does not start where the consumer's last one ended.
 
-The polls of a run are given to the checks of histories (`jepsen.process_order`). An operation is a
+The polls of a run are given to the checks of histories (`jepsen.order`). An operation is a
 poll, a send, or a change of a consumer's assignment. A change lists the partitions that stay: the
 consumer forgets its position in all others.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.jepsen import process_order
+from ackproof_spark.jepsen import order
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import (
     Action,
@@ -110,7 +110,7 @@ def micro_ops(tables: RunTables, run: StoredRun) -> DataFrame:
 def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such poll and partition: the first record that it returned there."""
     reads = run["reads"]
-    found = process_order.find(Histories(micro_ops=micro_ops(tables, run)))
+    found = order.between_operations(Histories(micro_ops=micro_ops(tables, run)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
         F.col("anomaly").alias("kind"), "key", F.element_at("ops", -1).alias("op")
     )

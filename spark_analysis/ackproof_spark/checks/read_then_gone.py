@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
-from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.standing import standing, what_stands
+from ackproof_spark.checks.anomaly_rows import as_anomalies, standing, text, what_stands
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import F
 from ackproof_spark.tables import Outcome, RecordState

@@ -18,7 +18,7 @@ from ackproof_spark.forensics.cases import (
     Settings,
     classify,
 )
-from ackproof_spark.forensics.evidence import EPOCH, rows_of
+from ackproof_spark.forensics.differences import EPOCH, rows_of
 from ackproof_spark.forensics.sentences import cause, counted, decisive
 from ackproof_spark.forensics.stories import (
     SHARED,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.forensics import divergence, gaps
+from ackproof_spark.forensics import differences
 from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.reading.run_tables import StoredRun
@@ -54,14 +54,14 @@ def _differences(run: StoredRun, run_id: str) -> dict[Anomaly, int]:
     """Return how many differences there are of each kind; store them among the anomalies."""
     if not run.has("replica_logs"):
         return {}
-    found = answers(diverged=divergence.find(run), short=gaps.short(run))
+    found = answers(diverged=differences.diverged(run), short=differences.short(run))
     counts = dict.fromkeys((Anomaly.DIVERGED, Anomaly.GAP), 0)
     if found["diverged"]:
         diverged = run.spark.createDataFrame(found["diverged"], _FOUND)
         counts[Anomaly.DIVERGED] = _add(diverged, Anomaly.DIVERGED, run, run_id)
     if found["short"]:
         partitions = [(row["topic"], row["partition"]) for row in found["short"]]
-        counts[Anomaly.GAP] = _add(gaps.find(run, partitions), Anomaly.GAP, run, run_id)
+        counts[Anomaly.GAP] = _add(differences.gaps(run, partitions), Anomaly.GAP, run, run_id)
     if not run.listed("replica_logs").where("not complete").isEmpty():
         # Finding nothing in a part says nothing about the whole.
         counts = {anomaly: count for anomaly, count in counts.items() if count}

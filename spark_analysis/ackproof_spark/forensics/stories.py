@@ -29,7 +29,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ackproof_spark.forensics.evidence import EPOCH, in_sync, rows_of
+from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
 from ackproof_spark.forensics.terms import Election, Place, Term, terms
 from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.functions import F

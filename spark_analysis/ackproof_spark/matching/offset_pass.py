@@ -33,10 +33,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ackproof_spark.matching.ledger_group import find_sends, sequences_in
-from ackproof_spark.matching.producers import Producers
+from ackproof_spark.matching.ledger_group import (
+    UNMATCHED,
+    Kind,
+    SliceSummary,
+    find_sends,
+    sequences_in,
+)
 from ackproof_spark.matching.row_groups import (
     Layout,
+    Producers,
     Sizing,
     Unaligned,
     read_layout,
@@ -45,7 +51,6 @@ from ackproof_spark.matching.row_groups import (
 from ackproof_spark.matching.send_order import Carry
 from ackproof_spark.matching.slice_compare import compare_slices
 from ackproof_spark.matching.slices import Slice, slices
-from ackproof_spark.matching.unmatched_rows import UNMATCHED, Kind, SliceSummary
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.spark.functions import F, spark_schema
 from ackproof_spark.spark.small_data import from_arrow, local, small_plans

@@ -15,10 +15,9 @@ from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import F, spark_schema
 from ackproof_spark.spark.small_data import small_plans
-from ackproof_spark.warehouse.events import events
 from ackproof_spark.warehouse.formats import frame
-from ackproof_spark.warehouse.per_second import per_second
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.timelines import events, per_second
 from ackproof_spark.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
