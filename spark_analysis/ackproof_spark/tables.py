@@ -412,7 +412,7 @@ LIVE_PARTITIONS = _table(
 
 #: One row a partition and window of time, `start` up to, not including, `end`, written once, when
 #: the watermark has passed its end. Outcomes count where they became known, reads where the job
-#: read them. `availability`: see `live.availability`. `lag` is that at the window's end; `unseen`
+#: read them. `availability`: see `live.partition`. `lag` is that at the window's end; `unseen`
 #: and `candidates` are those of the window's own acks, at the time of writing.
 LIVE_WINDOWS = _table(
     _required("topic", pa.string()),

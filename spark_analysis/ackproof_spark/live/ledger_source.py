@@ -27,8 +27,7 @@ from ackproof_spark.ledger_stream import (
     read_piece,
     table_name,
 )
-from ackproof_spark.live.partition import Kind
-from ackproof_spark.live.sends import NO_OFFSET
+from ackproof_spark.live.partition import NO_OFFSET, Kind
 from ackproof_spark.spark.functions import spark_schema
 from ackproof_spark.tables import TIME
 
