@@ -1,13 +1,13 @@
-"""The results that are stored of shipped scenarios, and the pages of docs/catalogue made from them.
+"""The results that are stored of shipped scenarios, and the catalogue's pages made from them.
 
-`ci/catalogue` writes the pages after its runs; `ci/catalogue --pages` writes them again.
+`ci/catalogue` stores results; `ci/site` builds the pages. The list of cases in
+docs/catalogue/README.md is made from the scenarios alone, and written by `ci/reference`.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,37 +25,26 @@ from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Expect
 from ackproof_spark.anomaly import Anomaly
 
-DOCS = Path(__file__).parents[1] / "docs" / "catalogue"
-RESULTS = DOCS / "results.json"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "tests" / "results" / "catalogue.jsonl"
 
+#: A stored run: `observed` is without zeros, `cause` is the case of most lost records. The newest
+#: conclusive run of an arm also has `details`, and a `reason`; so has every run that does not hold.
 Result = dict[str, Any]
 
-_MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/. -->"
 _ALPHA = 0.05
-#: Seconds from which on the table of faults tells how long one took to be in force.
+#: The table of faults shows when a fault began to take effect if this took longer.
 _PARTS_S = 5.0
-#: `ackproof_model.prediction.diagram` draws so.
+#: `ackproof_model.prediction.diagram` draws these diagrams.
 _LEGEND = (
     "In the diagrams A, B and C are the replicas in the order of the assignment; A leads first. An "
     "arrow is a request or a response, from `o` to its head. `*` marks each participant of a step "
     "that is no message. The sentence below a diagram says what is lost."
 )
-
-#: How the sentence of a cause begins: `several replicas lost their bytes (B9): 1,204 records`.
-_CAUSE = re.compile(r"(?:unexplained|.*?\((B\d+)\)): ([\d,]+) record")
 #: Rows do not have what availability is measured from.
 _NOT_STORED = Metrics(
     duration_s=0, acked_per_s=0, unavailability_s=0, unavailability_gap_s=0, ack_latency_ms=None
 )
-
-
-def write() -> None:
-    """Write every page, and remove those of scenarios that are gone."""
-    made = pages(stored())
-    for old in {*DOCS.glob("*.md"), *DOCS.glob("*.svg")} - set(made):
-        old.unlink()
-    for path, text in made.items():
-        path.write_text(text, encoding="utf-8")
 
 
 def name_of(arm: Configured) -> str:
@@ -77,11 +66,23 @@ def stored() -> list[Result]:
 
 
 def store(results: Sequence[Result]) -> None:
-    """Add results; those of a run that is stored already replace the old ones."""
-    new = {one["run"]: one for one in results}
-    kept = {one["run"]: one for one in stored()} | new
-    lines = [json.dumps(kept[run], ensure_ascii=False) + "\n" for run in sorted(kept)]
+    """Add results; a run that is stored already is replaced, and older runs lose their details."""
+    by_run = {one["run"]: one for one in (*stored(), *results)}
+    newest = {
+        _arm_of(one): run for run, one in sorted(by_run.items()) if one["verdict"] != "inconclusive"
+    }
+    lines = []
+    for run, one in sorted(by_run.items()):
+        if newest.get(_arm_of(one)) != run:
+            one.pop("details", None)
+            if one["verdict"] == "holds":
+                one.pop("reason", None)
+        lines.append(json.dumps(one, ensure_ascii=False) + "\n")
     RESULTS.write_text("".join(lines), encoding="utf-8")
+
+
+def _arm_of(result: Result) -> tuple[str, str, str]:
+    return result["scenario"], result["arm"], result["kafka"]
 
 
 def runs_of(arm: Configured, results: Sequence[Result] | None = None) -> list[Result]:
@@ -91,36 +92,29 @@ def runs_of(arm: Configured, results: Sequence[Result] | None = None) -> list[Re
 
 def _all_of(arm: Configured, results: Sequence[Result] | None) -> list[Result]:
     key = (name_of(arm), arm.name, arm.scenario.kafka)
-    return [
-        one
-        for one in (stored() if results is None else results)
-        if (one["scenario"], one["arm"], one["kafka"]) == key
-    ]
+    return [one for one in (stored() if results is None else results) if _arm_of(one) == key]
 
 
 def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
     """Return the verdict of a stored run by what its arm expects now, and the reason.
 
-    A row tells only the first causes, and the counts above 0; sends of the probe are among those
-    that failed. It does not tell availability. The oldest rows count nothing but lost records.
+    A row has no availability, and its failed sends include those of the probe. The oldest rows have
+    counts of acked and lost records only.
     """
-    told = set(effective_expectations(arm.scenario))
-    told -= {"availability", "read_availability", "write_availability"}
+    compared = set(effective_expectations(arm.scenario))
+    compared -= {"availability", "read_availability", "write_availability"}
     if arm.scenario.workload.probe:
-        told -= {"failed", "unknown"}
-    if f"cause {arm.scenario.expect.cause} (observed" in one["reason"]:
-        told -= {"cause"}  # it was met, by the causes that the row does not tell as well
-    if "observed" not in one:
-        told &= {"loss", "cause"}
-    return conclude([line for line in _judged(arm, one) if line.what in told], [])
+        compared -= {"failed", "unknown"}
+    if "sent" not in one["observed"]:
+        compared &= {"loss", "cause"}
+    return conclude([line for line in _judged(arm, one) if line.what in compared], [])
 
 
 def _judged(arm: Configured, one: Result) -> list[Expectation]:
     """Return each count of a stored run beside what its arm expects now."""
-    counts = dict.fromkeys((*map(str, Anomaly), *COUNTS), 0) | one.get(
-        "observed", {"lost": one["lost"]}
-    )
-    return check_expectations(arm.scenario.expect, counts, _NOT_STORED, _causes(one))
+    counts = dict.fromkeys((*map(str, Anomaly), *COUNTS), 0) | one["observed"]
+    causes = [CauseReport.model_construct(case=one["cause"], count=1)] if "cause" in one else []
+    return check_expectations(arm.scenario.expect, counts, _NOT_STORED, causes)
 
 
 def as_expected(arm: Configured, one: Result) -> bool:
@@ -128,37 +122,26 @@ def as_expected(arm: Configured, one: Result) -> bool:
     return one["verdict"] == "holds" and judged_today(arm, one)[0] is Word.HOLDS
 
 
-def _causes(one: Result) -> list[CauseReport]:
-    """Return the causes that a row tells, with no more than their cases and counts."""
-    return [
-        CauseReport.model_construct(
-            case=found[1] or "unexplained", count=int(found[2].replace(",", ""))
-        )
-        for found in map(_CAUSE.match, one["causes"])
-        if found
-    ]
-
-
-def pages(results: Sequence[Result]) -> dict[Path, str]:
-    """Return the text of every file: the list of cases, a page a case, tables, and plots."""
+def pages(results: Sequence[Result]) -> dict[str, str]:
+    """Return the files of the site, by their names in docs/catalogue: pages and plots."""
     every = everything()
-    cases = {name: arms for name, arms in every.items() if arms[0].scenario.case}
-    others = {name: arms for name, arms in every.items() if name not in cases}
-    found = {
-        DOCS / "README.md": _overview(cases, results),
-        DOCS / "scenarios.md": _others(others, results),
-        DOCS / "tables.md": "\n".join([_MADE, *catalogue_tables.lines(every, results)]),
+    made = {
+        "scenarios.md": _others(results),
+        "tables.md": "\n".join(catalogue_tables.lines(every, results)),
     }
-    for arms in cases.values():
-        found[DOCS / f"{arms[0].path.stem}.md"] = _page(arms, results)
+    for name, arms in _cases().items():
+        stem = Path(name).name
+        made[f"{stem}.md"] = _page(arms, results)
         for number, arm in enumerate(arms, start=1):
             runs = runs_of(arm, results)
-            if runs and runs[-1].get("plot"):
+            if runs and (plot := runs[-1]["details"].get("plot")):
                 title = f"{case_of(arms).id}, {arm.name}: {runs[-1]['run']}"
-                found[_plot_path(arm, number)] = catalogue_plots.timeline(
-                    runs[-1]["plot"], title=title
-                )
-    return found
+                made[_plot_name(arm, number)] = catalogue_plots.timeline(plot, title=title)
+    return made
+
+
+def _cases() -> dict[str, list[Configured]]:
+    return {name: arms for name, arms in everything().items() if arms[0].scenario.case}
 
 
 def case_of(arms: Sequence[Configured]) -> Case:
@@ -167,35 +150,31 @@ def case_of(arms: Sequence[Configured]) -> Case:
     return case
 
 
-def _plot_path(arm: Configured, number: int) -> Path:
-    return DOCS / f"{arm.path.stem}-{number}.svg"
+def _plot_name(arm: Configured, number: int) -> str:
+    return f"{arm.path.stem}-{number}.svg"
 
 
-def _overview(cases: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> str:
-    lines = [
-        _MADE,
-        "# Catalogue of known losses",
-        "",
-        "Each case is a scenario in `scenarios/catalogue/`, found by its number: `ackproof run",
-        "B6`, `ackproof predict B6`, `ackproof scenarios show B6`. Some arms lose records. Where",
-        "there is one, a safe twin loses none: the same faults on another version, or with the",
-        "configuration that its section names. `ci/catalogue` runs them and writes these pages.",
-        "*Lost in* counts stored runs that were conclusive, with the exact 95 % interval of the",
-        "rate; *as expected* counts those that meet what the arm expects now. *+1* is a run that",
-        "was inconclusive. The records are those of the newest.",
-        "[Tables](tables.md) · [other scenarios](scenarios.md)",
-        "",
-        *_head("case"),
-    ]
-    for name, arms in cases.items():
+def cases() -> str:
+    """Return the list of cases, as docs/catalogue/README.md has it."""
+    lines = ["| case | | where |", "|---|---|---|"]
+    for name, arms in _cases().items():
+        label, where = loses_on(arms)
+        link = f"[{case_of(arms).id}](../../scenarios/{name}.yaml)"
+        lines.append(f"| {link} | {cell(case_of(arms).title)} | {cell(f'{label} {where}')} |")
+    return "\n".join(lines) + "\n"
+
+
+def overview(results: Sequence[Result]) -> str:
+    """Return the table of every arm of every case with its stored runs."""
+    lines = _head("case")
+    for name, arms in _cases().items():
         title = f"[{case_of(arms).id}]({Path(name).name}.md) {case_of(arms).title}"
         lines += _rows(title, arms, results)
     return "\n".join(lines) + "\n"
 
 
-def _others(others: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> str:
+def _others(results: Sequence[Result]) -> str:
     lines = [
-        _MADE,
         "# Other shipped scenarios",
         "",
         "Recommended configurations, guarantees, claims and examples: what their arms expect, and",
@@ -204,8 +183,9 @@ def _others(others: Mapping[str, Sequence[Configured]], results: Sequence[Result
         "",
         *_head("scenario"),
     ]
-    for name, arms in others.items():
-        lines += _rows(f"`{name}`", arms, results)
+    for name, arms in everything().items():
+        if not arms[0].scenario.case:
+            lines += _rows(f"`{name}`", arms, results)
     return "\n".join(lines) + "\n"
 
 
@@ -243,20 +223,24 @@ def _counts(arm: Configured, runs: Sequence[Result], *, inconclusive: int) -> li
     last = runs[-1]
     met = sum(as_expected(arm, one) for one in runs)
     others = f" +{inconclusive}" if inconclusive else ""
-    records = f"{last['lost']:,} / {last['acked']:,}"
+    records = f"{count(last, 'lost'):,} / {count(last, 'acked'):,}"
     return [f"{met} of {len(runs)}{others}", losing(runs), records, last["predicted"]]
+
+
+def count(one: Result, anomaly: str) -> int:
+    return int(one["observed"].get(anomaly, 0))
 
 
 def losing(runs: Sequence[Result]) -> str:
     """Return how many runs lost records, with the interval of the rate."""
-    lost = sum(one["lost"] > 0 for one in runs)
+    lost = sum(count(one, "lost") > 0 for one in runs)
     rate = clopper_pearson(lost, len(runs), _ALPHA)
     return f"{lost} of {len(runs)} runs ({rate.low:.0%} to {rate.high:.0%})"
 
 
 def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
     case = case_of(arms)
-    lines = [_MADE, f"# {case.id}: {case.title}", "", case.shows, ""]
+    lines = [f"# {case.id}: {case.title}", "", case.shows, ""]
     label, where = loses_on(arms)
     facts = {
         label: where,
@@ -271,11 +255,11 @@ def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
         f"`ackproof run {case.id}` · [scenario](../../scenarios/catalogue/{arms[0].path.name})",
     ]
     newest = [runs[-1] for arm in arms if (runs := runs_of(arm, results))]
-    if any(one["diagram"] for one in newest):
+    if any("diagram" in one["details"] for one in newest):
         lines += ["", _LEGEND]
     for number, arm in enumerate(arms, start=1):
         if runs := runs_of(arm, results):
-            lines += ["", *_arm(arm, runs, _plot_path(arm, number).name)]
+            lines += ["", *_arm(arm, runs, _plot_name(arm, number))]
     return "\n".join(lines) + "\n"
 
 
@@ -292,12 +276,13 @@ def loses_on(arms: Sequence[Configured]) -> tuple[str, str]:
 def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
     """Return the section of an arm: its newest run, and how many of all its runs lost records."""
     last = runs[-1]
+    details = last["details"]
     lines = [
         f"## {arm.name or arm.scenario.name} (Kafka {arm.scenario.kafka})",
         "",
-        f"Run `{last['run']}`: lost {last['lost']:,} of {last['acked']:,} acked records; the worst "
-        f"partition acked nothing for {last['unavailable_s']:.1f} s. Records were lost in "
-        f"{losing(runs)}.{_seen(arm, runs)}",
+        f"Run `{last['run']}`: lost {count(last, 'lost'):,} of {count(last, 'acked'):,} acked "
+        f"records; the worst partition acked nothing for {details['unavailable_s']:.1f} s. Records "
+        f"were lost in {losing(runs)}.{_seen(arm, runs)}",
         "",
         f"Prediction of a loss: {last['predicted']}.{_why(last)}",
         "",
@@ -306,92 +291,75 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
     if last["verdict"] == "holds" and not as_expected(arm, last):
         unmet = judged_today(arm, last)[1]
         lines += ["", f"The run does not meet what the arm expects now: {unmet}."]
-    if last["causes"]:
-        lines += ["", *(f"- {cause}" for cause in last["causes"]), *_further(last)]
-    if last["findings"]:
-        lines += ["", *(f"- Finding: {text}" for text in last["findings"])]
-    if last.get("plot"):
+    if "causes" in details:
+        lines += ["", *(f"- {cause}" for cause in details["causes"])]
+        if "further" in details:
+            causes, records = details["further"]
+            of = f", of {plural(causes, 'further cause')}" if causes else ""
+            lines.append(f"- … and {plural(records, 'more record')}{of}")
+    if "findings" in details:
+        lines += ["", *(f"- Finding: {text}" for text in details["findings"])]
+    if "plot" in details:
         lines += ["", f"![{arm.name}: sends, faults and leaders over time]({plot})"]
-    lines += _faults(last)
-    # A trace without a diagram is of the bounds: it ends where a loss is possible, and shows none.
-    if last["diagram"]:
-        lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]
-        lines += [line for step in last.get("trace", [])[-1:] for line in ("", step)]
+    lines += _faults(details.get("timeline", ()))
+    if "diagram" in details:
+        lines += ["", "The model's shortest way to a loss:", "", "```", *details["diagram"], "```"]
+        lines += ["", details["lost_by"]] if "lost_by" in details else []
     return lines
 
 
 def _why(one: Result) -> str:
     """Return the model's reason, where neither a diagram nor the word alone tells it."""
-    known = one.get("why") if one["predicted"] == "possible" and not one["diagram"] else ""
-    return f" No order of steps is shown: {known}." if known else ""
+    details = one["details"]
+    if one["predicted"] != "possible" or "diagram" in details or "why" not in details:
+        return ""
+    return f" No order of steps is shown: {details['why']}."
 
 
 def _seen(arm: Configured, runs: Sequence[Result]) -> str:
     """Return what else the newest run counted, and in how many runs what is expected was seen."""
-    told = [one for one in runs if "observed" in one]
-    if not told:
+    counted = [one for one in runs if "sent" in one["observed"]]
+    if not counted:
         return ""
-    lines = [{line.what: line.observed for line in _judged(arm, one)} for one in (told[-1], *told)]
+    lines = [{line.what: line.observed for line in _judged(arm, one)} for one in counted]
     expected = [key for key, value in arm.scenario.expect if value == "some" and key != "loss"]
     text = "".join(
         f" {key.replace('_', ' ').capitalize()}: in "
-        f"{sum(line.get(key, '0') != '0' for line in lines[1:])} of {len(told)} runs."
+        f"{sum(line.get(key, '0') != '0' for line in lines)} of {len(counted)} runs."
         for key in expected
     )
     others = {
-        anomaly: count
-        for anomaly, count in told[-1]["observed"].items()
+        anomaly: seen
+        for anomaly, seen in counted[-1]["observed"].items()
         if anomaly not in ("sent", "acked", "lost")
     }
     if others:
-        counts = ", ".join(f"{count:,} {anomaly}" for anomaly, count in others.items())
+        counts = ", ".join(f"{seen:,} {anomaly}" for anomaly, seen in others.items())
         text += f" The run also counted {counts}."
     return text
 
 
-def _faults(one: Result) -> list[str]:
+def _faults(timeline: Sequence[Sequence[Any]]) -> list[str]:
     """Return the table of the faults, in seconds after the first was in force.
 
     A fault of several parts, such as a rolling restart, is in force once the last of them has
-    begun: then the row says since when. Older rows do not know it.
+    begun: then the row shows both times.
     """
-    happened = [fault for fault in one["timeline"] if fault[1] != "none"]
-    if not happened:
+    if not timeline:
         return []
-    first = happened[0][0]
+    first = timeline[0][0]
     lines = [
         "",
         "| in force, s after the first | healed, s | fault | target | evidence |",
         "|---|---|---|---|---|",
     ]
-    for row, end in zip(happened, _ends(one, happened), strict=True):
-        at, fault, target, evidence = row[:4]
-        begun = row[5] if len(row) > 5 and at - row[5] > _PARTS_S else None
-        in_force = ("" if begun is None else f"{begun - first:.1f} to ") + f"{at - first:.1f}"
+    for at, fault, target, evidence, end, begun in timeline:
+        since = f"{begun - first:.1f} to " if at - begun > _PARTS_S else ""
         healed = "" if end is None else f"{end - first:.1f}"
-        lines.append(f"| {in_force} | {healed} | {fault} | {target} | {cell(evidence)} |")
+        lines.append(
+            f"| {since}{at - first:.1f} | {healed} | {fault} | {target} | {cell(evidence)} |"
+        )
     return lines
-
-
-def _ends(one: Result, happened: Sequence[Sequence[Any]]) -> list[float | None]:
-    """Return when each fault was healed; older rows tell it by the windows of their plots."""
-    if len(happened[0]) > 4:
-        return [fault[4] for fault in happened]
-    windows = (one.get("plot") or {}).get("windows", ())
-    if len(windows) != len(happened):
-        return [None] * len(happened)
-    lasted = [end - begin for begin, end, _ in windows]
-    return [fault[0] + seconds for fault, seconds in zip(happened, lasted, strict=True)]
-
-
-def _further(one: Result) -> list[str]:
-    """Return the line of the lost records whose causes a row does not tell."""
-    told = sum(cause.count for cause in _causes(one))
-    causes, records = one.get("further") or (0, one["lost"] - told)
-    if records <= 0:
-        return []
-    of = f", of {plural(causes, 'further cause')}" if causes else ""
-    return [f"- … and {plural(records, 'more record')}{of}"]
 
 
 def cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs shipped scenarios on brokers, and stores one line a run in docs/catalogue/results.json.
+"""Runs shipped scenarios on brokers, and stores one line a run in tests/results/catalogue.jsonl.
 
 `ci/catalogue` calls it. All runs share one process: one Spark session, and one cluster where a
 cluster may serve the next run, too.
@@ -10,6 +10,7 @@ import argparse
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -28,7 +29,7 @@ from ackproof.progress import ConsoleReporter
 from ackproof.report.data.run import Run, read_run
 from ackproof.report.wording import cause_title
 from ackproof.runs.directory import table_rows
-from ackproof.runs.verdict import CauseReport, FaultReport, Step, Verdict, exit_code
+from ackproof.runs.verdict import FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.shards import Shard, share
@@ -36,9 +37,9 @@ from ackproof_faults.conditions.durations import parse_duration
 
 RUNS = Path(__file__).parents[1] / "runs" / "catalogue"
 
-#: Causes and findings of a run that a page tells; further causes are of fewer records.
-_TOLD = 2
-#: Runs with more sends are not told record by record.
+#: Causes and findings of a run that a page shows; further causes are of fewer records.
+_SHOWN = 2
+#: Runs with more sends are not shown record by record.
 _FEW = 20
 #: Bins of a plot.
 _BINS = 120
@@ -59,18 +60,13 @@ def main() -> int:
         "--up-to", type=int, metavar="N", help="as often as an arm lacks of N stored runs"
     )
     parser.add_argument("--budget", default="", metavar="TIME", help="begin no run after this time")
-    parser.add_argument("--pages", action="store_true", help="run nothing, write the pages")
     chosen = parser.parse_args()
     # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    code = int(ExitCode.HOLDS)
-    if not chosen.pages:
-        arms = selected(chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard)
-        until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
-        code = run_all(list(_repeated(arms, chosen.times, chosen.up_to)), until=until)
-    catalogue_pages.write()
-    return code
+    arms = selected(chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard)
+    until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
+    return run_all(list(_repeated(arms, chosen.times, chosen.up_to)), until=until)
 
 
 def selected(
@@ -137,30 +133,42 @@ def _judge(arm: Configured, run_dir: Path, reporter: ConsoleReporter) -> Verdict
 
 def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
     """Return what the pages need of a run."""
-    metrics = verdict.metrics
-    latency = metrics.ack_latency_ms
-    probe = metrics.probe
+    causes = Counter[str]()
+    for cause in verdict.causes:
+        causes[cause.case] += cause.count
     return {
+        "run": verdict.run_id,
         "scenario": catalogue_pages.name_of(arm),
         "arm": arm.name,
         "kafka": verdict.kafka_version,
-        "run": verdict.run_id,
         "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "acked": verdict.observed["acked"],
-        "lost": verdict.observed["lost"],
         "observed": {key: count for key, count in verdict.observed.items() if count},
         "predicted": verdict.predicted["lost"],
-        "why": verdict.prediction.reasons.get("lost", ""),
-        "acked_per_s": round(metrics.acked_per_s, 1),
-        "ack_ms": None if latency is None else [round(latency.p50, 2), round(latency.p99, 2)],
+        **({"cause": causes.most_common(1)[0][0]} if causes else {}),
+        "acked_per_s": round(verdict.metrics.acked_per_s, 1),
+        "reason": verdict.reason,
+        "details": {
+            key: value
+            for key, value in _details(verdict, run_dir).items()
+            if value not in (None, [])
+        },
+    }
+
+
+def _details(verdict: Verdict, run_dir: Path) -> dict[str, Any]:
+    """Return what the pages show of the newest run of an arm; empty values are not stored."""
+    metrics = verdict.metrics
+    latency, probe = metrics.ack_latency_ms, metrics.probe
+    diagram, trace = verdict.prediction.diagram, verdict.prediction.trace
+    further = verdict.causes[_SHOWN:]
+    return {
+        "why": verdict.prediction.reasons.get("lost"),
+        "ack_ms": latency and [round(latency.p50, 2), round(latency.p99, 2)],
         "unavailable_s": round(metrics.unavailability_s, 2),
-        "probe": None
-        if probe is None
-        else [round(probe.read.share, 4), round(probe.write.share, 4)],
-        "findings": [one.explanation for one in verdict.findings[:_TOLD]],
-        "causes": [f"{cause_title(one)}: {one.sentence}" for one in verdict.causes[:_TOLD]],
-        "further": _further(verdict.causes),
+        "probe": probe and [round(probe.read.share, 4), round(probe.write.share, 4)],
+        "findings": [one.explanation for one in verdict.findings[:_SHOWN]],
+        "causes": [f"{cause_title(one)}: {one.sentence}" for one in verdict.causes[:_SHOWN]],
+        "further": further and [len(further), sum(cause.count for cause in further)],
         "timeline": [
             [
                 _seconds(verdict.started_at, fault.verified_at),
@@ -171,12 +179,13 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
                 _seconds(verdict.started_at, fault.injected_at),
             ]
             for fault in verdict.faults
-            if fault.verified_at
+            if fault.verified_at and fault.fault != "none"
         ],
         "steps": [_step(verdict, step) for step in verdict.steps],
         "records": _records(run_dir) if verdict.observed["sent"] <= _FEW else [],
-        "trace": verdict.prediction.trace,
-        "diagram": verdict.prediction.diagram,
+        "diagram": diagram,
+        # A trace without a diagram is of the bounds: it ends where a loss is possible.
+        "lost_by": trace[-1] if diagram and trace else None,
         "plot": plot_of(read_run(run_dir, max_bins=_BINS)),
     }
 
@@ -184,12 +193,6 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
 def _hit(fault: FaultReport) -> str:
     """Return the target of a fault, or the client or the topic that it hit in place of nodes."""
     return fault.target if fault.hit is None else fault.hit
-
-
-def _further(causes: Sequence[CauseReport]) -> list[int]:
-    """Return how many causes are not told, and of how many records."""
-    rest = causes[_TOLD:]
-    return [len(rest), sum(cause.count for cause in rest)]
 
 
 def _records(run_dir: Path) -> list[list[Any]]:

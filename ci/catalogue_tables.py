@@ -1,4 +1,4 @@
-"""Tables of docs/catalogue/tables.md: figures of the stored runs that are read side by side."""
+"""The page of tables: figures of the stored runs that are read side by side."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lines(every: Mapping[str, Sequence[Configured]], results: Sequence[Result]) 
         made += ["", f"## {name}", "", about, "", *_table(_COLUMNS)]
         runs_of = [(arm, stored[name, arm.name, arm.scenario.kafka]) for arm in arms]
         made += [_row(arm, runs) for arm, runs in runs_of]
-        newest = [(arm, runs[-1]) for arm, runs in runs_of if runs]
+        newest = [(arm, runs[-1]["details"]) for arm, runs in runs_of if runs]
         if any(one.get("steps") for _, one in newest):
             made += ["", *_STEPS_HEAD.splitlines(), "", *_table(_STEP_COLUMNS)]
             made += [line for arm, one in newest for line in _steps(arm, one.get("steps", []))]
@@ -83,14 +83,15 @@ def _row(arm: Configured, runs: Sequence[Result]) -> str:
     if not runs:
         return "| " + " | ".join([*name, "not run", *[""] * (len(_COLUMNS) - 3)]) + " |"
     one = runs[-1]
-    latency = one.get("ack_ms")
-    probe = one.get("probe")
+    details, observed = one["details"], one["observed"]
+    latency = details.get("ack_ms")
+    probe = details.get("probe")
     cells = [
         *name,
-        f"{one['lost']:,} / {one['acked']:,}",
+        f"{observed.get('lost', 0):,} / {observed.get('acked', 0):,}",
         _rate([run["acked_per_s"] for run in runs if "acked_per_s" in run]),
         f"{latency[0]:,.1f} / {latency[1]:,.0f}" if latency else "",
-        f"{one['unavailable_s']:.1f}",
+        f"{details['unavailable_s']:.1f}",
         *(f"{share:.0%}" for share in probe or ()),
         *([] if probe else ["", ""]),
         f"`{one['run']}`",

@@ -1,7 +1,7 @@
-"""Stores what trials showed of the published claims, and writes docs/claims.md.
+"""Stores the results of trials of the published claims, and makes the tables of their page.
 
-`ci/claims` calls it. docs/claims.yaml lists the claims; docs/claims-results.json has one line a
-trial, the newest of each; runs of shipped scenarios are in docs/catalogue/results.json.
+`ci/claims` calls it. docs/claims.yaml lists the claims; tests/results/claims.jsonl has one line a
+trial, the newest of each; runs of shipped scenarios are in tests/results/catalogue.jsonl.
 """
 
 from __future__ import annotations
@@ -18,37 +18,19 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "docs" / "claims.yaml"
-RESULTS = ROOT / "docs" / "claims-results.json"
-PAGE = ROOT / "docs" / "claims.md"
+RESULTS = ROOT / "tests" / "results" / "claims.jsonl"
 VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.3.1")
 
 Result = dict[str, Any]
 
-_INTRO = """\
-<!-- Made by `ci/claims --pages` from claims.yaml and stored results. -->
-# Published claims
-
-What articles say of Kafka, and what brokers of four versions do: two of the ZooKeeper era, for
-which most of the articles were written, and two of today. `ci/claims` tries them, and writes this
-page from stored results only. Articles: 000 a walk through the source of 2.6.2; 001 what counts as
-loss; 002 architecture, with ZooKeeper; 003 high watermark and log end offset; 004 notes of 2018.
-
-*holds*, *does not*: seen so. *changed*: seen not to hold as written any more, the remark says what
-holds instead. *not run*: no stored result shows it. -: the version does not have it, or it was not
-judged there. A *trial* is a function in `tests/integration/claims/`, a run a scenario in
-`scenarios/`, a test one that needs no cluster of each version.
-"""
-
 
 def main() -> int:
-    """Store the given results and write the page; return 1 if a result contradicts the list."""
+    """Store the given results; return 1 if a result contradicts the list."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", nargs="*", type=Path, default=[], help="what trials saw")
     given = parser.parse_args()
     store(one for path in given.trials for one in _lines(path))
-    claims = listed()
-    PAGE.write_text(page(claims, stored()), encoding="utf-8")
-    wrong = contradictions(claims, stored())
+    wrong = contradictions(listed(), stored())
     sys.stderr.write("".join(f"claims: {line}\n" for line in wrong))
     return int(bool(wrong))
 
@@ -116,12 +98,11 @@ def contradictions(claims: Sequence[Mapping[str, Any]], results: Sequence[Result
     ]
 
 
-def page(claims: Sequence[Mapping[str, Any]], results: Sequence[Result]) -> str:
-    """Return the text of docs/claims.md."""
-    seen = {claim["id"]: shown(claim, results) for claim in claims}
-    on_brokers = sum(any(one[1] for one in found) for found in seen.values())
+def results(claims: Sequence[Mapping[str, Any]], found: Sequence[Result]) -> str:
+    """Return the table of the claims, and what shows each of them."""
+    seen = {claim["id"]: shown(claim, found) for claim in claims}
+    on_brokers = sum(any(one[1] for one in by) for by in seen.values())
     lines = [
-        _INTRO,
         f"{len(claims)} claims; stored results of brokers show {on_brokers} of them.",
         "",
         f"| # | claim | {' | '.join(VERSIONS)} | shown by |",

@@ -1,8 +1,8 @@
 """Draw scenarios at random, predict them, run them on real brokers, and compare.
 
-`ci/predictions` calls it; its usage is there. Results are stored in docs/predictions.json, one line
-a run, with the scenario that was run. Predictions are not stored: they are made again each time, so
-that a changed model is held against all runs so far.
+`ci/predictions` calls it; its usage is there. tests/results/predictions.jsonl has one line a run,
+with the scenario that was run. Predictions are not stored: they are made again each time, so that a
+changed model is compared with all runs so far.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from predictions_draw import VERSIONS, draw
-from predictions_page import RESULTS, Result, compared, page, result, store, stored
+from predictions_page import PAGE, Result, compared, page, result, store, stored
 from rich.console import Console
 
 from ackproof.cluster.pool import ClusterPool
@@ -33,8 +33,6 @@ from ackproof.runs import directory
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import preflight, spark_session
-
-PAGE = RESULTS.with_suffix(".md")
 
 #: So many seeds are run in the order of their clusters, so that one cluster serves several.
 _CHUNK = 60

@@ -17,7 +17,9 @@ from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import registered
 
-RESULTS = Path(__file__).parents[1] / "docs" / "predictions.json"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "tests" / "results" / "predictions.jsonl"
+PAGE = ROOT / "docs" / "predictions.md"
 
 #: A stored run: `seed`, `scenario`, `run`, `seconds`, `inconclusive` (why; empty if it is not),
 #: `observed` (without zeros), `steps` (of the probe), `findings` (not about a predicted word).
@@ -31,10 +33,10 @@ _COLUMNS = {
 }
 
 _INTRO = """\
-# Predictions, held against real brokers
+# Predictions, compared with real brokers
 
-Made by `ci/predictions --page` from predictions.json. `ci/predictions 300 1 --run` draws the
-scenarios (a seed gives one), runs those that are not stored yet, and stores what happened. The
+Made by `ci/predictions --page` from tests/results/predictions.jsonl. `ci/predictions 300 1 --run`
+draws scenarios (a seed gives one), runs those that are not stored yet, and stores the results. The
 predictions on this page are those of the model as it is now. A result has the schedule that was
 run; after a change of the drawing its seed may draw another one.
 
@@ -102,15 +104,18 @@ def stored() -> dict[int, Result]:
     """Return the stored results by seed."""
     if not RESULTS.exists():
         return {}
-    return {one["seed"]: one for one in json.loads(RESULTS.read_text(encoding="utf-8"))}
+    lines = RESULTS.read_text(encoding="utf-8").splitlines()
+    return {one["seed"]: one for one in map(json.loads, lines)}
 
 
 def store(one: Result) -> None:
     """Add a result, one line each, in the order of seeds."""
     every = stored() | {one["seed"]: one}
-    lines = ",\n".join(json.dumps(every[seed], sort_keys=True) for seed in sorted(every))
+    lines = [
+        json.dumps(every[seed], sort_keys=True, ensure_ascii=False) + "\n" for seed in sorted(every)
+    ]
     partial = RESULTS.with_suffix(".partial")
-    partial.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    partial.write_text("".join(lines), encoding="utf-8")
     partial.replace(RESULTS)
 
 

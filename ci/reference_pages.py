@@ -1,6 +1,7 @@
-"""Writes the reference pages that the code determines: commands, scenario keys, tables, faults.
+"""The reference that the code determines: commands, scenario keys, tables, faults.
 
-`ci/reference` calls it. A test compares the committed pages with `pages()`.
+`ci/site` puts it into the pages of the site. `ci/reference` writes the two short tables that are
+in the repository, too; a test compares them with `pages()`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import catalogue_pages
 import pyarrow as pa
 import typer
 from typer.cli import get_docs_for_click
@@ -28,8 +30,7 @@ from ackproof_spark.warehouse import schemas
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
-_MADE_PART = "<!-- made by ci/reference -->\n"
-_MADE = "<!-- Made by `ci/reference`; do not edit. -->\n\n"
+_BEGIN, _END = "<!-- made by ci/reference -->\n", "<!-- end -->"
 _EXIT_CODES = {
     ExitCode.HOLDS: "everything was as expected, or the command did its work",
     ExitCode.VIOLATED: "an expectation was not met, such as: no acked record is lost",
@@ -52,27 +53,36 @@ def main() -> None:
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page."""
+    """Return the text of each page that has a generated part in the repository."""
     return {
-        REFERENCE / "commands.md": commands(),
-        REFERENCE / "scenario-keys.md": scenario_keys(),
-        REFERENCE / "tables.md": every_table(),
-        REFERENCE / "faults.md": markdown(registered()),
-        REFERENCE / "acked-log.md": acked_log(),
+        path: _with_part(path, part)
+        for path, part in (
+            (REFERENCE / "acked-log.md", acked_log()),
+            (ROOT / "docs" / "catalogue" / "README.md", catalogue_pages.cases()),
+        )
     }
 
 
+def _with_part(path: Path, part: str) -> str:
+    before, begin, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return f"{before}{begin}{part}\n{end}{after}"
+
+
 def acked_log() -> str:
-    """Return the page on acked logs with the columns that `AckedSend` has."""
+    """Return the keys of an acked log, as `AckedSend` has them."""
     schema = AckedSend.model_json_schema()
     rows = "".join(
         f"| `{name}` | {'required' if name in schema['required'] else _default(field)} | "
         f"{_cell(field['description'])} |\n"
         for name, field in schema["properties"].items()
     )
-    before, begin, rest = (REFERENCE / "acked-log.md").read_text().partition(_MADE_PART)
-    _, end, after = rest.partition("<!-- end -->")
-    return f"{before}{begin}| key | default | meaning |\n|---|---|---|\n{rows}\n{end}{after}"
+    return f"| key | default | meaning |\n|---|---|---|\n{rows}"
+
+
+def faults() -> str:
+    """Return the table of all faults, without the head of its page."""
+    return markdown(registered()).partition("\n\n")[2]
 
 
 def commands() -> str:
@@ -91,11 +101,8 @@ def commands() -> str:
         f"| {code.value} | {code.name.lower()} | {_EXIT_CODES[code]} |\n" for code in ExitCode
     )
     return (
-        f"# Commands and exit codes\n\n{_MADE}"
-        "Every command has `--help`. Results go to standard output, everything else to standard\n"
-        "error; `--json` prints JSON.\n\n"
-        "## Exit codes\n\n| code | name | meaning |\n|---|---|---|\n"
-        f"{codes}\nIn a suite of several runs 1 outranks 4, and 4 outranks 3.\n"
+        f"## Exit codes\n\n| code | name | meaning |\n|---|---|---|\n{codes}\n"
+        "In a suite of several runs 1 outranks 4, and 4 outranks 3.\n"
         + re.sub(r"\n{3,}", "\n\n", html.unescape(made)).rstrip()
         + "\n"
     )
@@ -108,12 +115,7 @@ def scenario_keys() -> str:
         f"| `{path}` | {kind} | {default} | {_cell(text)} |\n"
         for path, kind, default, text in _keys(schema, schema, "")
     )
-    return (
-        f"# Every key of a scenario\n\n{_MADE}"
-        "The same as [scenario.v1.json](../scenario.v1.json), which editors and programs read.\n"
-        "[The scenario file](scenario.md) explains the keys. `NAME` is a name of yours.\n\n"
-        f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}"
-    )
+    return f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}"
 
 
 def _keys(
@@ -183,13 +185,7 @@ def every_table() -> str:
         if schema is not None
     )
     of_warehouse = "".join(_table(name, schema) for name, schema in schemas.TABLES.items())
-    return (
-        f"# Every column of a run\n\n{_MADE}"
-        "Parquet with plain types. [The run directory](run-directory.md) says what a row is, and\n"
-        "[dashboards](../how-to/warehouse.md) how to query the tables of many runs. Every table\n"
-        "also has `schema_version` and `run_id`. A column that may be null is marked with `?`.\n\n"
-        f"## Tables of a run\n\n{of_run}## Tables of a warehouse\n\n{of_warehouse.rstrip()}\n"
-    )
+    return f"## Tables of a run\n\n{of_run}## Tables of a warehouse\n\n{of_warehouse}"
 
 
 def _table(name: str, schema: pa.Schema, *, where: str = "") -> str:

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackproof.cluster.cluster import KafkaCluster
-from ackproof.containers import images
-from ackproof.containers.engine import connect
-from kafka_clusters import SharedBrokers
-
 #: A user's project with the pytest plugin; tests run it in a process of its own.
 collect_ignore = ["user_project"]
 
@@ -22,6 +17,9 @@ ROOT = Path(__file__).parents[1]
 if TYPE_CHECKING:
     from docker import DockerClient
     from pyspark.sql import SparkSession
+
+    from ackproof.cluster.booted import KafkaCluster
+    from kafka_clusters import SharedBrokers
 
 
 @cache
@@ -72,17 +70,23 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def engine() -> DockerClient:
     """The container engine of this machine."""
+    from ackproof.containers.engine import connect
+
     return connect()
 
 
 @pytest.fixture(scope="session")
 def image(engine: DockerClient) -> str:
     """A broker image of the default version."""
+    from ackproof.containers import images
+
     return images.ensure(client=engine).reference
 
 
 @pytest.fixture(scope="session")
 def shared_brokers(engine: DockerClient) -> Iterator[SharedBrokers]:
+    from kafka_clusters import SharedBrokers
+
     with SharedBrokers(engine) as made:
         yield made
 

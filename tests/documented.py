@@ -25,13 +25,6 @@ from ackproof.cli.main import command_tree
 ROOT = Path(__file__).parents[1]
 #: Where `ackproof` is.
 PROGRAMS = ROOT / ".venv" / "bin"
-#: Pages that a program writes from runs: their blocks are traces.
-_WRITTEN = (
-    "docs/catalogue/",
-    "docs/claims.md",
-    "docs/predictions.md",
-    "docs/reference/commands.md",
-)
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
@@ -67,10 +60,9 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return README, CONTRIBUTING and every page of docs that a person writes."""
+    """Return README, CONTRIBUTING and every page of docs."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
-    found += sorted((ROOT / "docs").rglob("*.md"))
-    return [path for path in found if not str(path.relative_to(ROOT)).startswith(_WRITTEN)]
+    return found + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def blocks(text: str) -> list[Block]:

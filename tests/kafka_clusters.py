@@ -8,8 +8,7 @@ from uuid import uuid4
 
 from docker import DockerClient
 
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import images
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.cluster import ClusterSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.cluster import quorum
+from ackproof.cluster import readiness
 from ackproof.cluster.readiness import await_fenced, await_in_sync, await_out_of_isr
 from ackproof.cluster.state import ClusterState
 
@@ -34,13 +34,13 @@ def resume(cluster: ClusterState, broker: int) -> None:
 def kill_controller(cluster: ClusterState, controller: int) -> None:
     """Send SIGKILL, and wait until the others have a leader if they are a majority."""
     cluster.nodes[controller].kill()
-    quorum.await_leader(cluster)
+    readiness.await_quorum_leader(cluster)
 
 
 def start_controller(cluster: ClusterState, controller: int) -> None:
     """Start a stopped controller, and wait until it follows or leads the quorum."""
     cluster.nodes[controller].start_again()
-    quorum.await_member(cluster, controller)
+    readiness.await_member(cluster, controller)
 
 
 def _await_absence(cluster: ClusterState, broker: int) -> None:

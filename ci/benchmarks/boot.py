@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.cluster.admin import Admin
-from ackproof.cluster.boot import PhaseTimes, booted
-from ackproof.cluster.formatting import new_id
+from ackproof.cluster.booted import booted
+from ackproof.cluster.network import reserved_ports
+from ackproof.cluster.node_files import new_id
 from ackproof.cluster.pool import renewed
-from ackproof.cluster.ports import reserved
 from ackproof.containers import images
 from ackproof.containers.engine import labels
 from ackproof.containers.image_build import template
@@ -116,6 +116,20 @@ def bench_boot(client: DockerClient, scenario: Path, *, repetitions: int = 5) ->
     )
 
 
+class PhaseTimes:
+    """Seconds that each phase of a boot took, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.monotonic()
+
+    def end(self, phase: str) -> None:
+        """Add the time since the last phase ended to this phase."""
+        now = time.monotonic()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._since
+        self._since = now
+
+
 def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, PhaseTimes]:
     """Return the seconds until ready, fresh and reused, and where the first went."""
     began, times = time.monotonic(), PhaseTimes()
@@ -128,7 +142,7 @@ def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, 
         image=image.reference,
         run_id=run_id,
         kafka=scenario.kafka,
-        times=times,
+        ended=times.end,
     ) as cluster:
         cluster.create_topics(scenario.topics)
         times.end("topics at full ISR")
@@ -140,7 +154,7 @@ def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, 
 
 
 def _stock(client: DockerClient, image: str, *, archive: Sequence[str]) -> float:
-    with reserved(1) as (port,):
+    with reserved_ports(1) as (port,):
         began = time.monotonic()
         with _stock_container(client, image, port, archive) as container:
             _await_answer(Admin(f"127.0.0.1:{port}", timeout_s=1), container)

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.background import Repeating
 from ackproof.errors import AckproofError, DiskError, translated
+from ackproof.waiting import Repeating
 from ackproof_spark.tables import LOCATION, Outcome
 from benchmarks.planted import Planted, Row, plant
 

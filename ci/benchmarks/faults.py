@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.formatting import new_id
-from ackproof.containers import images, sidecar
+from ackproof.cluster.booted import KafkaCluster, booted
+from ackproof.cluster.node_files import new_id
+from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
@@ -75,7 +74,7 @@ def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
         run_id=run_id,
     ) as cluster:
         cluster.create_topics({"orders": TopicSpec(assignment=[[1, 2, 3]])})
-        run = partial(sidecar.run, client, cluster.sidecar, "true", run_id=run_id)
+        run = partial(commands.run_sidecar, client, cluster.sidecar, "true", run_id=run_id)
         empty = [_seconds(partial(run, network_mode="none")) for _ in range(repetitions)]
         times = [_times(cluster, _fault(fields), repetitions) for fields in _FAULTS]
     return FaultBench(sidecar_s=tuple(empty), faults=tuple(times))

@@ -20,17 +20,16 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from ackproof.background import Repeating
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import commands, images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, WorkloadError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.waiting import Repeating
 from benchmarks.peers import AS_OURS, Peers, together
 
 #: Timeout of one turn, seconds.

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ackproof.clients.spec import ProducerSpec
-from ackproof.cluster.boot import booted
+from ackproof.cluster.booted import booted
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import WorkloadError

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.effects import Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Effects
 
 
 class NoFault(Fault):

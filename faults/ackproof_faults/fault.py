@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.conditions.trigger import Conditions, Trigger
-from ackproof_faults.effects import Anything, Client, Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
+from ackproof_model.effects import Anything, Client, Effects
 
 #: A field of a scenario's fault, and why its value is refused.
 Problem = tuple[str, str]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pydantic import ValidationError
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunningCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application import Ledger as DeliveryLedger
@@ -113,7 +113,7 @@ def start_cluster(
     """
     from uuid import uuid4
 
-    from ackproof.cluster.boot import booted
+    from ackproof.cluster.booted import booted
     from ackproof.containers import images
     from ackproof.containers.engine import connect
     from ackproof.kafka_versions import DEFAULT_KAFKA

@@ -1,4 +1,4 @@
-"""The cache folder, and locks that all processes of a machine share."""
+"""The cache folder, and the processes of this machine: their shared locks, and which ones run."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ def exclusive(name: str, say: Say = silent) -> Iterator[None]:
             say(f"waiting for another process to finish with {path}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine runs."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True  # it belongs to another user
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True

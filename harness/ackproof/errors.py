@@ -127,7 +127,8 @@ _ENGINE_LIBRARIES = ("docker", "requests")
 def translated() -> Iterator[None]:
     """Turn errors of `ackproof_faults`, `ackproof_spark` and the engine into this module's tree.
 
-    A path that is too long for the system becomes bad input: any command may be given one.
+    A path that is too long for the system becomes bad input: any command may be given one. A
+    package that is not installed becomes the extra to install.
     """
     try:
         yield
@@ -145,10 +146,28 @@ def translated() -> Iterator[None]:
                 f"{shown(error.filename)}: {(error.strerror or '').lower()}",
                 hint="Name a shorter path.",
             ) from error
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)):
+            raise missing from error
         kind = _kind_for(error)
         if kind is None:
             raise
         raise kind(str(error)) from error
+
+
+#: The extra with a package; all others come with `run`.
+_EXTRAS = {"grpc": "connect", "grpc_status": "connect", "pytest": "pytest"}
+
+
+def missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
+    """Return the error for a package of an extra that is not installed; None for our own."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package.startswith("ackproof"):
+        return None
+    extra = _EXTRAS.get(package, "run")
+    return AckproofError(
+        f"this needs the Python package {package}, which is not installed: "
+        f'pip install "ackproof[{extra}]"'
+    )
 
 
 def _kind_for(error: Exception) -> type[AckproofError] | None:

@@ -31,7 +31,7 @@ import pytest
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ackproof.cluster.cluster import KafkaCluster
+    from ackproof.cluster.booted import KafkaCluster
     from ackproof.ledger.application import Ledger, Verification
     from ackproof.runs.verdict import Verdict
     from ackproof.scenario.loader import Configured

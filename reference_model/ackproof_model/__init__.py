@@ -6,24 +6,15 @@ is modelled, the source of each rule, and what is left out.
 """
 
 from ackproof_model.configuration import Acks, Configuration, Profile
+from ackproof_model.effects import Configures, Cuts, Effect, Elects, Ends, QuorumLost, Stalls
 from ackproof_model.prediction.availability import Ability, Availability
+from ackproof_model.prediction.diagram import Diagram, Line, draw
 from ackproof_model.prediction.predict import (
     ANOMALIES,
     Likelihood,
     Prediction,
     join,
     predict,
-)
-from ackproof_model.replication.fault_effects import (
-    ChannelCut,
-    Effect,
-    ElectionAsked,
-    LogRemoved,
-    ProcessEnds,
-    ProcessStalls,
-    ProcessStarts,
-    QuorumLost,
-    SettingChanges,
 )
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
@@ -48,12 +39,15 @@ __all__ = [
     "AnyOf",
     "AnyTime",
     "Availability",
-    "ChannelCut",
     "Condition",
     "Configuration",
+    "Configures",
+    "Cuts",
+    "Diagram",
     "Effect",
     "Elapsed",
-    "ElectionAsked",
+    "Elects",
+    "Ends",
     "FaultEvent",
     "Injection",
     "IsrIs",
@@ -61,17 +55,15 @@ __all__ = [
     "LeaderChanged",
     "LeaderIs",
     "Likelihood",
-    "LogRemoved",
+    "Line",
     "Prediction",
-    "ProcessEnds",
-    "ProcessStalls",
-    "ProcessStarts",
     "Profile",
     "Progress",
     "QuorumLost",
     "Role",
     "SafetyChecks",
-    "SettingChanges",
+    "Stalls",
+    "draw",
     "join",
     "predict",
 ]

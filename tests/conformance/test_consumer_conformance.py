@@ -19,7 +19,6 @@ from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
-from ackproof.cluster import features, kafka_tools
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
@@ -396,16 +395,12 @@ class TestTransactions:
     ):
         transactions = TransactionSpec(transactional_id=clients.topic, size=100)
         clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
-        described = kafka_tools.run_at_a_broker(
-            cluster,
-            TRANSACTIONS_TOOL,
-            "describe",
-            "--transactional-id",
-            clients.topic,
+        described = cluster.run_kafka_tool(
+            TRANSACTIONS_TOOL, "describe", "--transactional-id", clients.topic
         )
         names, values = (line.split() for line in described.strip().splitlines()[-2:])
         of = dict(zip(names, values, strict=False))  # the last columns are empty
-        assert features.level(cluster, "transaction.version") == "2"
+        assert cluster.interfaces.operations.feature_level("transaction.version") == "2"
         assert of["TransactionState"] == "CompleteCommit"
         assert int(of["ProducerEpoch"]) == (5 if bumps else 0)
         if java:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ackproof.cluster import metadata_log
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
+from ackproof.observation import metadata_log
 from ackproof_model.kafka.partition_change import ControllerRules
 from ackproof_model.validation.controller_state import MetadataRecord
 from ackproof_model.validation.metadata_replay import replay

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 import ackproof as ap
 from ackproof.cache import cache_dir
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from command_line import ackproof
 from integration import command

@@ -12,7 +12,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from ackproof.cluster.attached import attached
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import AckproofError, ClusterError
 from ackproof.execution.runner import run
 from ackproof.progress import ConsoleReporter

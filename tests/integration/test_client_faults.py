@@ -19,7 +19,7 @@ from docker import DockerClient
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.ledger.producer_ledger import recover as ledger_of
 from ackproof.scenario.model import ClusterSpec, Scenario, TopicSpec
 from ackproof_faults.clients.crash_client import CrashClient

@@ -11,7 +11,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import fake_clock
 from ackproof.scenario.model import ClusterSpec, TopicSpec
 from ackproof_faults import FaultError

@@ -6,9 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.node_start import USER
+from ackproof.cluster.booted import KafkaCluster, booted
+from ackproof.cluster.node_files import USER
 from ackproof.containers import commands
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill

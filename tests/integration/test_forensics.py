@@ -16,7 +16,7 @@ from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from docker.errors import APIError
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.containers.images import CLASSPATH
 from ackproof.observation.replica_logs import take_replica_logs

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.cluster import hanging_transactions
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction
 from ackproof.errors import ClusterError
 from waiting import until
@@ -38,7 +37,8 @@ def test_an_open_transaction_does_not_hang_and_an_operator_can_abort_it(
     admin = cluster.admin
     (end,) = admin.write_end_markers([PLACE]).values()
     assert admin.stable_offsets([PLACE]) == {PLACE: end - 1}
-    assert hanging_transactions.find(cluster, ["orders"]) == []
+    hanging = cluster.hanging_transactions
+    assert hanging.find(["orders"]) == []
 
     opened = HangingTransaction(
         topic="orders",
@@ -49,11 +49,11 @@ def test_an_open_transaction_does_not_hang_and_an_operator_can_abort_it(
         start_offset=end - 1,
         last_at=datetime.now(UTC),
     )
-    hanging_transactions.abort(cluster, opened)
+    hanging.abort(opened)
     until(
         lambda: admin.stable_offsets([PLACE])[PLACE] > end,
         "the partition is not stable after the abort",
     )
     with pytest.raises(ClusterError, match="TransactionsCommand"):
-        hanging_transactions.abort(cluster, opened)
+        hanging.abort(opened)
     producer.abort_transaction(60)  # for the coordinator it is still open

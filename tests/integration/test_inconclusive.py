@@ -11,7 +11,7 @@ from docker import DockerClient
 from rich.console import Console
 
 from ackproof.cluster.admin import Admin
-from ackproof.cluster.processes import NodeProcesses
+from ackproof.cluster.interfaces import NodeProcesses
 from ackproof.execution import final_phase, runner
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Verdict, Word

@@ -16,7 +16,7 @@ from docker import DockerClient
 
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof.scenario.model import ClusterSpec, TopicSpec

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from docker import DockerClient
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof_faults import FaultError, inject

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from docker import DockerClient
 
-from ackproof.cluster.listed_containers import ListedNetworks, ListedProcesses
+from ackproof.cluster.attached import ListedNodes, listed_networks
+from ackproof.cluster.interfaces import NodeProcesses
 from ackproof.containers import images
 from ackproof.containers.engine import labels
 from ackproof_faults import FaultError
@@ -34,7 +35,7 @@ def listed(engine: DockerClient) -> Iterator[dict[int, str]]:
 
 
 def test_a_listed_container_is_frozen_and_thawed(listed: dict[int, str]) -> None:
-    processes = ListedProcesses(listed)
+    processes = NodeProcesses(ListedNodes(listed))
     assert not processes.paused(1)
     processes.pause(1)
     assert processes.paused(1)
@@ -47,7 +48,7 @@ def test_a_listed_container_is_frozen_and_thawed(listed: dict[int, str]) -> None
 
 
 def test_rules_hold_in_the_network_of_a_listed_container(listed: dict[int, str]) -> None:
-    networks = ListedNetworks(listed, {"INTERNAL": 9093, "CLIENTS": 9092})
+    networks = listed_networks(ListedNodes(listed), {"INTERNAL": 9093, "CLIENTS": 9092})
     assert networks.address(1) != networks.address(2)
     assert networks.client_listeners() == ["CLIENTS"]
     assert networks.run(1, "nft add table ip cut").exit_status == 0

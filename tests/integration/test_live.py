@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for

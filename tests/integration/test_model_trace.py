@@ -14,12 +14,13 @@ from confluent_kafka import Producer
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import controllers_log, kafka_tools, lifecycle, metadata_log, reassignment
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster import lifecycle
+from ackproof.cluster.booted import KafkaCluster
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
-from ackproof.observation import observer
+from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
@@ -125,7 +126,7 @@ def lead_a_life(cluster: KafkaCluster) -> None:
     await_full(cluster)
     lifecycle.stop(cluster, 2)
     node_actions.start(cluster, 2)
-    reassignment.reassign(cluster, {("moved", 0): [2, 3]})
+    lifecycle.reassign(cluster, {("moved", 0): [2, 3]})
     # All brokers are killed, one after the other; the first one killed returns first.
     for broker in (1, 2, 3):
         cluster.interfaces.processes.kill(broker)
@@ -136,7 +137,7 @@ def lead_a_life(cluster: KafkaCluster) -> None:
         cluster.interfaces.processes.terminate(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
-    kafka_tools.run(
+    commands.run_kafka_tool(
         cluster.nodes[1],
         _ELECTION,
         "--bootstrap-server",
@@ -156,7 +157,7 @@ def test_the_model_explains_every_change_of_a_long_history(
         try:
             lead_a_life(cluster)
         finally:
-            observer.take_metadata_log(cluster, tmp_path)
+            cluster.take_metadata_log(tmp_path)
             if keep := os.environ.get("ACKPROOF_KEEP_TRACES"):
                 dump = (tmp_path / "metadata.log").read_text(encoding="utf-8")
                 (Path(keep) / f"{version}.txt").write_text(dump, encoding="utf-8")

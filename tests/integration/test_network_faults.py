@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import doctor
 from ackproof.errors import ClusterError, EngineError
 from ackproof.scenario.model import ClusterSpec, TopicSpec

@@ -13,11 +13,12 @@ import pytest
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import controllers_log, kafka_tools, lifecycle, metadata_log
-from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.metadata_log import PartitionState
+from ackproof.cluster import lifecycle
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.node import KafkaNode
-from ackproof.observation import observer, zookeeper_log
+from ackproof.containers import commands
+from ackproof.observation import controllers_log, metadata_log, zookeeper_log
+from ackproof.observation.metadata_log import PartitionState
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
@@ -72,11 +73,11 @@ RECORD = re.compile(
 
 def entries(node: KafkaNode) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
     """Yield (offset, milliseconds, kind, fields) as the tool prints them with each record."""
-    script = kafka_tools.command(
+    script = commands.kafka_command(
         ("org.apache.kafka.tools.DumpLogSegments",),
         f"--cluster-metadata-decoder --files {LOG}/00000000000000000000.log",
     )
-    for line in kafka_tools.run_script(node, script, "dump").splitlines():
+    for line in commands.run_script(node, script, "dump").splitlines():
         if found := RECORD.match(line):
             record = json.loads(found["json"])
             yield int(found["offset"]), int(found["time"]), record["type"], record["data"]
@@ -85,7 +86,7 @@ def entries(node: KafkaNode) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
 def test_every_entry_of_the_metadata_log_is_in_the_timeline(
     kraft: KafkaCluster, tmp_path: Path
 ) -> None:
-    timeline = observer.take_metadata_log(kraft, tmp_path)
+    timeline = kraft.take_metadata_log(tmp_path)
     assert (tmp_path / "metadata.log").stat().st_size > 0
     told = [entry for entry in entries(controller(kraft)) if entry[2].startswith("PARTITION")]
     by_offset = {state.metadata_offset: state for state in timeline.partitions}
@@ -124,7 +125,7 @@ def test_every_entry_of_the_metadata_log_is_in_the_timeline(
 
 
 def test_killed_and_stopped_brokers_are_observed(kraft: KafkaCluster, tmp_path: Path) -> None:
-    timeline = observer.take_metadata_log(kraft, tmp_path)
+    timeline = kraft.take_metadata_log(tmp_path)
     # A fenced broker may be fenced again when its shutdown is recorded.
     states = {
         broker: [
@@ -141,15 +142,15 @@ def test_killed_and_stopped_brokers_are_observed(kraft: KafkaCluster, tmp_path: 
 def test_a_snapshot_with_the_rest_of_the_log_gives_the_timeline_of_the_whole_log(
     kraft: KafkaCluster, tmp_path: Path
 ) -> None:
-    whole = observer.take_metadata_log(kraft, tmp_path)
+    whole = kraft.take_metadata_log(tmp_path)
     node = controller(kraft)
-    snapshots = kafka_tools.run_script(node, f"cd {LOG} && ls *-*.checkpoint", "ls").split()
+    snapshots = commands.run_script(node, f"cd {LOG} && ls *-*.checkpoint", "ls").split()
     created = max(s.metadata_offset for s in whole.partitions if s.partition_epoch == 0)
     ends = [int(name.partition("-")[0]) for name in snapshots]
     end = next((end for end in ends if end > created + 1), None)
     assert end is not None, (created, snapshots)
     # The log after Kafka has deleted the part that is in the snapshot.
-    kafka_tools.run_script(
+    commands.run_script(
         node,
         f"rm -rf /tmp/cut; mkdir /tmp/cut; cd {LOG}; cp *-*.checkpoint /tmp/cut; "
         f"cp 00000000000000000000.log /tmp/cut/{end:020}.log",
@@ -176,14 +177,14 @@ WRITTEN = re.compile(
 def test_every_write_of_the_transaction_log_is_in_the_timeline(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
-    timeline = observer.take_metadata_log(zookeeper, tmp_path)
+    timeline = zookeeper.take_metadata_log(tmp_path)
     node = controller(zookeeper)
     script = "cd /var/lib/ackproof/data/version-2 && for log in log.*; do " + (
-        kafka_tools.command(("org.apache.zookeeper.server.LogFormatter",), "$log") + "; done"
+        commands.kafka_command(("org.apache.zookeeper.server.LogFormatter",), "$log") + "; done"
     )
     told = [
         (int(found["zxid"], 16), found["path"], bytes.fromhex(found["data"]))
-        for found in WRITTEN.finditer(kafka_tools.run_script(node, script, "LogFormatter"))
+        for found in WRITTEN.finditer(commands.run_script(node, script, "LogFormatter"))
     ]
     stored = list((tmp_path / "zookeeper" / node.spec.name).glob("log.*"))
     assert stored
@@ -210,7 +211,7 @@ def test_every_write_of_the_transaction_log_is_in_the_timeline(
 def test_the_timeline_ends_with_the_contents_of_the_znodes(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
-    timeline = observer.take_metadata_log(zookeeper, tmp_path)
+    timeline = zookeeper.take_metadata_log(tmp_path)
     last = {(state.topic, state.partition): state for state in timeline.partitions}
     now = zookeeper.partitions()
     assert last.keys() == now.keys()
@@ -229,7 +230,7 @@ def test_the_timeline_ends_with_the_contents_of_the_znodes(
 
 
 def test_a_broker_is_gone_when_its_session_ends(zookeeper: KafkaCluster, tmp_path: Path) -> None:
-    timeline = observer.take_metadata_log(zookeeper, tmp_path)
+    timeline = zookeeper.take_metadata_log(tmp_path)
     came = ["registered", "unfenced"]
     states = [
         [one.state for one in timeline.brokers if one.broker == broker]

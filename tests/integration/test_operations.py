@@ -14,10 +14,10 @@ from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import controllers_log, lifecycle, metadata_log, quorum
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster import lifecycle, readiness
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
-from ackproof.observation import observer
+from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
@@ -126,7 +126,7 @@ def test_an_operation_uses_another_broker_when_one_is_down(
 def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
     assert send(operated, topic) == (0, 0)
     done(operated, fault("reassign", topic=topic, partition=0, to=[3, 2]))
-    log = observer.take_metadata_log(operated, tmp_path)
+    log = operated.take_metadata_log(tmp_path)
     last = [state for state in log.partitions if state.topic == topic][-1]
     assert sorted(last.replicas) == [2, 3]
     assert send(operated, topic) == (0, 1)
@@ -278,7 +278,7 @@ def test_brokers_are_added_and_removed(operated: KafkaCluster, topic: str) -> No
 def test_controllers_are_added_and_removed(operated: KafkaCluster, topic: str) -> None:
     one = fault("add_controller")
     done(operated, one)
-    until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
+    until(lambda: sorted(readiness.members(operated)) == [100, 101, 102, 103])
     before = operated.interfaces.controllers.active()
     removed = done(operated, fault("remove_controller"))
     assert removed.window.nodes == (before,)

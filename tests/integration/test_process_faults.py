@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
-from ackproof.observation import observer
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
 from ackproof_faults.process.crash_loop import CrashLoop
@@ -37,7 +36,7 @@ def _whole(cluster: KafkaCluster) -> None:
 
 def fencings(cluster: KafkaCluster, broker: int, folder: Path) -> int:
     """Return how many times the controller fenced the broker."""
-    log = observer.take_metadata_log(cluster, folder)
+    log = cluster.take_metadata_log(folder)
     return [one.state for one in log.brokers if one.broker == broker].count("fenced")
 
 

@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+def pip(*arguments: str | Path) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", *arguments], cwd=ROOT, check=True)
+
+
+def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> None:
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, ".")
+    [wheel] = tmp_path.glob("ackproof-*.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    programs = tmp_path / "venv" / "bin"
+    constraints = (ROOT / "ci" / "constraints.txt").read_text(encoding="utf-8")
+    pins = tmp_path / "pins.txt"
+    pins.write_text("\n".join(re.findall(r"^[\w.-]+==[^ ;]+", constraints, re.M)))
+    pip("--python", programs / "python", "install", "--constraint", pins, wheel)
+
+    def ackproof(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run(
+            [programs / "ackproof", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    (tmp_path / "producer.properties").write_text("acks=all\nenable.idempotence=true\n")
+    for line in (
+        *("--version", "scenarios", "scenarios show B6", "scenarios copy acks mine.yaml"),
+        *("faults", "faults kill", "schema", "validate mine.yaml", "schedule mine.yaml"),
+        *("predict mine.yaml", "init --producer producer.properties", "predict scenario.yaml"),
+    ):
+        done = ackproof(*line.split())
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+    for line in ("run mine.yaml", "clean", "runs"):
+        done = ackproof(*line.split())
+        assert (done.returncode, done.stdout) == (4, ""), line
+        [message] = done.stderr.splitlines()
+        assert message.endswith('is not installed: pip install "ackproof[run]"'), line
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from docker import DockerClient
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from ackproof.cluster import boot
+from ackproof.cluster import booted
 from ackproof.cluster.security import Security, secured
 from ackproof.containers.engine import LABEL
 from ackproof.execution.runner import run
@@ -97,7 +97,7 @@ def test_no_secret_is_left_anywhere(
         made.append(found)
         return found
 
-    monkeypatch.setattr(boot, "secured", noted)
+    monkeypatch.setattr(booted, "secured", noted)
     path = tmp_path / "s.yaml"
     YAML().dump(SCENARIO, path)
     (configured,) = load(path)

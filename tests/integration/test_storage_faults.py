@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.cluster import kafka_tools
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import ClusterSpec, TopicSpec
 from ackproof.waiting import wait_for
@@ -87,8 +87,8 @@ def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
         f"--offset earliest --max-messages {ROUNDS} --timeout-ms 5000 2>&1 "
         "| grep -aoE 'Record is corrupt|Processed a total of [0-9]+ messages' || :"
     )
-    return kafka_tools.run_script(
-        cluster.nodes[2], kafka_tools.command((tool,), arguments), "the consumer"
+    return commands.run_script(
+        cluster.nodes[2], commands.kafka_command((tool,), arguments), "the consumer"
     )
 
 

@@ -9,16 +9,10 @@ import pytest
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import (
-    controllers,
-    lifecycle,
-    quorum,
-    readiness,
-)
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster import lifecycle, readiness
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
-from ackproof.observation import observer
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from integration.sending import acked
@@ -80,7 +74,7 @@ class TestOptions:
     def test_the_metadata_log_has_racks_and_features(
         self, custom: KafkaCluster, tmp_path: Path
     ) -> None:
-        observer.take_metadata_log(custom, tmp_path)
+        custom.take_metadata_log(tmp_path)
         log = (tmp_path / "metadata.log").read_text()
         registered = {
             number: line
@@ -121,7 +115,7 @@ class TestOptions:
         assert acked(custom, "orders", listener="SLOW")
 
     def test_combined_controllers_are_a_quorum(self, custom: KafkaCluster) -> None:
-        until(lambda: sorted(quorum.members(custom)) == [1, 2, 3])
+        until(lambda: sorted(readiness.members(custom)) == [1, 2, 3])
 
 
 class TestLifecycle:
@@ -183,24 +177,24 @@ class TestLifecycle:
         until(lambda: all(1 not in view.replicas for view in operated.partitions().values()))
         assert acked(operated, "orders")
         assert "broker-1" in (logs / "broker-1.log").read_text()
-        timeline = observer.take_metadata_log(operated, tmp_path)
+        timeline = operated.take_metadata_log(tmp_path)
         assert [b.state for b in timeline.brokers if b.broker == 1][-1] == "unregistered"
 
     def test_the_quorum_elects_another_leader_when_one_is_killed(
         self, operated: KafkaCluster
     ) -> None:
-        leading = until(lambda: quorum.leader(operated))
+        leading = until(lambda: readiness.quorum_leader(operated))
         assert leading is not None
         node_actions.kill_controller(operated, leading)
-        until(lambda: quorum.leader(operated) not in (None, leading))
+        until(lambda: readiness.quorum_leader(operated) not in (None, leading))
         node_actions.start_controller(operated, leading)
-        until(lambda: sorted(quorum.members(operated)) == [100, 101, 102])
+        until(lambda: sorted(readiness.members(operated)) == [100, 101, 102])
 
     def test_a_controller_is_added_and_another_removed(self, operated: KafkaCluster) -> None:
-        assert controllers.add(operated) == 103
-        until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
-        controllers.remove(operated, 100)
-        until(lambda: sorted(quorum.members(operated)) == [101, 102, 103])
+        assert lifecycle.add_controller(operated) == 103
+        until(lambda: sorted(readiness.members(operated)) == [100, 101, 102, 103])
+        lifecycle.remove_controller(operated, 100)
+        until(lambda: sorted(readiness.members(operated)) == [101, 102, 103])
         node_actions.kill(operated, 4)
         node_actions.start(operated, 4)
         assert acked(operated, "orders")

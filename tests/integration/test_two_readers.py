@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.execution.final_log import take_final_log
 from ackproof.judgement import reader_disagreement
 from ackproof_spark import job

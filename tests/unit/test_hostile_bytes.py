@@ -26,11 +26,10 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from ackproof.clients import shared_page
-from ackproof.cluster import metadata_log
 from ackproof.errors import AckedLogError, RunDirectoryError, ScenarioError
 from ackproof.ledger import acked_log, arrow_stream, producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
-from ackproof.observation import broker_log, zookeeper_log
+from ackproof.observation import broker_log, metadata_log, zookeeper_log
 from ackproof.proxy.protocol import Framer, FramingError, correlation_id, request_header
 from ackproof.scenario.loader import load
 from ackproof_spark import record
@@ -345,7 +344,7 @@ def test_segment(content: bytes) -> None:
 @given(data=st.data())
 @hostile
 def test_metadata_log(data: st.DataObject) -> None:
-    text = (UNIT / "harness" / "cluster" / "metadata_4.3.1.txt").read_text(encoding="utf-8")
+    text = (UNIT / "harness" / "observation" / "metadata_4.3.1.txt").read_text(encoding="utf-8")
     dump = data.draw(damaged(text.encode())).decode(errors="replace")
     returns_or_raises(lambda: metadata_log.parse(dump), ValueError)
     returns_or_raises(lambda: metadata_log.last_offset(dump), ValueError)

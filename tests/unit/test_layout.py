@@ -23,6 +23,16 @@ FAMILIES = ("process", "network", "disk", "clients", "operations", "external")
 #: The most levels of packages on a path of imports.
 LEVELS = {"ackproof": 12, "ackproof_faults": 8, "ackproof_model": 8, "ackproof_spark": 8}
 
+#: The most levels of modules inside a subpackage.
+LEVELS_INSIDE = 8
+#: Subpackages that still have more levels: the aim is none.
+DEEP = {
+    "ackproof.report": 9,
+    "ackproof.scenario": 11,
+    "ackproof_model.adversary": 9,
+    "ackproof_model.replication": 9,
+}
+
 #: Modules that may have more than 400 lines, each with its reason.
 LONG = {
     "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
@@ -69,6 +79,17 @@ def by_stage(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     return stages
 
 
+def inside(graph: dict[str, set[str]]) -> dict[str, dict[str, set[str]]]:
+    """The imports inside each subpackage that lies directly in a package."""
+    subpackages: dict[str, dict[str, set[str]]] = {}
+    for module, imported in graph.items():
+        if module.count(".") > 1:
+            name = ".".join(module.split(".")[:2])
+            own = {below for below in imported if below.startswith(f"{name}.")}
+            subpackages.setdefault(name, {})[module] = own
+    return subpackages
+
+
 def too_long(lines: dict[str, int], *, most: int, allowed: dict[str, str]) -> dict[str, int]:
     return {name: count for name, count in lines.items() if count > most and name not in allowed}
 
@@ -85,10 +106,18 @@ def test_stages_have_few_levels_and_no_circle(package: str) -> None:
     assert levels(stages) <= LEVELS[package]
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_subpackages_have_few_levels_inside(package: str) -> None:
+    depths = {name: levels(graph) for name, graph in inside(imports(package)).items()}
+    deep = {name: depth for name, depth in depths.items() if depth > DEEP.get(name, LEVELS_INSIDE)}
+    assert deep == {}
+
+
 def test_a_circle_and_its_levels_are_noticed() -> None:
     graph = {"a.x.one": {"a.y.two"}, "a.y.two": {"a.z.three"}, "a.z.three": set[str]()}
     assert circle(graph) == []
     assert levels(by_stage(graph)) == 3
+    assert levels(inside({"a.x.one": {"a.x.two", "a.y.three"}, "a.x.two": set()})["a.x"]) == 2
     assert circle(graph | {"a.z.three": {"a.x.one"}}) != []
     assert circle(by_stage(graph | {"a.y.other": {"a.x.another"}})) == ["a.x", "a.y", "a.x"]
 

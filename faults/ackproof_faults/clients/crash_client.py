@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
-from ackproof_faults.effects import Client, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.clients import Clients, End
+from ackproof_model.effects import Client, Effects
 
 
 class CrashClient(ClientFault):

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
-from ackproof_faults.effects import Client, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.clients import Order
+from ackproof_model.effects import Client, Effects
 
 
 class FillBuffer(OrderedFault):

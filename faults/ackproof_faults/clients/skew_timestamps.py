@@ -14,8 +14,8 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.effects import Client, Effects
 from ackproof_faults.interfaces.clients import Order
+from ackproof_model.effects import Client, Effects
 
 
 class SkewTimestamps(OrderedFault):

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
+from ackproof_model.effects import Effects, Ends
 
 
 class DamagedIndex(Ended):

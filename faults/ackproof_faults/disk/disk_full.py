@@ -14,11 +14,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.effects import Effects, Unreachable
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Effects, Unreachable
 
 _FILLER = "ackproof-filler"
 #: Before every log line. The container engine refuses times that are not after the epoch.

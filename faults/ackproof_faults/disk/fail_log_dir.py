@@ -15,12 +15,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.effects import Effects, Unreachable
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._nodes import require_running
+from ackproof_model.effects import Effects, Unreachable
 
 _WITHIN_S = 20.0
 _AWAY = ".failed"

@@ -14,11 +14,11 @@ from pydantic import Field
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._byte_flip import ByteFlip, plan_flip
 from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.effects import Alters, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Alters, Effects
 
 
 class FlipByte(Fault):

@@ -14,11 +14,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.effects import Effects, Ends, SetsBack
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
+from ackproof_model.effects import Effects, Ends, SetsBack
 
 _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIGH_WATERMARKS}
 

@@ -20,13 +20,13 @@ from pydantic import Field, model_validator
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._log_cut import Outage, fsynced_topics, outage_evidence, plan_cut
 from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 from ackproof_faults.process._nodes import require_sigkilled
+from ackproof_model.effects import Effects, Ends
 
 
 class PowerLoss(Ended):

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
+from ackproof_model.effects import Effects, Ends
 
 
 class WipeVolume(Ended):

@@ -14,12 +14,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.effects import Anything, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.external._attached import AttachedFault
 from ackproof_faults.external._shell import run_command
 from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_model.effects import Anything, Effects
 
 
 class Command(AttachedFault):

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof_faults.effects import CHANNELS, Channel
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._nftables import run_at_each
 from ackproof_faults.process._nodes import running_nodes
+from ackproof_model.effects import CHANNELS, Channel
 
 #: Stands for all clients of a listener.
 CLIENTS = -1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ackproof_faults.conditions.targets import TargetSpec
-from ackproof_faults.effects import Intercepts
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem
@@ -16,6 +15,7 @@ from ackproof_faults.interfaces.kafka_proxy import (
     Link,
     Rule,
 )
+from ackproof_model.effects import Intercepts
 
 #: How many of the messages are named in the evidence.
 _NAMED = 3

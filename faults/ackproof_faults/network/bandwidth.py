@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Effects, Slows
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._queues import Queue, show_queue
+from ackproof_model.effects import Effects, Slows
 
 
 class Bandwidth(Queue):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import Cut, both_ways
 from ackproof_faults.network._links import Links
+from ackproof_model.effects import Cuts, Effects
 
 
 class Bridge(Links):

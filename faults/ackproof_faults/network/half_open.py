@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -18,6 +17,7 @@ from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._nftables import install, run_at_each
 from ackproof_faults.process._ended import Ended
 from ackproof_faults.process._nodes import require_sigkilled, running_nodes
+from ackproof_model.effects import Effects, Ends
 
 _TABLE = "inet ackproof_half_open"
 _SILENCE = ["in iif != lo drop", "out oif != lo drop"]

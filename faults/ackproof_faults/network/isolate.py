@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import CHANNELS, Cuts, Effects
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import CLIENTS, Cut, both_ways, client_ports
 from ackproof_faults.network._links import Links
 from ackproof_faults.process._nodes import all_nodes
+from ackproof_model.effects import CHANNELS, Cuts, Effects
 
 
 class Isolate(Links):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -20,6 +19,7 @@ from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network import _nftables
 from ackproof_faults.network._followers import followers, reaches, require_cut
 from ackproof_faults.network._links import not_behind_proxy
+from ackproof_model.effects import Cuts, Effects
 
 
 class IsolateReplication(Fault):

@@ -13,12 +13,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.effects import Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kafka_proxy import Action, Api, Direction, Rule
 from ackproof_faults.network._proxy_rules import interception, proxy_problems, require_hit
+from ackproof_model.effects import Effects
 
 
 class LinkFault(Fault):

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import Cut
 from ackproof_faults.network._links import Links
+from ackproof_model.effects import Cuts, Effects
 
 _FEWEST = 4
 

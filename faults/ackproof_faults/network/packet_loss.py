@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Effects, Slows
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -16,6 +15,7 @@ from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._nftables import install, remove, run_at_each
 from ackproof_faults.process._nodes import running_nodes
+from ackproof_model.effects import Effects, Slows
 
 
 class PacketLoss(Fault):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effects, Resets
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._nftables import run_at_each
+from ackproof_model.effects import Effects, Resets
 
 _LIST = "ss -Htn state established | awk '{print $3, $4}'"
 

@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import Cut, both_ways
 from ackproof_faults.network._links import Links
+from ackproof_model.effects import Cuts, Effects
 
 
 class Split(Links):

@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Configures, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.operations._topic_operation import TopicOperation
+from ackproof_model.effects import Configures, Effects
 
 
 class AlterConfig(TopicOperation):

@@ -11,12 +11,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Effects, Reassigns
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.operations import Placement
 from ackproof_faults.operations._topic_operation import TopicOperation, describe
+from ackproof_model.effects import Effects, Reassigns
 
 
 class ChangeReplicationFactor(TopicOperation):

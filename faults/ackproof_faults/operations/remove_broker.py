@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effects, Ends, Reassigns
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Effects, Ends, Reassigns
 
 
 class RemoveBroker(Fault):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effects, Elects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.operations._topic_operation import Topic, TopicOperation, describe
+from ackproof_model.effects import Effects, Elects
 
 
 class UncleanElection(TopicOperation):

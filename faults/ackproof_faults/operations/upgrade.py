@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Effects, Ends, Upgrades
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Effects, Ends, Upgrades
 
 
 class Upgrade(Fault):

@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.effects import Effects, Upgrades
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Effects, Upgrades
 
 _LEVEL = r"^([1-9][0-9]*|[0-9]+\.[0-9]+-IV[0-9]+)$"
 

@@ -11,12 +11,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 from ackproof_faults.process._nodes import require_running, require_sigkilled
+from ackproof_model.effects import Effects, Ends
 
 _WITHIN_S = 60.0
 #: What brokers of all versions log at each start: `LogManager.startup` when the logs are loaded,

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._nodes import all_nodes, require_sigkilled
+from ackproof_model.effects import Effects, Ends
 
 
 class KillCluster(Fault):

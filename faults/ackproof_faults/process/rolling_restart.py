@@ -12,12 +12,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._ended import Ended
 from ackproof_faults.process._nodes import SIGKILLED, SIGTERMED, require_running
+from ackproof_model.effects import Effects, Ends
 
 
 class RollingRestart(Ended):

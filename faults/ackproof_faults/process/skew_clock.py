@@ -11,13 +11,13 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from ackproof_faults.conditions.durations import Duration, Offset
-from ackproof_faults.effects import Effects, Skews
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._broker_clock import clock_offset
 from ackproof_faults.process._nodes import require_running
+from ackproof_model.effects import Effects, Skews
 
 #: Clocks that differ by less count as equal, seconds.
 _TOLERANCE_S = 1.0

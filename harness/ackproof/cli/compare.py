@@ -27,7 +27,7 @@ from ackproof.cli.options import (
     stdout,
 )
 from ackproof.errors import RunDirectoryError, ScenarioError
-from ackproof.new_files import replacing
+from ackproof.safe_files import replacing
 
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore

@@ -21,7 +21,7 @@ def doctor(out: Out = RUNS, as_json: Json = False) -> None:
 
     Example: [bold]ackproof doctor[/]
     """
-    from ackproof.containers.doctor import examine
+    from ackproof.doctor import examine
     from ackproof.report.console_tables import print_checks
 
     checks = examine(out)

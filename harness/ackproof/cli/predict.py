@@ -84,7 +84,7 @@ def predict(
                 {
                     "scenario": configured.scenario.name,
                     "configuration_name": configured.name,
-                    **record.model_dump(mode="json"),
+                    **record.model_dump(mode="json", exclude={"diagram"}),
                     "violations": violations,
                 }
                 for configured, record, violations in predictions

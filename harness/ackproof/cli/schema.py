@@ -19,7 +19,11 @@ def schema(
 
     Example: [bold]ackproof schema > scenario.v1.json[/]
     """
-    from ackproof.ledger.acked_log import AckedSend
-    from ackproof.scenario.model import json_schema
+    if acked_log:
+        from ackproof.ledger.acked_log import AckedSend
 
-    print_json(AckedSend.model_json_schema() if acked_log else json_schema())
+        print_json(AckedSend.model_json_schema())
+    else:
+        from ackproof.scenario.model import json_schema
+
+        print_json(json_schema())

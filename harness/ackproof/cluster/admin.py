@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from ackproof.errors import ClusterError
+from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.operations import Placement
 from ackproof_spark.record import END_MARKER
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, NewTopic
 
 TopicPartition = tuple[str, int]
 
@@ -21,6 +24,9 @@ TopicPartition = tuple[str, int]
 _OFFSETS_S = 30.0
 
 _MARKER_KEY = "end-marker"
+
+#: Settings of a topic whose records are never removed.
+KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,30 @@ class PartitionView(Placement):
     def full_isr(self) -> bool:
         """Whether there is a leader and every replica is in sync."""
         return self.leader is not None and set(self.isr) == set(self.replicas)
+
+
+def describe(partition: TopicPartition, view: PartitionView | None) -> str:
+    """Return a partition's state for an error message."""
+    name = f"{partition[0]}-{partition[1]}"
+    if view is None:
+        return f"{name} is unknown to the brokers"
+    return f"{name} (leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)})"
+
+
+def below_full_isr(
+    views: Mapping[TopicPartition, PartitionView], partitions: Sequence[TopicPartition]
+) -> list[str]:
+    """Describe those of the partitions that have no leader or no full ISR."""
+    return [
+        describe(partition, views.get(partition))
+        for partition in partitions
+        if partition not in views or not views[partition].full_isr
+    ]
+
+
+def refusal(error: Any) -> str:
+    """Return the text of a KafkaException."""
+    return str(error.args[0].str())
 
 
 class Admin:
@@ -58,59 +88,51 @@ class Admin:
         In KRaft the metadata that brokers return lists unfenced brokers only
         (`KRaftMetadataCache.getAliveBrokerNodes`).
         """
-        from confluent_kafka import KafkaException
-
-        try:
-            return frozenset(self._reader().list_topics(timeout=self._timeout_s).brokers)
-        except KafkaException:
-            return frozenset()
+        metadata = self._metadata()
+        return frozenset(metadata.brokers if metadata else ())
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """Return every partition of every topic; empty while no broker answers."""
-        from confluent_kafka import KafkaException
-
-        try:
-            topics = self._reader().list_topics(timeout=self._timeout_s).topics
-        except KafkaException:
-            return {}
+        metadata = self._metadata()
         return {
             (name, number): PartitionView(
                 leader=None if partition.leader < 0 else partition.leader,
                 replicas=tuple(partition.replicas),
                 isr=tuple(partition.isrs),
             )
-            for name, topic in topics.items()
+            for name, topic in (metadata.topics.items() if metadata else ())
             for number, partition in topic.partitions.items()
         }
 
+    def _metadata(self) -> Any:
+        """Return the metadata of a broker, None if no broker answers."""
+        with contextlib.suppress(KafkaException):
+            return self._reader().list_topics(timeout=self._timeout_s)
+
     def create_topic(self, topic: NewTopic) -> None:
         """Create a topic; raise ClusterError with Kafka's reason if it refuses."""
-        from confluent_kafka import KafkaException
-
         try:
             self.client().create_topics([topic], request_timeout=30)[topic.topic].result(timeout=60)
         except KafkaException as error:
             raise ClusterError(
-                f"topic {topic.topic!r} cannot be created: {error.args[0].str()}",
+                f"topic {topic.topic!r} cannot be created: {refusal(error)}",
                 hint="Check topics.*.settings in the scenario against Kafka's topic settings.",
             ) from error
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete these topics; raise ClusterError with Kafka's reason if it refuses.
 
-        The clients that knew them are given up: before topics have ids (2.8, KIP-516), librdkafka
-        takes the leader epochs of one that is created again for old ones, and asks for its offsets
-        with the last epoch of the deleted one (UNKNOWN_LEADER_EPOCH).
+        New clients are used afterwards: before topics have ids (2.8, KIP-516), librdkafka takes the
+        leader epochs of a topic that is created again for old ones, and requests its offsets with
+        the last epoch of the deleted topic (UNKNOWN_LEADER_EPOCH).
         """
-        from confluent_kafka import KafkaException
-
         if not names:
             return
         try:
             for answer in self.client().delete_topics(list(names), request_timeout=30).values():
                 answer.result(timeout=60)
         except KafkaException as error:
-            raise ClusterError(f"a topic cannot be deleted: {error.args[0].str()}") from error
+            raise ClusterError(f"a topic cannot be deleted: {refusal(error)}") from error
         self._clients = {}
 
     def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -118,67 +140,46 @@ class Admin:
 
         Repeats the request while leaders change. Raises ClusterError if an offset stays unknown.
         """
-        from confluent_kafka.admin import OffsetSpec
-
         return self._offsets(partitions, OffsetSpec.earliest(), "the earliest offset")
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the high watermark of each partition, as `begin_offsets` does."""
-        from confluent_kafka.admin import OffsetSpec
-
         return self._offsets(partitions, OffsetSpec.latest(), "the high watermark")
 
     def stable_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offset of each partition, as `begin_offsets` does."""
-        from confluent_kafka.admin import OffsetSpec
-
-        return self._offsets(
-            partitions, OffsetSpec.latest(), "the last stable offset", committed=True
-        )
+        level = IsolationLevel.READ_COMMITTED
+        return self._offsets(partitions, OffsetSpec.latest(), "the last stable offset", level)
 
     def _offsets(
         self,
         partitions: Sequence[TopicPartition],
         spec: Any,
         what: str,
-        *,
-        committed: bool = False,
+        level: Any = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
-        import confluent_kafka
-        from confluent_kafka import IsolationLevel, KafkaException
+        request = {KafkaPartition(*partition): spec for partition in partitions}
 
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        request = {
-            confluent_kafka.TopicPartition(topic, partition): spec
-            for topic, partition in partitions
-        }
-        refusal = ""
-
-        def look() -> dict[TopicPartition, int] | None:
-            nonlocal refusal
+        def look() -> dict[TopicPartition, int] | KafkaException:
             answers = self.client().list_offsets(request, isolation_level=level, request_timeout=30)
             try:
                 return {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
             except KafkaException as error:
-                refusal = error.args[0].str()
-                return None
+                return error
 
-        offsets = wait_for(
+        return wait_for(
             look,
-            lambda offsets: offsets is not None,
+            lambda offsets: isinstance(offsets, dict),
             within_s=_OFFSETS_S,
             every_s=0.2,
-            failure=lambda _: ClusterError(f"{what} of a partition is unknown: {refusal}"),
+            failure=lambda error: ClusterError(
+                f"{what} of a partition is unknown: {refusal(error)}"
+            ),
         )
-        assert offsets is not None  # the condition of the wait
-        return offsets
 
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         """Return the partition's high watermark and leader epoch, None if they are unknown."""
-        from confluent_kafka import KafkaException, TopicPartition
-        from confluent_kafka.admin import OffsetSpec
-
-        key = TopicPartition(topic, partition)
+        key = KafkaPartition(topic, partition)
         answers = self._reader().list_offsets({key: OffsetSpec.latest()}, request_timeout=1)
         try:
             end = answers[key].result(2)
@@ -188,14 +189,12 @@ class Admin:
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         """Return the offset that a group has committed, None if there is none or it is unknown."""
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-        # A consumer is used, not the Admin client: a process that used the latter for this while
-        # brokers were going down ended with SIGSEGV once (confluent-kafka 2.16). The request is
-        # only suspected to be the cause: alone, it did not fail so, with or without brokers.
+        # A consumer, not the Admin client: a process that used the latter for this request while
+        # brokers went down ended with SIGSEGV once (confluent-kafka 2.16). Whether the request was
+        # the cause is unknown.
         consumer = Consumer({**self._settings(), "group.id": group})
         try:
-            (position,) = consumer.committed([TopicPartition(topic, partition)], timeout=2)
+            (position,) = consumer.committed([KafkaPartition(topic, partition)], timeout=2)
         except KafkaException:
             return None
         finally:
@@ -212,8 +211,6 @@ class Admin:
 
         Raises ClusterError if a marker is not acked.
         """
-        from confluent_kafka import Producer
-
         offsets: dict[TopicPartition, int] = {}
         problems: list[str] = []
 
@@ -245,8 +242,6 @@ class Admin:
         librdkafka sends a change to the broker that its last metadata named as controller (in
         KRaft any broker that was unfenced then), and waits in vain if that broker has ended since.
         """
-        from confluent_kafka import KafkaException
-
         client = self._client(socket_timeout_ms=60_000)
         with contextlib.suppress(KafkaException):  # the change will fail with the same error
             client.list_topics(timeout=self._timeout_s)
@@ -268,9 +263,25 @@ class Admin:
         }
 
     def _client(self, *, socket_timeout_ms: int) -> AdminClient:
-        from confluent_kafka.admin import AdminClient
-
         if socket_timeout_ms not in self._clients:
             settings = {**self._settings(), "socket.timeout.ms": socket_timeout_ms}
             self._clients[socket_timeout_ms] = AdminClient(settings)
         return self._clients[socket_timeout_ms]
+
+
+def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:
+    """Return the request for each topic; retention keeps every record unless settings change it."""
+    requests = []
+    for name, topic in topics.items():
+        settings = {key: setting_text(value) for key, value in topic.settings.items()}
+        replicas: dict[str, Any] = {"replication_factor": topic.replication_factor}
+        if topic.assignment:
+            replicas = {"replica_assignment": [list(brokers) for brokers in topic.assignment]}
+        config = {**KEEP_EVERYTHING, **settings}
+        requests.append(NewTopic(name, topic.partitions, config=config, **replicas))
+    return requests
+
+
+def partitions_of(topics: Mapping[str, TopicSpec]) -> list[tuple[str, int]]:
+    """Return every partition of the topics."""
+    return [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]

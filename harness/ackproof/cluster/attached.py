@@ -8,21 +8,31 @@ the replicas' files are not observed; leaders and ISRs are polled instead.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
-from ackproof.cluster.admin import Admin
-from ackproof.cluster.cluster import KafkaCluster
+from docker.models.containers import Container
+
+from ackproof.cluster.admin import Admin, new_topics, partitions_of
+from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
-from ackproof.cluster.listed_containers import ListedNetworks, ListedProcesses
-from ackproof.cluster.metadata import PartitionMetadata
+from ackproof.cluster.hanging_transactions import HangingTransactions
+from ackproof.cluster.interfaces import NodeNetworks, NodeProcesses, PartitionMetadata
 from ackproof.cluster.preflight import Preflight
 from ackproof.cluster.running import RunningCluster
-from ackproof.cluster.topics import new_topics, partitions_of
+from ackproof.containers import images
+from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
+from ackproof.observation.leader_polling import LeaderPoll
+from ackproof.observation.metadata_log import MetadataLog
+from ackproof.runs.directory import Clock
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
+from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.metadata import Metadata
 
@@ -31,30 +41,33 @@ NOT_OBSERVED = (
     "the brokers' logs",
     "the replicas' files",
 )
-"""What a run on an attached cluster does not observe."""
+"""The observations that a run on an attached cluster lacks."""
 
 
 class AttachedCluster(RunningCluster):
-    """What a run uses of an attached cluster. `interfaces` are what faults use of it."""
+    """An attached cluster, as a run uses it. `interfaces` are for faults."""
+
+    hanging_transactions: HangingTransactions | None = None
 
     def __init__(
         self, attach: AttachSpec, settings: Mapping[str, str], preflight: Preflight
     ) -> None:
         super().__init__(attach.bootstrap, settings)
         self._preflight = preflight
-        self.since: datetime | None = None
         self._addresses = preflight.addresses()
         self._created: list[str] = []
         self.interfaces = Cluster(
             metadata=_AttachedMetadata(self.admin, self._addresses, settings, self._created)
         )
+        self._poll: LeaderPoll | None = None
+        self._cleanup = contextlib.ExitStack()
         if attach.containers:
-            processes = ListedProcesses(attach.containers)
+            nodes = ListedNodes(attach.containers)
+            processes = NodeProcesses(nodes)
             self.interfaces.offer("processes", processes)
             self.interfaces.offer("freezer", processes)
             if attach.listeners:
-                networks = ListedNetworks(attach.containers, attach.listeners)
-                self.interfaces.offer("network", networks)
+                self.interfaces.offer("network", listed_networks(nodes, attach.listeners))
 
     def bootstrap(self, listener: str) -> str:
         """Return `bootstrap.servers`; an attached cluster has one listener for ackproof."""
@@ -75,13 +88,28 @@ class AttachedCluster(RunningCluster):
             self._created.append(name)
         self.await_full_isr(partitions_of(topics))
         self._preflight.require_operations(list(topics), ("READ", "WRITE", "DELETE"))
+        self._poll = LeaderPoll(self.admin.partitions, partitions_of(topics))
+        self._cleanup.enter_context(self._poll)
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
         """Return each broker's settings; raise ClusterError if the client may not read them."""
         return self._preflight.broker_settings(self.broker_ids())
 
-    def delete_topics(self) -> None:
-        """Delete the topics that `create_topics` created."""
+    def clocks(self, now: Callable[[], datetime]) -> list[Clock]:
+        """Return no clock: those of attached nodes are not observed."""
+        return []
+
+    def take_metadata_log(self, run_dir: Path) -> MetadataLog:
+        """Return the partitions' states as they were polled; brokers are not observed."""
+        states = self._poll.states if self._poll else []
+        return MetadataLog(partitions=tuple(states), brokers=())
+
+    def take_replica_logs(self, topics: Sequence[str], run_dir: Path) -> None:
+        """Return None: the replicas of attached brokers are not observed."""
+
+    def release(self) -> None:
+        """End polling, and delete the topics that `create_topics` created."""
+        self._cleanup.close()
         self.admin.delete_topics(self._created)
         self._created.clear()
 
@@ -129,8 +157,70 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
         return Admin(self._addresses[broker], settings=self._settings, timeout_s=1)
 
 
-#: The cluster of a run.
-AnyCluster = KafkaCluster | AttachedCluster
+@dataclass(frozen=True)
+class ListedNode(ContainerNode):
+    """A broker in a container that the scenario lists by name."""
+
+    listed_name: str
+
+    @property
+    def name(self) -> str:
+        return self.listed_name
+
+    @property
+    def container(self) -> Container:
+        """The container as it is now."""
+        return connect().containers.get(self.name)
+
+    @property
+    def address(self) -> str:
+        networks = self.container.attrs["NetworkSettings"]["Networks"]
+        for network in networks.values():
+            if network["IPAddress"]:
+                return str(network["IPAddress"])
+        raise FaultError(f"the container {self.name} has no address of its own")
+
+
+class ListedNodes(dict[int, ListedNode]):
+    """The nodes of the listed containers, whose names or ids are given by broker."""
+
+    def __init__(self, containers: Mapping[int, str]) -> None:
+        super().__init__({broker: ListedNode(name) for broker, name in containers.items()})
+
+    def __missing__(self, broker: int) -> ListedNode:
+        raise FaultError(
+            f"broker {broker} has no container in cluster.attach.containers: list it there, or "
+            "name another target"
+        )
+
+
+@dataclass(frozen=True)
+class _ListedPorts:
+    """The ports of listeners inside the network of the containers."""
+
+    ports: Mapping[str, int]
+
+    @property
+    def client_listeners(self) -> Sequence[str]:
+        return [name for name in self.ports if name not in ("INTERNAL", "CONTROLLER")]
+
+    def port(self, listener: str) -> int:
+        if listener not in self.ports:
+            raise FaultError(
+                f"cluster.attach.listeners has no port of {listener}: give the port of that "
+                "listener inside the containers"
+            )
+        return self.ports[listener]
+
+
+def listed_networks(nodes: Mapping[int, ListedNode], ports: Mapping[str, int]) -> NodeNetworks:
+    """Return the network namespaces of the containers; sidecars are those of this process."""
+    return NodeNetworks(
+        nodes=nodes,
+        listeners=_ListedPorts(ports),
+        sidecar=images.ensure_sidecar,
+        run_id=f"attached-{os.getpid()}",
+    )
 
 
 @contextlib.contextmanager
@@ -154,4 +244,4 @@ def attached(attach: AttachSpec, topics: Mapping[str, TopicSpec]) -> Iterator[At
     try:
         yield cluster
     finally:
-        cluster.delete_topics()
+        cluster.release()

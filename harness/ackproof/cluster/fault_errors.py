@@ -7,6 +7,10 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
+from confluent_kafka import KafkaException
+from docker.errors import DockerException
+from requests import RequestException
+
 from ackproof.errors import AckproofError
 from ackproof_faults.errors import FaultError
 
@@ -18,10 +22,6 @@ T = TypeVar("T")
 @contextlib.contextmanager
 def refusals_are_fault_errors(action: str = "") -> Iterator[None]:
     """Raise FaultError for what was refused inside; its message names the action, if given."""
-    from confluent_kafka import KafkaException
-    from docker.errors import DockerException
-    from requests import RequestException
-
     try:
         yield
     except KafkaException as error:

@@ -1,20 +1,19 @@
-"""Transactions that hang in partitions' logs, by Kafka's own tool: to find them, to abort them.
+"""Finds and aborts transactions that hang in partitions' logs, by Kafka's own tool (KIP-664).
 
-KIP-664, from Kafka 3.0 on. The tool calls a transaction hanging that a leader has open and whose
-coordinator has no such transaction in that partition.
+A transaction hangs if a partition's leader has it open and its coordinator does not know it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ackproof.cluster import kafka_tools
-from ackproof.cluster.state import ClusterState
+from ackproof.cluster.admin import Admin
+from ackproof.kafka_versions import numbers
 
 #: The first version whose brokers answer, and that has the tool.
-SINCE = (3, 0)
+_SINCE = (3, 0)
 
 _TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
 _COLUMNS = (
@@ -46,34 +45,40 @@ class HangingTransaction:
         )
 
 
-def find(cluster: ClusterState, topics: Sequence[str]) -> list[HangingTransaction]:
-    """Return the transactions that hang in the topics, however short a time.
+class HangingTransactions:
+    """Finds and aborts the transactions that hang in a cluster of version `kafka`.
 
-    A marker that is written between the tool's two questions, to the leader and to the coordinator,
-    makes it name a transaction that has just ended: what it names twice hangs.
-    Raises ClusterError if the tool fails.
+    `run_tool` runs one of Kafka's tools at a broker and raises ClusterError if it fails.
     """
-    return [
-        found
-        for topic in topics
-        for found in parse(
-            kafka_tools.run_at_a_broker(
-                cluster,
-                _TOOL,
-                *("find-hanging", "--topic", topic, "--max-transaction-timeout", "0"),
-            )
+
+    def __init__(self, admin: Admin, run_tool: Callable[..., str], kafka: str) -> None:
+        self.stable_offsets = admin.stable_offsets
+        self._run_tool = run_tool
+        self._supported = numbers(kafka) >= _SINCE
+
+    def find(self, topics: Sequence[str]) -> list[HangingTransaction]:
+        """Return the transactions that hang in the topics, however short a time.
+
+        The tool asks the leader, then the coordinator. A marker written in between makes it name a
+        transaction that has just ended: only one that it names twice hangs.
+        """
+        limit = ("--max-transaction-timeout", "0")
+        return [
+            hanging
+            for topic in (topics if self._supported else ())
+            for hanging in parse(self._run_tool(_TOOL, "find-hanging", "--topic", topic, *limit))
+        ]
+
+    def abort(self, hanging: HangingTransaction) -> None:
+        """Write the abort marker to the partition."""
+        self._run_tool(
+            _TOOL,
+            *("abort", "--topic", hanging.topic, "--partition", str(hanging.partition)),
+            *("--start-offset", str(hanging.start_offset)),
         )
-    ]
 
-
-def abort(cluster: ClusterState, hanging: HangingTransaction) -> None:
-    """Write the abort marker to the partition; raise ClusterError with Kafka's reason to refuse."""
-    kafka_tools.run_at_a_broker(
-        cluster,
-        _TOOL,
-        *("abort", "--topic", hanging.topic, "--partition", str(hanging.partition)),
-        *("--start-offset", str(hanging.start_offset)),
-    )
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
 
 def parse(output: str) -> Iterator[HangingTransaction]:

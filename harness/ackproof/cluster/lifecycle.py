@@ -1,36 +1,60 @@
-"""An operator's actions on brokers. Each waits until the other brokers have noticed it.
+"""An operator's actions on brokers, controllers and partitions.
 
-A broker that stops is fenced and out of every ISR afterwards. A broker that starts is unfenced and
-in every ISR of its partitions afterwards. `controllers` has the same for controllers.
+Each waits until the cluster has noticed it. A broker that stops is fenced and out of every ISR
+afterwards. A broker that starts is unfenced and in every ISR of its partitions afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ackproof.cluster import kafka_tools, proxy_routes, reassignment
-from ackproof.cluster.readiness import (
-    RECOVERY_S,
-    await_fenced,
-    await_in_sync,
-    await_out_of_isr,
-)
+from ackproof.cluster import readiness
+from ackproof.cluster.admin import TopicPartition, describe
+from ackproof.cluster.fault_errors import raises_fault_errors
+from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
+from ackproof.cluster.node_files import CONFIG
+from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
+from ackproof.cluster.running import RECOVERY_S
 from ackproof.cluster.state import ClusterState
-from ackproof.cluster.topology import broker_spec, ports_of_broker
-from ackproof.containers import images
+from ackproof.cluster.topology import NodeSpec, broker_spec, ports_of_broker
+from ackproof.containers import commands, images
+from ackproof.containers.images import DATA_DIR
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import numbers, uses_zookeeper
-from ackproof.scenario.cluster import BrokerSpec
+from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec
 from ackproof.waiting import wait_for
 
 _CLUSTER_TOOL = ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool")
+_FEATURE_TOOL = ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand")
+_REASSIGN_TOOL = (
+    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka.admin.ReassignPartitionsCommand",
+)
+
+_REASSIGN_BY_BROKERS = (2, 6)
+"""From this version on the tool sends a reassignment to brokers, not to ZooKeeper (KIP-455)."""
+
+_DYNAMIC_QUORUM = (4, 1)
+"""From this version on, a quorum that was formatted with fixed voters can be changed."""
+
+_VOTERS_UNKNOWN = "not all of the voters support it"
+"""A leader's answer until each voter has sent what it supports (UpdateRaftVoter, KIP-853)."""
+
+_MOVED_S = 120.0
+
+#: Printed by `org.apache.kafka.common.utils.AppInfoParser`.
+_VERSION = re.compile(r"Kafka version: ([0-9][0-9A-Za-z.-]*)")
 
 
 def stop(cluster: ClusterState, broker: int) -> None:
     """Send SIGTERM (controlled shutdown); wait until the broker is fenced and out of every ISR."""
     cluster.nodes[broker].terminate()
-    _await_absence(cluster, broker)
+    readiness.await_fenced(cluster, broker)
+    if any(other != broker for other in cluster.running_brokers()):
+        readiness.await_out_of_isr(cluster, broker)
 
 
 def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
@@ -63,7 +87,7 @@ def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
         spec, cluster.topology, image=image, address=node.address
     )
     cluster.nodes[broker].boot()
-    await_in_sync(cluster, broker)
+    readiness.await_in_sync(cluster, broker)
 
 
 def add_broker(cluster: ClusterState) -> int:
@@ -79,16 +103,15 @@ def add_broker(cluster: ClusterState) -> int:
     cluster.topology = replace(topology, brokers=(*topology.brokers, spec))
     node = cluster.factory.create(spec, cluster.topology)
     cluster.nodes[number] = node
-    if cluster.proxy is not None:
-        proxy_routes.add(cluster.proxy, node, cluster.topology)
+    cluster.add_proxy_routes(node)
     node.boot()
 
     def listed_brokers() -> Mapping[int, frozenset[int]]:
         cluster.require_alive(number)
-        return {one: cluster.brokers_known_to(one) for one in cluster.running_brokers()}
+        return {broker: cluster.brokers_known_to(broker) for broker in cluster.running_brokers()}
 
     def failure(lists: Mapping[int, frozenset[int]]) -> ClusterError:
-        late = [one for one, listed in lists.items() if number not in listed]
+        late = [broker for broker, listed in lists.items() if number not in listed]
         return ClusterError(
             f"brokers {late} do not list broker {number} after {RECOVERY_S:g} s; its last log "
             f"lines:\n{node.log_tail()}"
@@ -108,23 +131,235 @@ def remove_broker(cluster: ClusterState, broker: int) -> None:
 
     Raises ClusterError, and does nothing, if too few brokers would be left for a topic.
     """
-    reassignment.reassign(cluster, reassignment.replicas_without(cluster, broker))
+    reassign(cluster, _replicas_without(cluster, broker))
     stop(cluster, broker)
-    node = cluster.nodes.pop(broker)
-    node.discard(cluster.logs)
-    brokers = tuple(one for one in cluster.topology.brokers if one.node_id != broker)
+    cluster.nodes.pop(broker).discard(cluster.logs)
+    brokers = tuple(spec for spec in cluster.topology.brokers if spec.node_id != broker)
     cluster.topology = replace(cluster.topology, brokers=brokers)
     if not cluster.topology.zookeeper:
-        running = kafka_tools.a_running_broker(cluster)
-        bootstrap = kafka_tools.internal_address(cluster, running)
-        kafka_tools.run(
-            running,
-            _CLUSTER_TOOL,
-            *("unregister", "--bootstrap-server", bootstrap, "--id", str(broker)),
+        node = cluster.running_broker()
+        bootstrap = ("--bootstrap-server", cluster.internal_address(node))
+        unregister = ("unregister", *bootstrap, "--id", str(broker))
+        commands.run_kafka_tool(node, _CLUSTER_TOOL, *unregister)
+
+
+def reassign(cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Move partitions to these replicas, and wait until they have exactly these, all in sync.
+
+    Raises ClusterError if Kafka refuses, or after `_MOVED_S`.
+    """
+    if not replicas:
+        return
+    begin_reassignment(cluster, replicas)
+    readiness.await_partitions(
+        cluster,
+        lambda view: view.full_isr,
+        replicas=replicas,
+        within_s=_MOVED_S,
+        problem="the reassignment is not complete",
+    )
+
+
+def begin_reassignment(
+    cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[int]]
+) -> None:
+    """Request other replicas; raise ClusterError with Kafka's reason if it refuses."""
+    plan = {
+        "version": 1,
+        "partitions": [
+            {"topic": topic, "partition": number, "replicas": list(brokers)}
+            for (topic, number), brokers in replicas.items()
+        ],
+    }
+    node, topology = cluster.running_broker(), cluster.topology
+    if numbers(topology.kafka) >= _REASSIGN_BY_BROKERS:
+        server = f"--bootstrap-server {cluster.internal_address(node)}"
+    else:
+        server = f"--zookeeper {topology.controllers[0].name}:{topology.port('CONTROLLER')}"
+    script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + commands.kafka_command(
+        _REASSIGN_TOOL, f"{server} --reassignment-json-file /tmp/reassignment.json --execute"
+    )
+    commands.run_script(node, script, "the reassignment")
+
+
+def _replicas_without(cluster: ClusterState, broker: int) -> dict[TopicPartition, list[int]]:
+    """Return new replicas of the broker's partitions: other brokers replace it in turn.
+
+    Raises ClusterError if too few brokers would be left for a partition.
+    """
+    others = [other for other in cluster.broker_ids() if other != broker]
+    moved: dict[TopicPartition, list[int]] = {}
+    for turn, (partition, view) in enumerate(sorted(cluster.partitions().items())):
+        if broker not in view.replicas:
+            continue
+        free = [other for other in others if other not in view.replicas]
+        if not free:
+            raise ClusterError(
+                f"broker {broker} cannot be removed: {describe(partition, view)} needs "
+                f"{len(view.replicas)} brokers, and only {len(others)} would be left",
+                hint="Add a broker first.",
+            )
+        substitute = free[turn % len(free)]
+        moved[partition] = [
+            substitute if replica == broker else replica for replica in view.replicas
+        ]
+    return moved
+
+
+def add_controller(cluster: ClusterState) -> int:
+    """Boot another controller with the next id, wait until it follows the quorum; return its id.
+
+    Raises ClusterError for Kafka before 4.1, whose quorum cannot be changed.
+    """
+    _make_dynamic(cluster)
+    number = max(CONTROLLER_ID, *cluster.nodes) + 1
+    spec = NodeSpec(node_id=number, role="controller", voter=True)
+    cluster.nodes[number] = cluster.factory.create(spec, cluster.topology)
+    cluster.nodes[number].boot()
+    readiness.await_observer(cluster, number)
+    topology = cluster.topology
+    bootstrap = f"{topology.controllers[0].name}:{topology.port('CONTROLLER')}"
+    commands.run_kafka_tool(
+        cluster.nodes[number],
+        QUORUM_TOOL,
+        *("--bootstrap-controller", bootstrap, "--command-config", CONFIG, "add-controller"),
+    )
+    cluster.topology = replace(topology, controllers=(*topology.controllers, spec))
+    readiness.await_member(cluster, number)
+    return number
+
+
+def remove_controller(cluster: ClusterState, controller: int) -> None:
+    """Remove a dedicated controller from the quorum and end it; wait for a leader of the others.
+
+    Raises ClusterError for Kafka before 4.1, a combined controller, and the last controller.
+    """
+    node = cluster.nodes[controller]
+    rest = tuple(spec for spec in cluster.topology.controllers if spec.node_id != controller)
+    if node.spec.role != "controller" or not rest:
+        raise ClusterError(
+            f"{node.name} cannot be removed from the quorum: it is "
+            + ("also a broker" if node.spec.role == "broker" else "the only member")
+        )
+    _make_dynamic(cluster)
+    directory_id = commands.run_script(
+        node, f"sed -n s/^directory.id=//p {DATA_DIR}/meta.properties", "reading meta.properties"
+    )
+    cluster.run_kafka_tool(
+        QUORUM_TOOL,
+        "remove-controller",
+        *("--controller-id", str(controller)),
+        *("--controller-directory-id", directory_id.strip()),
+    )
+    node.terminate()
+    del cluster.nodes[controller]
+    node.discard(cluster.logs)
+    cluster.topology = replace(cluster.topology, controllers=rest)
+    readiness.await_quorum_leader(cluster)
+
+
+def _make_dynamic(cluster: ClusterState) -> None:
+    """Move the set of voters into the metadata log (kraft.version 1); a no-op if it is there."""
+    if numbers(cluster.topology.kafka) < _DYNAMIC_QUORUM:
+        raise ClusterError(
+            f"the quorum of Kafka {cluster.topology.kafka} cannot be changed: with voters that "
+            "were fixed at formatting, this needs Kafka 4.1.0 or later (KIP-853)"
+        )
+    if cluster.topology.dynamic_quorum:
+        return
+
+    def refusal() -> str:
+        try:
+            upgrade_feature(cluster, "kraft.version", "1")
+        except ClusterError as error:
+            if _VOTERS_UNKNOWN not in error.message:
+                raise
+            return error.message
+        return ""
+
+    wait_for(refusal, lambda reason: not reason, within_s=FENCED_S, failure=ClusterError)
+    cluster.topology = replace(cluster.topology, dynamic_quorum=True)
+
+
+def upgrade_feature(cluster: ClusterState, feature: str, level: str) -> None:
+    """Finalize a higher level of a feature; raise ClusterError with Kafka's reason to refuse.
+
+    Levels of metadata.version have names (``4.1-IV1``); levels of other features are numbers.
+    """
+    metadata = feature == "metadata.version"
+    change = ("--metadata", level) if metadata else ("--feature", f"{feature}={level}")
+    cluster.run_kafka_tool(_FEATURE_TOOL, "upgrade", *change)
+
+
+def parse_feature(description: str, feature: str) -> str | None:
+    """Return a feature's finalized level in the output of `kafka-features describe`.
+
+    None if the cluster does not know the feature.
+    """
+    line = rf"^Feature: {re.escape(feature)}\s.*FinalizedVersionLevel: (?P<level>\S+)"
+    match = re.search(line, description, re.MULTILINE)
+    return match["level"] if match else None
+
+
+@raises_fault_errors
+class NodeOperations:
+    """Operations on brokers, controllers and the cluster's features, as faults use them."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self._added_brokers: list[int] = []
+        self._added_controllers: list[int] = []
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        with refusals("the reassignment"):
+            begin_reassignment(self._cluster, replicas)
+
+    def add_broker(self) -> None:
+        with refusals("another broker"):
+            self._added_brokers.append(add_broker(self._cluster))
+
+    def added(self) -> Sequence[int]:
+        return list(self._added_brokers)
+
+    def remove_broker(self, broker: int) -> None:
+        with refusals(f"the removal of broker {broker}"):
+            remove_broker(self._cluster, broker)
+
+    def listed(self, broker: int) -> bool:
+        others = self._cluster.broker_ids()
+        return any(broker in self._cluster.brokers_known_to(other) for other in others) or any(
+            broker in view.replicas for view in self._cluster.partitions().values()
         )
 
+    def add_controller(self) -> None:
+        with refusals("another controller"):
+            self._added_controllers.append(add_controller(self._cluster))
 
-def _await_absence(cluster: ClusterState, broker: int) -> None:
-    await_fenced(cluster, broker)
-    if any(other != broker for other in cluster.running_brokers()):
-        await_out_of_isr(cluster, broker)
+    def added_controllers(self) -> Sequence[int]:
+        return list(self._added_controllers)
+
+    def remove_controller(self, controller: int) -> None:
+        with refusals(f"the removal of controller {controller}"):
+            remove_controller(self._cluster, controller)
+
+    def voters(self) -> Sequence[int]:
+        return readiness.voters(self._cluster)
+
+    def feature_level(self, feature: str) -> str | None:
+        with refusals(f"the request for the level of {feature}"):
+            described = self._cluster.run_kafka_tool(_FEATURE_TOOL, "describe")
+        return parse_feature(described, feature)
+
+    def upgrade_feature(self, feature: str, level: str) -> None:
+        with refusals(f"{feature}={level}"):
+            upgrade_feature(self._cluster, feature, level)
+
+    def version(self, broker: int) -> str | None:
+        with refusals(f"the log of broker {broker}"):
+            log = self._cluster.nodes[broker].container.logs().decode(errors="replace")
+        versions = _VERSION.findall(log)
+        return versions[-1] if versions else None
+
+    def upgrade(self, broker: int, version: str) -> None:
+        with refusals(f"the upgrade of broker {broker}"):
+            upgrade(self._cluster, broker, version)

@@ -1,96 +1,147 @@
-"""The cluster's bridge network, on which every node has a fixed address.
+"""Addresses of nodes: a bridge network with fixed addresses, and ports of 127.0.0.1.
 
 An engine gives a restarted container the next free address, not its old one; firewall rules and
 name caches would then be wrong. A fixed address needs a network whose subnet was requested. The
 subnet that the engine chooses for a network without a request collides with no other, so such a
 network is created first, and its subnet is then requested.
+
+The engine releases a published port while its container is stopped. Ports are therefore taken from
+below the ephemeral range, where no outgoing connection can use them meanwhile. A lock file reserves
+each port for the life of this process: two runs at once get different ports, and a SIGKILL releases
+them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import ipaddress
 import os
-from typing import TYPE_CHECKING, Any
+import random
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import tenacity
+from docker import DockerClient
+from docker.errors import APIError
+from docker.types import IPAMConfig, IPAMPool
 
 from ackproof.cache import cache_dir
 from ackproof.containers.engine import labels
 from ackproof.errors import ClusterError
 
-if TYPE_CHECKING:
-    from testcontainers.core.network import Network
-
 #: Lower addresses are for the gateway and for sidecars.
 _FIRST_HOST = 10
 
+#: Outgoing connections use ports from 32768 on (Linux) or from 49152 on (macOS).
+PORTS = range(20000, 32000)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNetwork:
-    """A labelled bridge network; `address(index)` is the fixed address of a node."""
+    """A bridge network with a fixed subnet."""
 
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self.network: Network | None = None
-        self._subnet: ipaddress.IPv4Network | None = None
-
-    def create(self) -> Network:
-        """Create the network; raise ClusterError if the engine cannot."""
-        from docker.errors import APIError
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(APIError),
-            stop=tenacity.stop_after_attempt(5),  # another run may take the subnet meanwhile
-            reraise=True,
-        )
-        try:
-            self.network = retrying(self._create)
-        except APIError as error:
-            raise ClusterError(
-                f"the engine cannot create a network: {error.explanation}",
-                hint="`ackproof clean` removes networks that ended runs left.",
-            ) from error
-        return self.network
+    name: str
+    subnet: ipaddress.IPv4Network
 
     def address(self, index: int) -> str:
-        assert self._subnet is not None  # create() comes first
-        return str(self._subnet[_FIRST_HOST + index])
+        """Return the fixed address of a node."""
+        return str(self.subnet[_FIRST_HOST + index])
 
     @property
     def gateway(self) -> str:
         """The machine's address on the network, if the engine runs on this machine."""
-        assert self._subnet is not None  # create() comes first
-        return str(self._subnet[1])
+        return str(self.subnet[1])
 
-    def _create(self) -> Network:
-        from docker.errors import APIError
 
-        # The last subnet is mostly free again; a new choice takes a quarter of a second. Of another
-        # engine's networks an engine knows nothing.
-        engine = hashlib.sha256(os.environ.get("DOCKER_HOST", "").encode()).hexdigest()
-        memory = cache_dir() / f"subnet-{engine[:12]}"
-        if memory.exists():
-            with contextlib.suppress(APIError, ValueError):
-                return self._create_on(ipaddress.IPv4Network(memory.read_text()))
-        probe = self._new({})
-        subnet = probe._unwrap_network.attrs["IPAM"]["Config"][0]["Subnet"]
-        probe.remove()
-        network = self._create_on(ipaddress.IPv4Network(subnet))
-        memory.write_text(subnet)
-        return network
+def create_network(client: DockerClient, run_id: str) -> ClusterNetwork:
+    """Create the network of a run; raise ClusterError if the engine cannot."""
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(APIError),
+        stop=tenacity.stop_after_attempt(5),  # another run may take the subnet meanwhile
+        reraise=True,
+    )
+    try:
+        return retrying(_create, client, run_id)
+    except APIError as error:
+        raise ClusterError(
+            f"the engine cannot create a network: {error.explanation}",
+            hint="`ackproof clean` removes networks that ended runs left.",
+        ) from error
 
-    def _create_on(self, subnet: ipaddress.IPv4Network) -> Network:
-        from docker.types import IPAMConfig, IPAMPool
 
-        pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
-        network = self._new({"ipam": IPAMConfig(pool_configs=[pool])})
-        self._subnet = subnet
-        return network
+def _create(client: DockerClient, run_id: str) -> ClusterNetwork:
+    # The last subnet is mostly free again; a new choice takes a quarter of a second. An engine does
+    # not know the networks of another engine.
+    engine = hashlib.sha256(os.environ.get("DOCKER_HOST", "").encode()).hexdigest()
+    memory = cache_dir() / f"subnet-{engine[:12]}"
+    if memory.exists():
+        with contextlib.suppress(APIError, ValueError):
+            return _create_on(client, run_id, ipaddress.IPv4Network(memory.read_text()))
+    probe = client.networks.create(f"ackproof-{run_id}-probe", labels=labels(run_id))
+    probe.reload()
+    subnet = probe.attrs["IPAM"]["Config"][0]["Subnet"]
+    probe.remove()
+    network = _create_on(client, run_id, ipaddress.IPv4Network(subnet))
+    memory.write_text(subnet)
+    return network
 
-    def _new(self, options: dict[str, Any]) -> Network:
-        from testcontainers.core.network import Network
 
-        network = Network(docker_network_kw={"labels": labels(self._run_id), **options}).create()
-        network._unwrap_network.reload()
-        return network
+def _create_on(client: DockerClient, run_id: str, subnet: ipaddress.IPv4Network) -> ClusterNetwork:
+    name = f"ackproof-{run_id}"
+    pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
+    client.networks.create(name, labels=labels(run_id), ipam=IPAMConfig(pool_configs=[pool]))
+    return ClusterNetwork(name=name, subnet=subnet)
+
+
+@contextlib.contextmanager
+def reserved_ports(count: int) -> Iterator[list[int]]:
+    """Reserve `count` free ports of 127.0.0.1 until the context ends.
+
+    Raises ClusterError if fewer are free.
+    """
+    folder = Path(tempfile.gettempdir()) / f"ackproof-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.ExitStack() as locks:
+        ports: list[int] = []
+        for port in random.sample(PORTS, len(PORTS)):
+            if len(ports) == count:
+                break
+            lock = _try_lock(folder / str(port))
+            if lock is None:
+                continue
+            if _is_free(port):
+                locks.callback(os.close, lock)
+                ports.append(port)
+            else:
+                os.close(lock)
+        if len(ports) < count:
+            raise ClusterError(
+                f"only {len(ports)} of {count} ports are free on 127.0.0.1 in "
+                f"{PORTS.start}-{PORTS.stop - 1}",
+                hint="End their listeners (`ackproof clean` removes what ended runs left).",
+            )
+        yield ports
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

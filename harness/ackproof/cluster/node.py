@@ -10,17 +10,19 @@ import base64
 import io
 import itertools
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+from docker.types import DriverConfig, EndpointConfig, Mount
 from testcontainers.core.container import DockerContainer
 
-from ackproof.cluster import zookeeper
+from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.network import ClusterNetwork
-from ackproof.cluster.node_start import (
+from ackproof.cluster.node_files import (
     COPIED,
     FORMAT_DIR,
     configuration_files,
@@ -28,82 +30,90 @@ from ackproof.cluster.node_start import (
     new_identity,
     start_script,
 )
-from ackproof.cluster.topology import NodeSpec, Topology, published_port
-from ackproof.containers.engine import archive, freeze, frozen, labels
-from ackproof.containers.paths import VOLUME_DIR
+from ackproof.cluster.security import Security
+from ackproof.cluster.topology import ZOOKEEPER_PORT, NodeSpec, Topology, published_port
+from ackproof.containers.engine import archive, labels
+from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 
-if TYPE_CHECKING:
-    from docker.models.containers import Container
-    from docker.types import DriverConfig
 
-
-class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
+class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
     """A broker, controller or ZooKeeper node in a container of its own."""
 
     def __init__(
-        self,
-        spec: NodeSpec,
-        topology: Topology,
-        *,
-        image: str,
-        run_id: str,
-        checkpoint: bytes,
-        network: ClusterNetwork,
-        address: str,
-        clock: bytes = b"",
+        self, spec: NodeSpec, topology: Topology, factory: NodeFactory, *, image: str, address: str
     ) -> None:
-        """Describe the container; `clock` is the preload for an adjustable clock, or empty."""
-        from docker.types import EndpointConfig, Mount
-
+        """Describe the container; it is created by `boot`."""
         super().__init__(image)
         self._container: Container | None = None
         self.spec = spec
-        self.address = address
-        self.volume = f"ackproof-{run_id}-{spec.name}"
+        self._address = address
+        self.volume = f"ackproof-{factory.run_id}-{spec.name}"
+        marks = labels(factory.run_id)
+        clock = factory.clock if spec.role == "broker" else b""
         # The engine creates the volume with the container, which saves a request.
         self._mount = Mount(
-            VOLUME_DIR, self.volume, labels=labels(run_id), driver_config=_sized_disk(spec.disk)
+            VOLUME_DIR, self.volume, labels=marks, driver_config=_sized_disk(spec.disk)
         )
-        assert network.network is not None  # the network is created before its nodes
+        network = factory.network.name
         # testcontainers cannot request a fixed address, so the networking is configured here.
         self.with_kwargs(
             entrypoint=["/bin/bash", "-c", start_script(spec, topology, clock=bool(clock))],
             user="root",  # owns a new volume; apache/kafka's image has a user of its own
             hostname=spec.name,
-            labels=labels(run_id),
-            network=network.network.name,
+            labels=marks,
+            network=network,
             networking_config={
-                network.network.name: EndpointConfig(
-                    "1.40", aliases=[spec.name], ipv4_address=address
-                )
+                network: EndpointConfig("1.40", aliases=[spec.name], ipv4_address=address)
             },
             stop_signal="SIGTERM",
             mounts=[self._mount],
             **_limits(spec),
         )
-        self.with_name(f"ackproof-{run_id}-{spec.name}")
+        self.with_name(self.volume)
         self.with_env("KAFKA_OPTS", jvm_options(spec.heap))
         self.with_env("NODE_ID", str(spec.node_id))
         self.with_env("ZOOKEEPERS", " ".join(node.name for node in topology.controllers))
-        content = archive(configuration_files(spec, topology, checkpoint=checkpoint, clock=clock))
-        if topology.security is None:
+        content = archive(
+            configuration_files(
+                spec,
+                topology,
+                checkpoint=factory.checkpoint,
+                security=factory.security,
+                clock=clock,
+            )
+        )
+        if factory.security is None:
             self.with_env("CONFIGURATION", base64.b64encode(content).decode())
         else:
             self.with_copy_into_container(content, COPIED, mode=0o600)
         if spec.role == "zookeeper":
-            self.ports[f"{zookeeper.CLIENT_PORT}/tcp"] = ("127.0.0.1", spec.external_port)
+            self.ports[f"{ZOOKEEPER_PORT}/tcp"] = ("127.0.0.1", spec.external_port)
         elif spec.role == "broker":
             for listener in ("EXTERNAL", *topology.listeners):
                 published = ("127.0.0.1", published_port(spec, listener))
                 self.ports[f"{topology.port(listener)}/tcp"] = published
 
     @property
+    def name(self) -> str:
+        """The host name on the cluster's network, such as `broker-1`."""
+        return self.spec.name
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def directories(self) -> Sequence[str]:
+        """The log directories; metadata and identity lie in the first."""
+        return self.spec.directories
+
+    @property
     def container(self) -> Container:
         """The container; raises ClusterError before `boot`."""
         if self._container is None:
-            raise ClusterError(f"{self.spec.name} has not been started")
+            raise ClusterError(f"{self.name} has not been started")
         return self._container
 
     def boot(self) -> None:
@@ -111,8 +121,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
 
         Raises ClusterError with the engine's reason, for example a port that is in use.
         """
-        from docker.errors import APIError
-
         try:
             if self.spec.disk is not None:
                 self._keep_disk_mounted()
@@ -120,13 +128,11 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         except APIError as error:
             if "already allocated" in str(error) or "address already in use" in str(error):
                 raise ClusterError(
-                    f"{self.spec.name} cannot have port {self.spec.external_port} of 127.0.0.1: "
+                    f"{self.name} cannot have port {self.spec.external_port} of 127.0.0.1: "
                     "another process listens on it",
                     hint="Start again: each start chooses other ports.",
                 ) from error
-            raise ClusterError(
-                f"{self.spec.name} cannot be started: {error.explanation}"
-            ) from error
+            raise ClusterError(f"{self.name} cannot be started: {error.explanation}") from error
 
     def _keep_disk_mounted(self) -> None:
         """Start a container that mounts the disk: a tmpfs loses its content with its last mount."""
@@ -144,37 +150,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
                 detach=True,
             )
 
-    def kill(self) -> None:
-        """Send SIGKILL and wait until the process has ended; a no-op if it has ended."""
-        from docker.errors import APIError
-
-        try:
-            self.container.kill(signal="SIGKILL")
-        except APIError as error:
-            if self.exit_status() is None:
-                raise ClusterError(f"{self.spec.name} cannot be killed: {error}") from error
-        self.container.wait()
-
-    def terminate(self, within_s: float = 60) -> None:
-        """Send SIGTERM and wait for a controlled shutdown; SIGKILL after `within_s`."""
-        self.container.stop(timeout=int(within_s))
-
-    def start_again(self) -> None:
-        """Start the stopped container; a no-op if it runs."""
-        self.container.start()
-
-    def pause(self) -> None:
-        """Freeze every process of the container; a no-op if they are frozen."""
-        freeze(self.container)
-
-    def resume(self) -> None:
-        """Thaw the processes of the container; a no-op if they are not frozen."""
-        if self.paused():
-            self.container.unpause()
-
-    def paused(self) -> bool:
-        return frozen(self.container)
-
     def discard(self, logs: Path | None) -> None:
         """Remove the container but not its volume; save its log in the folder `logs`."""
         if logs is not None:
@@ -185,7 +160,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         """Append the node's log (after `since`) to `folder`/<name>.log; the node may be stopped."""
         after = None if since is None else since.timestamp()
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{self.spec.name}.log").open("ab") as file:
+        with (folder / f"{self.name}.log").open("ab") as file:
             for chunk in self.container.logs(stream=True, follow=False, since=after):
                 file.write(chunk)
 
@@ -203,33 +178,16 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         """
         self.container.put_archive(FORMAT_DIR, archive(new_identity(self.spec, cluster_id)))
 
-    def running(self) -> bool:
-        """Whether the process runs and is not paused."""
-        return self.exit_status() is None and not self.paused()
-
-    def exit_status(self) -> int | None:
-        """Return the exit status of the process, None while it runs."""
-        self.container.reload()
-        state = self.container.attrs["State"]
-        return None if state["Running"] else int(state["ExitCode"])
-
-    def out_of_memory(self) -> bool:
-        """Whether the out-of-memory killer of the kernel ended the process."""
-        self.container.reload()
-        return bool(self.container.attrs["State"]["OOMKilled"])
-
     def read_file(self, path: str) -> bytes:
         """Return the content of a file of the container; raise ClusterError if there is none."""
-        from docker.errors import NotFound
-
         try:
             stream, _ = self.container.get_archive(path)
         except NotFound:
-            raise ClusterError(f"{self.spec.name} has no file {path}") from None
+            raise ClusterError(f"{self.name} has no file {path}") from None
         with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
             file = archive.extractfile(archive.getmembers()[0])
             if file is None:
-                raise ClusterError(f"{path} of {self.spec.name} is not a file")
+                raise ClusterError(f"{path} of {self.name} is not a file")
             return file.read()
 
     def log_since(self, since: datetime) -> str:
@@ -252,12 +210,12 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             lambda result: result != (None, None),
             within_s=within_s,
             failure=lambda _: ClusterError(
-                f"{self.spec.name} did not log {text!r} within {within_s:g} s"
+                f"{self.name} did not log {text!r} within {within_s:g} s"
             ),
         )
         if line is None:
             raise ClusterError(
-                f"{self.spec.name} ended with exit status {status} and did not log {text!r}"
+                f"{self.name} ended with exit status {status} and did not log {text!r}"
             )
         return line
 
@@ -276,9 +234,7 @@ def _limits(spec: NodeSpec) -> dict[str, object]:
 
 
 def _sized_disk(size: int | None) -> DriverConfig | None:
-    """Return the volume driver of a disk of so many bytes in memory (tmpfs), if it has a size."""
-    from docker.types import DriverConfig
-
+    """Return the volume driver of a disk of this size in memory (tmpfs); None without a size."""
     if size is None:
         return None
     return DriverConfig("local", {"type": "tmpfs", "device": "tmpfs", "o": f"size={size}"})
@@ -288,8 +244,8 @@ def _sized_disk(size: int | None) -> DriverConfig | None:
 class NodeFactory:
     """Creates the nodes of one cluster, those that are added later included.
 
-    `reserve_ports` reserves so many ports of 127.0.0.1 for the lifetime of the cluster. `clock` is
-    the preload for adjustable clocks (`fake_clock`), empty where brokers use the machine's clock.
+    `reserve_ports` reserves a number of ports of 127.0.0.1 for the lifetime of the cluster. `clock`
+    is the preload for adjustable clocks (`fake_clock`), empty if brokers use the machine's clock.
     """
 
     image: str
@@ -297,25 +253,18 @@ class NodeFactory:
     checkpoint: bytes
     network: ClusterNetwork
     reserve_ports: Callable[[int], list[int]]
+    security: Security | None = None
     clock: bytes = b""
     addresses: Iterator[int] = field(default_factory=itertools.count)
 
     def create(
-        self,
-        spec: NodeSpec,
-        topology: Topology,
-        *,
-        image: str | None = None,
-        address: str | None = None,
+        self, spec: NodeSpec, topology: Topology, *, image: str = "", address: str = ""
     ) -> KafkaNode:
         """Return a node that is not booted yet, with this image and address if they are given."""
         return KafkaNode(
             spec,
             topology,
+            self,
             image=image or self.image,
-            run_id=self.run_id,
-            checkpoint=self.checkpoint,
-            network=self.network,
             address=address or self.network.address(next(self.addresses)),
-            clock=self.clock if spec.role == "broker" else b"",
         )

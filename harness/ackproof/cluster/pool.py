@@ -21,21 +21,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from docker import DockerClient
+from docker.errors import DockerException
+from requests import RequestException
 
 from ackproof.cache import Say, silent
-from ackproof.cluster.boot import booted
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 from ackproof_faults.errors import FaultError
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-
 
 #: Internal topics, whose records are state that outlives a client.
 _STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -162,9 +161,6 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
 
     def _booted_ahead(self, kind: _Kind) -> _Running | None:
         """Return the cluster that was booted ahead, if it came up and is of this kind."""
-        from docker.errors import DockerException
-        from requests import RequestException
-
         if self._ahead is None:
             return None
         (made, boot), self._ahead = self._ahead, None

@@ -1,17 +1,24 @@
-"""Checks that an attached cluster accepts the client and allows what a run does.
+"""Asks a cluster what it allows the client, and which settings its brokers use.
 
-They come before the first change, so that a refusal leaves nothing behind.
+The checks of an attached cluster come before the first change, so that a refusal leaves nothing
+behind. The settings of a scenario are compared with the brokers' own, because a user's build of
+Kafka may not know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from ackproof.cluster.admin import refusal
 from ackproof.errors import ClusterError
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, NewTopic
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.kafka_keys import ignored, known
+from ackproof.scenario.types import Setting, setting_text
 
 _ANSWER_S = 15.0
 
@@ -24,20 +31,25 @@ _REASONS = {
 }
 
 
+#: Brokers describe these without their value.
+_SECRET = re.compile(r"password|secret|jaas|\.key$")
+
+
 class Preflight:
     """Checks the cluster at `bootstrap`; `settings` are a client's, in librdkafka's names."""
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str]) -> None:
         self._bootstrap = bootstrap
         self._errors: list[Any] = []
-        self._kafka: AdminClient = _admin_client(
-            {
-                **settings,
-                "bootstrap.servers": bootstrap,
-                "log_level": 0,
-                "error_cb": self._errors.append,
-            }
-        )
+        own = {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": self._errors.append}
+        try:
+            self._kafka = AdminClient({**settings, **own})
+        except KafkaException as error:
+            # librdkafka's message has the name of the setting but not its value, so no secret.
+            raise ClusterError(
+                f"the client cannot be created: {refusal(error)}",
+                hint="Check cluster.attach.client.",
+            ) from error
 
     def topics(self) -> frozenset[str]:
         """Return the names of the topics that the client may describe.
@@ -45,8 +57,6 @@ class Preflight:
         Raises ClusterError, with the reason if librdkafka reports one, if no broker answers or the
         cluster refuses the client.
         """
-        from confluent_kafka import KafkaException
-
         try:
             return frozenset(self._kafka.list_topics(timeout=_ANSWER_S).topics)
         except KafkaException as error:
@@ -63,8 +73,6 @@ class Preflight:
 
         Raises ClusterError with Kafka's reason.
         """
-        from confluent_kafka import KafkaException
-
         answers = self._kafka.create_topics(
             list(topics), request_timeout=_ANSWER_S, validate_only=True
         )
@@ -74,15 +82,13 @@ class Preflight:
             except KafkaException as error:
                 raise ClusterError(
                     f"{self._bootstrap} does not allow to create the topic {name!r}: "
-                    f"{error.args[0].str()}",
+                    f"{refusal(error)}",
                     hint="The client needs Create, Write, Read, Describe and Delete on topics with "
                     "the prefix cluster.attach.topic_prefix.",
                 ) from error
 
     def require_operations(self, topics: Sequence[str], operations: Sequence[str]) -> None:
         """Raise ClusterError unless the client may do these operations on the topics."""
-        from confluent_kafka import KafkaException, TopicCollection
-
         answers = self._kafka.describe_topics(
             TopicCollection(list(topics)),
             include_authorized_operations=True,
@@ -94,7 +100,7 @@ class Preflight:
             except KafkaException as error:
                 raise ClusterError(
                     f"{self._bootstrap} does not allow to describe the topic {name!r}: "
-                    f"{error.args[0].str()}"
+                    f"{refusal(error)}"
                 ) from error
             if allowed is None:  # not reported; the run will show it
                 continue
@@ -111,14 +117,10 @@ class Preflight:
 
         Raises ClusterError if the client may not read them.
         """
-        # librdkafka allows one broker in a request.
+        described = {broker: self._describe("broker", str(broker)) for broker in brokers}
         return {
-            broker: {
-                name: entry.value
-                for name, entry in self._describe("broker", str(broker)).items()
-                if entry.value is not None
-            }
-            for broker in brokers
+            broker: {name: entry.value for name, entry in settings.items()}
+            for broker, settings in described.items()
         }
 
     def changed_settings(self, kind: Literal["broker", "topic"], name: str) -> dict[str, str]:
@@ -129,7 +131,7 @@ class Preflight:
         return {
             key: entry.value
             for key, entry in self._describe(kind, name).items()
-            if entry.value is not None and not entry.is_default and not entry.is_sensitive
+            if not entry.is_default and not entry.is_sensitive
         }
 
     def layout(self, topic: str) -> list[list[int]]:
@@ -138,23 +140,20 @@ class Preflight:
         return [partition.replicas for _, partition in sorted(partitions.items())]
 
     def _describe(self, kind: str, name: str) -> Mapping[str, Any]:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource, ResourceType
-
+        """Return the entries with a value. librdkafka allows one broker in a request."""
         resource = ConfigResource(ResourceType[kind.upper()], name)
         answer = self._kafka.describe_configs([resource], request_timeout=_ANSWER_S)[resource]
         try:
-            entries: Mapping[str, Any] = answer.result(_ANSWER_S)
+            entries = answer.result(_ANSWER_S)
         except KafkaException as error:
             raise ClusterError(
-                f"the settings of {kind} {name} cannot be described: {error.args[0].str()}"
+                f"the settings of {kind} {name} cannot be described: {refusal(error)}"
             ) from error
-        return entries
+        return {key: entry for key, entry in entries.items() if entry.value is not None}
 
     def _connection_error(self, last: Any) -> ClusterError:
         for error in (*self._errors, last):
-            reason = _REASONS.get(error.name())
-            if reason is not None:
+            if reason := _REASONS.get(error.name()):
                 return ClusterError(
                     f"the cluster at {self._bootstrap} {reason}: {error.str()}",
                     hint="Check cluster.attach.client and the environment variables in it.",
@@ -166,15 +165,54 @@ class Preflight:
         )
 
 
-def _admin_client(settings: dict[str, Any]) -> AdminClient:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
+def require_in_force(
+    spec: ClusterSpec, kafka: str, *, bootstrap_servers: str, settings: Mapping[str, str]
+) -> None:
+    """Ask each broker for its settings; raise ClusterError with those that are not in force.
 
+    A key that a broker does not know is described without a value
+    (`ConfigHelper.createBrokerConfigEntry`: it might be a secret). A key that only other versions
+    than `kafka` know is for other configurations of a scenario, such as those with ZooKeeper.
+    """
+    brokers = range(1, spec.brokers + 1)
+    described = Preflight(bootstrap_servers, settings).broker_settings(list(brokers))
+    different = [
+        difference
+        for broker in brokers
+        for difference in differences(
+            broker, meant_for(kafka, spec.broker(broker).settings), described[broker]
+        )
+    ]
+    if different:
+        raise ClusterError("; ".join(different))
+
+
+def meant_for(kafka: str, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings without those that only other versions know."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if key not in known("broker") or not ignored("broker", key, kafka)
+    }
+
+
+def differences(
+    broker: int, wanted: Mapping[str, Setting], described: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the settings that a broker does not know or that have another value there."""
+    for key, value in wanted.items():
+        if _SECRET.search(key):
+            continue
+        if key not in described:
+            yield f"broker {broker} does not know the setting {key}"
+        elif not _equal(setting_text(value), described[key]):
+            yield f"broker {broker} has {key}={described[key]} instead of {setting_text(value)}"
+
+
+def _equal(wanted: str, described: str) -> bool:
+    """Whether two texts are one value to Kafka, which trims, and reads numbers and booleans."""
+    texts = {",".join(part.strip() for part in text.split(",")) for text in (wanted, described)}
     try:
-        return AdminClient(settings)
-    except KafkaException as error:
-        # librdkafka's message has the name of the setting but not its value, so no secret.
-        raise ClusterError(
-            f"the client cannot be created: {error.args[0].str()}",
-            hint="Check cluster.attach.client.",
-        ) from error
+        return len({float(text) for text in texts}) == 1
+    except ValueError:
+        return len(texts) == 1 or {text.lower() for text in texts} in ({"true"}, {"false"})

@@ -1,21 +1,43 @@
-"""Waits for what brokers report; a wait that times out raises ClusterError with the last report."""
+"""What brokers and controllers report of themselves, and waits for it.
+
+A wait that times out raises ClusterError with the last report.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ackproof.cluster import quorum
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import (
+    Admin,
+    PartitionView,
+    TopicPartition,
+    below_full_isr,
+    describe,
+)
+from ackproof.cluster.running import RECOVERY_S
 from ackproof.cluster.state import ClusterState
+from ackproof.cluster.topology import ZOOKEEPER_PORT
+from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 
 BOOT_S = 90.0
-#: How long a started broker may take until it is in sync.
-RECOVERY_S = 90.0
 #: Sessions time out after 9 s (KRaft) or 18 s (ZooKeeper) unless a scenario sets another time, and
 #: a leader removes a follower from the ISR after 30 to 45 s.
 FENCED_S = 90.0
+
+_QUORUM_S = 60.0
+
+QUORUM_TOOL = (
+    "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka.admin.MetadataQuorumCommand",
+)
+_SRVR = f"exec 3<>/dev/tcp/localhost/{ZOOKEEPER_PORT} && echo srvr >&3 && cat <&3"
+
+#: The states of a member of the quorum, in lower case.
+MEMBERS = ("leader", "follower", "standalone")
+_OBSERVER = "observer"
 
 
 def await_brokers(cluster: ClusterState) -> None:
@@ -37,7 +59,7 @@ def await_brokers(cluster: ClusterState) -> None:
         node = cluster.nodes[missing[0]]
         return ClusterError(
             f"brokers {missing} did not register within {BOOT_S:g} s; last log lines of "
-            f"{node.spec.name}:\n{node.log_tail()}"
+            f"{node.name}:\n{node.log_tail()}"
         )
 
     wait_for(registered, expected.__eq__, within_s=BOOT_S, failure=failure)
@@ -73,17 +95,6 @@ def await_full_isr(
         within_s=within_s,
         failure=failure,
     )
-
-
-def below_full_isr(
-    views: Mapping[TopicPartition, PartitionView], partitions: Sequence[TopicPartition]
-) -> list[str]:
-    """Describe those of the partitions that have no leader or no full ISR."""
-    return [
-        describe(partition, views.get(partition))
-        for partition in partitions
-        if partition not in views or not views[partition].full_isr
-    ]
 
 
 def _outdated(
@@ -157,7 +168,7 @@ def in_sync(cluster: ClusterState, node: int) -> bool:
     A controller is in sync when it leads the quorum or follows without lag.
     """
     if cluster.nodes[node].spec.role != "broker":
-        return quorum.members(cluster).get(node) in quorum.MEMBERS
+        return members(cluster).get(node) in MEMBERS
     admin = cluster.admin_of(node)
     if cluster.nodes[node].exit_status() is not None or node not in admin.brokers():
         return False
@@ -230,9 +241,112 @@ def await_partitions(
     )
 
 
-def describe(partition: TopicPartition, view: PartitionView | None) -> str:
-    """Return a partition's state for an error message."""
-    name = f"{partition[0]}-{partition[1]}"
-    if view is None:
-        return f"{name} is unknown to the brokers"
-    return f"{name} (leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)})"
+def members(cluster: ClusterState) -> Mapping[int, str]:
+    """Return the state of each running member: leader, follower, lagging or standalone.
+
+    Empty while the states are unknown. A single ZooKeeper node is `standalone`.
+    """
+    if cluster.topology.zookeeper:
+        return _zookeeper_members(cluster)
+    running = cluster.running_controllers()
+    return {node: state for node, state in _replicas(cluster).items() if node in running}
+
+
+def voters(cluster: ClusterState) -> list[int]:
+    """Return the leader of the quorum and the followers without lag, by a broker's metadata."""
+    return sorted(node for node, state in _replicas(cluster).items() if state in MEMBERS)
+
+
+def quorum_leader(cluster: ClusterState) -> int | None:
+    """Return the leader of the quorum, None while there is none or it is unknown."""
+    return next((node for node, state in members(cluster).items() if state == "leader"), None)
+
+
+def _replicas(cluster: ClusterState) -> Mapping[int, str]:
+    """Return the state of every replica of the metadata log, brokers included."""
+    for broker in cluster.broker_ids():
+        node = cluster.nodes[broker]
+        if not node.running():
+            continue
+        try:
+            output = cluster.run_kafka_tool_at(node, QUORUM_TOOL, "describe", "--replication")
+        except ClusterError:
+            continue
+        return parse_replication(output)
+    return {}
+
+
+def parse_replication(replication: str) -> Mapping[int, str]:
+    """Return the state of each replica: leader, follower, observer or lagging.
+
+    A lagging replica has not fetched everything. `replication` is the output of
+    `kafka-metadata-quorum describe --replication`.
+    """
+    header, *lines = [line.split("\t") for line in replication.strip().splitlines()] or [[]]
+    names = [name.strip() for name in header]
+    states: dict[int, str] = {}
+    for line in lines:
+        row = dict(zip(names, (value.strip() for value in line), strict=False))
+        state = row.get("Status", "").lower()
+        if state in (*MEMBERS, _OBSERVER):
+            behind = state != "leader" and row.get("Lag") != "0"
+            states[int(row["NodeId"])] = "lagging" if behind else state
+    return states
+
+
+def await_observer(cluster: ClusterState, controller: int) -> None:
+    """Wait until a controller that is no voter yet has fetched the whole metadata log."""
+    _await_quorum(
+        lambda: _replicas(cluster),
+        lambda states: states.get(controller) == _OBSERVER,
+        f"controller {controller} is not an observer without lag",
+    )
+
+
+def await_quorum_leader(cluster: ClusterState) -> None:
+    """Wait until a running member leads the quorum; return at once without a majority."""
+    running = cluster.running_controllers()
+    if _majority_runs(cluster):
+        _await_quorum(
+            lambda: members(cluster),
+            lambda states: any(states.get(node) in ("leader", "standalone") for node in running),
+            "the quorum has no leader",
+        )
+
+
+def await_member(cluster: ClusterState, controller: int) -> None:
+    """Wait until the controller leads the quorum or follows it without lag.
+
+    Return at once without a majority.
+    """
+    if _majority_runs(cluster):
+        _await_quorum(
+            lambda: members(cluster),
+            lambda states: states.get(controller) in MEMBERS,
+            f"controller {controller} neither leads nor follows the quorum",
+        )
+
+
+def _majority_runs(cluster: ClusterState) -> bool:
+    return len(cluster.running_controllers()) * 2 > len(cluster.topology.controllers)
+
+
+def _await_quorum(
+    look: Callable[[], Mapping[int, str]],
+    until: Callable[[Mapping[int, str]], bool],
+    problem: str,
+) -> None:
+    def failure(states: Mapping[int, str]) -> ClusterError:
+        last = ", ".join(f"{node} is {state}" for node, state in states.items()) or "no answer"
+        return ClusterError(f"{problem} after {_QUORUM_S:g} s: {last}")
+
+    wait_for(look, until, within_s=_QUORUM_S, failure=failure, every_s=0.3)
+
+
+def _zookeeper_members(cluster: ClusterState) -> Mapping[int, str]:
+    states = {}
+    for node in cluster.running_controllers():
+        done = commands.run(cluster.nodes[node].container, ["bash", "-c", _SRVR])
+        if mode := re.search(rb"Mode: (\w+)", done.stdout):
+            states[node] = mode[1].decode()
+    return states

@@ -7,15 +7,26 @@ Kafka's own tools use them.
 Secrets are generated for each cluster. Brokers get them as files that are copied into their
 containers before the start, producers through standard input, Spark in this process. No
 environment, argument list or stored file contains them.
+
+Certificates come from a new certificate authority and expire after two days. The authority's key is
+not stored, so no further certificate can be issued. Brokers read PKCS#12, which every Kafka version
+supports; librdkafka and Spark read PEM.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
-from ackproof.cluster.certificates import Certificates, issue
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
+
 from ackproof.scenario.security import SecuritySpec
 
 USER = "ackproof"
@@ -24,6 +35,24 @@ _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 _KEYSTORE, _TRUSTSTORE = "broker.p12", "authority.p12"
+
+_VALID = timedelta(days=2)
+#: Certificates begin in the past, because faults may set the clocks of brokers back.
+_BEFORE = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificates:
+    """Certificates and keys of brokers and clients; `*_pem` are text, stores are PKCS#12.
+
+    Everything but `authority_pem` is secret.
+    """
+
+    authority_pem: str
+    broker_keystore: bytes = field(repr=False)
+    truststore: bytes = field(repr=False)
+    client_certificate_pem: str = field(repr=False)
+    client_key_pem: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +127,10 @@ class Security:
         if self.spec.sasl == "none":
             return {}
         mechanism = self.spec.sasl
-        line = f"{_SCRAM_MODULE} required;"
         if mechanism == "plain":
             line = f'{_PLAIN_MODULE} required user_{USER}="{self.password}";'
+        else:
+            line = f"{_SCRAM_MODULE} required;"
         return {
             "sasl.enabled.mechanisms": mechanism.upper(),
             f"{mechanism}.sasl.jaas.config": line,
@@ -118,3 +148,61 @@ def secured(spec: SecuritySpec) -> Security | None:
         store_password=store_password,
         certificates=issue(password=store_password),
     )
+
+
+def issue(*, password: str, now: datetime | None = None) -> Certificates:
+    """Issue an authority, a certificate for brokers at 127.0.0.1 and one for clients.
+
+    `password` encrypts the stores.
+    """
+    now = now or datetime.now(UTC)
+    authority_key = _new_key()
+    authority = _certificate("ackproof run", authority_key, "ackproof run", authority_key, now)
+    broker_key, client_key = _new_key(), _new_key()
+    broker = _certificate("broker", broker_key, "ackproof run", authority_key, now)
+    client = _certificate("client", client_key, "ackproof run", authority_key, now)
+    encryption = serialization.BestAvailableEncryption(password.encode())
+    pem = serialization.Encoding.PEM
+    return Certificates(
+        authority_pem=authority.public_bytes(pem).decode(),
+        broker_keystore=pkcs12.serialize_key_and_certificates(
+            b"broker", broker_key, broker, [authority], encryption
+        ),
+        truststore=pkcs12.serialize_java_truststore(
+            [pkcs12.PKCS12Certificate(authority, b"authority")], encryption
+        ),
+        client_certificate_pem=client.public_bytes(pem).decode(),
+        client_key_pem=client_key.private_bytes(
+            pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode(),
+    )
+
+
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: str,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(_name(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BEFORE)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .sign(issuer_key, hashes.SHA256())
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])

@@ -9,18 +9,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from docker import DockerClient
 
 from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.cluster.node import KafkaNode, NodeFactory
 from ackproof.cluster.topology import Topology
 from ackproof.cluster.zookeeper import ZooKeeperMetadata
-from ackproof.containers import images
+from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
-from ackproof.proxy.proxy import LinkProxy
-
-if TYPE_CHECKING:
-    from docker import DockerClient
+from ackproof.proxy.proxy import LinkProxy, Route
 
 
 class ClusterState:
@@ -55,7 +53,10 @@ class ClusterState:
         #: Whether it outlives this process, until `ackproof clean`.
         self.left_up = False
         #: The source of committed leaders and ISRs.
-        self._committed = _zookeeper_metadata(topology) or self.admin
+        self._committed: Admin | ZooKeeperMetadata = self.admin
+        if topology.zookeeper:
+            servers = (f"127.0.0.1:{node.external_port}" for node in topology.controllers)
+            self._committed = ZooKeeperMetadata(",".join(servers))
 
     @cached_property
     def sidecar(self) -> str:
@@ -78,7 +79,8 @@ class ClusterState:
     @property
     def client_settings(self) -> dict[str, str]:
         """Security settings of clients, in librdkafka's names; secret."""
-        return self.topology.security.client_settings if self.topology.security else {}
+        security = self.factory.security
+        return security.client_settings if security else {}
 
     def broker_ids(self) -> list[int]:
         """Return the node ids of all brokers, ascending."""
@@ -97,7 +99,47 @@ class ClusterState:
         return self._running(self.controller_ids())
 
     def _running(self, ids: list[int]) -> list[int]:
-        return [one for one in ids if self.nodes[one].running()]
+        return [node_id for node_id in ids if self.nodes[node_id].running()]
+
+    def running_broker(self) -> KafkaNode:
+        """Return a broker that runs and is not paused; raise ClusterError if there is none."""
+        for broker in self.running_brokers():
+            return self.nodes[broker]
+        raise ClusterError("no broker is running, so Kafka's tools have no bootstrap server")
+
+    def internal_address(self, node: KafkaNode) -> str:
+        """Return the node's INTERNAL listener as tools inside the network name it."""
+        return f"{node.name}:{self.topology.port('INTERNAL')}"
+
+    def run_kafka_tool(self, classes: tuple[str, ...], *arguments: str) -> str:
+        """Run one of Kafka's tools at a running broker, its `--bootstrap-server`.
+
+        Returns its output. Raises ClusterError with its last lines if it fails.
+        """
+        return self.run_kafka_tool_at(self.running_broker(), classes, *arguments)
+
+    def run_kafka_tool_at(
+        self, broker: KafkaNode, classes: tuple[str, ...], *arguments: str
+    ) -> str:
+        """Run one of Kafka's tools as `run_kafka_tool` does, at this broker."""
+        bootstrap = ("--bootstrap-server", self.internal_address(broker))
+        return commands.run_kafka_tool(broker, classes, *bootstrap, *arguments)
+
+    def add_proxy_routes(self, node: KafkaNode) -> None:
+        """Let the proxy listen for the node's proxied listeners, if there are any."""
+        if self.proxy is None:
+            return
+        spec, gateway = node.spec, self.topology.gateway
+        to_host = {
+            ("127.0.0.1", spec.further_ports[listener]): ("127.0.0.1", port)
+            for listener, port in spec.behind_ports.items()
+        }
+        to_node = {
+            (gateway, port): (node.address, self.topology.port(listener))
+            for listener, port in spec.gateway_ports.items()
+        }
+        for listen, forward in (to_host | to_node).items():
+            self.proxy.add_route(Route(broker=spec.node_id, listen=listen, forward=forward))
 
     def require_alive(self, node_id: int) -> None:
         """Raise ClusterError with the node's last log lines if its process has ended."""
@@ -105,7 +147,7 @@ class ClusterState:
         status = node.exit_status()
         if status is not None:
             raise ClusterError(
-                f"{node.spec.name} ended with exit status {status}; its last log lines:\n"
+                f"{node.name} ended with exit status {status}; its last log lines:\n"
                 f"{node.log_tail()}"
             )
 
@@ -133,11 +175,3 @@ class ClusterState:
         """Return a new client that knows only this broker, so that its first request goes there."""
         port = self.nodes[broker].spec.external_port
         return Admin(f"127.0.0.1:{port}", settings=self.client_settings, timeout_s=1)
-
-
-def _zookeeper_metadata(topology: Topology) -> ZooKeeperMetadata | None:
-    if not topology.zookeeper:
-        return None
-    return ZooKeeperMetadata(
-        ",".join(f"127.0.0.1:{node.external_port}" for node in topology.controllers)
-    )

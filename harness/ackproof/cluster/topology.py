@@ -1,4 +1,4 @@
-"""The nodes of a cluster: ids, names, listeners, and the server.properties of each node.
+"""The nodes of a cluster: their ids, names, listeners and ports.
 
 Controllers are nodes of their own unless a scenario combines them with brokers: in combined mode a
 fault on two nodes also takes the majority of the quorum, and no broker is fenced. Replication,
@@ -23,33 +23,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ackproof.cluster import zookeeper
-from ackproof.cluster.security import Security
-from ackproof.containers.paths import CONFIG_DIR, DATA_DIR
+from ackproof.containers.images import DATA_DIR
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
-from ackproof.scenario import internal_topics
 from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec, ClusterSpec
-from ackproof.scenario.types import setting_text
 
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
-
-_DEFAULTS: Mapping[str, str] = {
-    "auto.create.topics.enable": "false",
-    # Off before 1.0: topics would not be deleted, and not be recreated.
-    "delete.topic.enable": "true",
-    # By default a new group waits three seconds for more members.
-    "group.initial.rebalance.delay.ms": "0",
-    # Few threads suffice for a test, and four JVMs share the machine.
-    "num.network.threads": "2",
-    "num.io.threads": "4",
-    "background.threads": "2",
-    "log.cleaner.dedupe.buffer.size": "4194304",
-    # JMX is not used, and registering a thousand beans delays the start.
-    "metric.reporters": "",
-    # Brokers boot at the same time as ZooKeeper; the default is the session timeout.
-    "zookeeper.connection.timeout.ms": "60000",
-}
+ZOOKEEPER_PORT = 2181
 
 DEFAULT_HEAP = "256m"
 
@@ -113,7 +93,6 @@ class Topology:
     listeners: tuple[str, ...] = ()
     proxied: tuple[str, ...] = ()
     gateway: str = ""
-    security: Security | None = None
     settings: Mapping[str, object]
 
     @property
@@ -141,89 +120,19 @@ class Topology:
         """The listeners for clients: EXTERNAL and further ones."""
         return ("EXTERNAL", *self.listeners)
 
-    def port(self, listener: str) -> int:
-        """Return a listener's port inside the network; with ZooKeeper, CONTROLLER is its port."""
-        if listener == "CONTROLLER" and self.zookeeper:
-            return zookeeper.CLIENT_PORT
-        if listener in self.listeners:
-            return _FIRST_FURTHER_PORT + self.listeners.index(listener)
-        return LISTENER_PORTS[listener]
-
-    def server_properties(self, node: NodeSpec) -> str:
-        """Return the text of the node's configuration file."""
-        if node.role == "zookeeper":
-            hosts = {one.node_id: one.name for one in self.controllers}
-            return zookeeper.properties(DATA_DIR, hosts)
-        properties: dict[str, object] = {
-            **_DEFAULTS,
-            **internal_topics.default_settings(len(self.brokers)),
-            **self.settings,
-            **node.settings,
-            **self._listeners(node),
-            **self._security(node),
-            **(self._zookeeper(node) if self.zookeeper else self._kraft(node)),
-            "log.dirs": ",".join(node.directories),
-        }
-        if node.rack is not None:
-            properties["broker.rack"] = node.rack
-        return properties_text(properties)
-
-    def _listeners(self, node: NodeSpec) -> Mapping[str, str]:
-        names = [*LISTENER_PORTS, *self.listeners]
-        if self.zookeeper:
-            names.remove("CONTROLLER")
-        secured = self.client_listeners if self.security else ()
-        protocol = self.security.spec.protocol if self.security else "PLAINTEXT"
-        protocols = {name: protocol if name in secured else "PLAINTEXT" for name in names}
-        common = {"listener.security.protocol.map": ",".join(map(":".join, protocols.items()))}
-        if node.role == "controller":
-            return {**common, "listeners": f"CONTROLLER://:{self.port('CONTROLLER')}"}
-        bound = [name for name in names if name != "CONTROLLER" or node.voter]
-        advertised = {
-            "INTERNAL": self._inside(node, "INTERNAL"),
-            **{name: f"127.0.0.1:{host_port(node, name)}" for name in self.client_listeners},
-        }
-        return {
-            **common,
-            "inter.broker.listener.name": "INTERNAL",
-            "listeners": ",".join(f"{name}://:{self.port(name)}" for name in bound),
-            "advertised.listeners": ",".join(f"{name}://{at}" for name, at in advertised.items()),
-        }
-
-    def _security(self, node: NodeSpec) -> Mapping[str, str]:
-        if self.security is None or node.role != "broker":
-            return {}
-        return self.security.broker_settings(self.client_listeners, folder=CONFIG_DIR)
-
-    def _kraft(self, node: NodeSpec) -> Mapping[str, object]:
-        combined = node.role == "broker" and node.voter
-        return {
-            "node.id": node.node_id,
-            "process.roles": "broker,controller" if combined else node.role,
-            **self._quorum(),
-            "controller.listener.names": "CONTROLLER",
-        }
-
-    def _quorum(self) -> Mapping[str, str]:
-        addresses = {one.node_id: self._inside(one, "CONTROLLER") for one in self.controllers}
-        if self.dynamic_quorum:
-            return {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
-        voters = ",".join(f"{node_id}@{address}" for node_id, address in addresses.items())
-        return {"controller.quorum.voters": voters}
-
-    def _inside(self, node: NodeSpec, listener: str) -> str:
+    def inside(self, node: NodeSpec, listener: str) -> str:
         """Return the address of this listener for other nodes."""
         if listener in node.gateway_ports:
             return f"{self.gateway}:{node.gateway_ports[listener]}"
         return f"{node.name}:{LISTENER_PORTS[listener]}"
 
-    def _zookeeper(self, node: NodeSpec) -> Mapping[str, object]:
-        return {
-            "broker.id": node.node_id,
-            "zookeeper.connect": ",".join(
-                f"{one.name}:{zookeeper.CLIENT_PORT}" for one in self.controllers
-            ),
-        }
+    def port(self, listener: str) -> int:
+        """Return a listener's port inside the network; with ZooKeeper, CONTROLLER is its port."""
+        if listener == "CONTROLLER" and self.zookeeper:
+            return ZOOKEEPER_PORT
+        if listener in self.listeners:
+            return _FIRST_FURTHER_PORT + self.listeners.index(listener)
+        return LISTENER_PORTS[listener]
 
 
 def published_port(node: NodeSpec, listener: str) -> int | None:
@@ -253,7 +162,6 @@ def arrange(
     *,
     cluster_id: str,
     ports: Sequence[int],
-    security: Security | None = None,
     gateway: str = "",
 ) -> Topology:
     """Return the cluster that `spec` describes, on these ports of 127.0.0.1 (and of `gateway`)."""
@@ -290,7 +198,6 @@ def arrange(
         listeners=tuple(spec.listeners),
         proxied=tuple(spec.proxied),
         gateway=gateway,
-        security=security,
         settings=spec.settings,
     )
 
@@ -321,8 +228,3 @@ def broker_spec(
         disk=own.disk_bytes,
         settings=own.settings,
     )
-
-
-def properties_text(properties: Mapping[str, object]) -> str:
-    """Return settings as a Java properties file."""
-    return "".join(f"{key}={setting_text(value)}\n" for key, value in sorted(properties.items()))

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.comparison import statistics
 from ackproof.comparison.measures import MEASURES, measures
 from ackproof.errors import RunDirectoryError
@@ -68,7 +68,7 @@ def samples(verdicts: Sequence[Verdict]) -> Samples:
 def read_baseline(path: Path) -> Baseline:
     """Raise RunDirectoryError if the file is missing or holds no baseline."""
     try:
-        return Baseline.model_validate_json(regular_files.read(path, most=MOST_BYTES))
+        return Baseline.model_validate_json(safe_files.read(path, most=MOST_BYTES))
     except FileNotFoundError:
         raise RunDirectoryError(
             f"{path}: no such file",

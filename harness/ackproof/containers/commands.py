@@ -1,33 +1,53 @@
-"""Commands in a running container, and what they print.
+"""Commands in running containers, Kafka's own tools in nodes, and scripts in sidecars.
 
-docker-py's own `exec_run` reads below the buffer of the HTTP client: what a command has printed by
-the time the response's headers are read is lost (the output of 3 of 1,800 commands on a busy
-machine). Here it is read through that buffer.
+A sidecar is a short-lived container that shares a node's network namespace or volume.
+
+docker-py's own `exec_run` reads below the buffer of the HTTP client: output that arrives together
+with the response's headers is lost (3 of 1,800 commands on a busy machine). `Command` reads through
+that buffer.
 """
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import struct
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from ackproof.errors import EngineError
+from docker import DockerClient
+from docker.errors import (
+    ContainerError,
+    DockerException,
+    NotFound,
+    create_api_error_from_http_exception,
+)
+from docker.models.containers import Container
+from docker.types import LogConfig
+from requests import ConnectionError as Disconnected
+from requests import HTTPError
+from urllib3.exceptions import HTTPError as TransportError
+
+from ackproof.containers.engine import labels
+from ackproof.containers.images import CLASSPATH
+from ackproof.errors import ClusterError, EngineError
 from ackproof.waiting import wait_for
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
+from ackproof_faults.interfaces.command import CommandResult
 
 _STDOUT = 1
-#: What precedes each piece of output: its stream, three bytes of padding, its length.
+#: The header of each piece of output: its stream, three bytes of padding, its length.
 _HEADER = struct.Struct(">BxxxI")
 _WITHIN_S = 10.0
+
+# Whether a class is in one of the jars. A JVM would take a second for each question.
+_HAS = f'has() {{ grep -lsqF "${{1//.//}}.class" {CLASSPATH}.jar; }}'
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a command printed, and how it ended."""
+    """The output and the exit code of a command."""
 
     exit_code: int
     stdout: bytes
@@ -35,9 +55,9 @@ class Finished:
 
 
 class Command:
-    """A command that runs in a container; it is begun by reading what it prints.
+    """A command in a container; it starts when its output is read.
 
-    Every method raises `docker.errors.APIError`, `requests.RequestException`, or, where the engine
+    Every method raises `docker.errors.APIError`, `requests.RequestException`, or, if the engine
     ends the output within a frame, `docker.errors.DockerException`.
     """
 
@@ -55,12 +75,7 @@ class Command:
         )["Id"]
 
     def frames(self) -> Generator[tuple[int, bytes], None, None]:
-        """Start the command; yield its output as it comes: the stream's number, bytes."""
-        from docker.errors import DockerException, create_api_error_from_http_exception
-        from requests import ConnectionError as Disconnected
-        from requests import HTTPError
-        from urllib3.exceptions import HTTPError as TransportError
-
+        """Start the command; yield its output as it arrives: the stream's number, bytes."""
         response = self._api.post(
             f"{self._api.base_url}/v{self._api.api_version}/exec/{self._id}/start",
             json={"Detach": False, "Tty": False},
@@ -85,14 +100,14 @@ class Command:
             response.close()
 
     def stdout(self) -> Generator[bytes, None, None]:
-        """Start the command and yield what it prints, without its errors."""
-        with closing(self.frames()) as frames:
+        """Start the command and yield its standard output."""
+        with contextlib.closing(self.frames()) as frames:
             yield from (data for stream, data in frames if stream == _STDOUT)
 
     def exit_code(self) -> int:
-        """Return the exit code of the command, whose output has ended.
+        """Return the exit code after the output has ended.
 
-        Raises EngineError if the engine does not tell it within ten seconds.
+        Raises EngineError if the engine does not report it within ten seconds.
         """
         return int(
             wait_for(
@@ -114,10 +129,7 @@ def run(
     user: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run a command in a container to its end.
-
-    Raises the errors of `Command`.
-    """
+    """Run a command in a container to its end; raise the errors of `Command`."""
     started = Command(container, command, user=user, environment=environment)
     frames = list(started.frames())
     return Finished(
@@ -125,3 +137,95 @@ def run(
         stdout=b"".join(data for stream, data in frames if stream == _STDOUT),
         stderr=b"".join(data for stream, data in frames if stream != _STDOUT),
     )
+
+
+class Node(Protocol):
+    """A node of a cluster: the name for messages, and the container that runs it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def container(self) -> Container: ...
+
+
+def kafka_command(classes: tuple[str, ...], arguments: str) -> str:
+    """Return a bash command that runs the first class that exists; `arguments` are bash, too.
+
+    Tools have moved between packages. The newest package comes first.
+    """
+    *first, last = classes
+    tries = "".join(f"if has {name}; then {_java(name, arguments)}; el" for name in first)
+    return f"{_HAS}\n{tries}se {_java(last, arguments)}; fi" if first else _java(last, arguments)
+
+
+def _java(name: str, arguments: str) -> str:
+    return f"java {_JVM} -cp '{CLASSPATH}' {name} {arguments}"
+
+
+def run_kafka_tool(node: Node, classes: tuple[str, ...], *arguments: str) -> str:
+    """Run one of Kafka's tools in the node's container and return its output.
+
+    Raises ClusterError with the tool's last lines if it fails.
+    """
+    script = kafka_command(classes, shlex.join(arguments))
+    return run_script(node, script, classes[0].rpartition(".")[2])
+
+
+def run_script(node: Node, script: str, what: str) -> str:
+    """Run a bash script in the node's container; `what` is its name in the error message."""
+    done = run(node.container, ["bash", "-c", script])
+    output, errors = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+    if done.exit_code != 0:
+        last_lines = "\n".join((output + errors).strip().splitlines()[-8:])
+        raise ClusterError(f"{what} at {node.name} failed ({done.exit_code}): {last_lines}")
+    return output
+
+
+def run_sidecar(
+    client: DockerClient, image: str, script: str, *, run_id: str, **options: Any
+) -> CommandResult:
+    """Run a bash script as root in a container that is removed afterwards.
+
+    `options` are docker-py's: network, volumes, capabilities.
+    """
+    try:
+        output = client.containers.run(
+            image,
+            **_as_root(script, run_id),
+            **options,
+            log_config=LogConfig(type="json-file"),  # docker-py cannot read other drivers
+            remove=True,
+            stdout=True,
+            stderr=True,
+        )
+    except ContainerError as error:
+        return CommandResult(exit_status=error.exit_status, output=_decoded(error.stderr))
+    return CommandResult(exit_status=0, output=_decoded(output))
+
+
+def start_sidecar(
+    client: DockerClient, image: str, script: str, *, name: str, run_id: str, **options: Any
+) -> None:
+    """Start such a container in the background, with a name."""
+    client.containers.run(image, **_as_root(script, run_id), **options, name=name, detach=True)
+
+
+def end_sidecar(client: DockerClient, name: str) -> None:
+    """End and remove a container that `start_sidecar` started; a no-op if there is none."""
+    try:
+        client.containers.get(name).remove(force=True)
+    except NotFound:
+        return
+
+
+def _as_root(script: str, run_id: str) -> Mapping[str, Any]:
+    return {
+        "entrypoint": ["/bin/bash", "-c", script],
+        "user": "root",
+        "labels": labels(run_id),
+    }
+
+
+def _decoded(output: str | bytes | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ackproof.cache import is_running
 from ackproof.errors import EngineError
-from ackproof.processes import is_running
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -89,10 +89,9 @@ def connect() -> DockerClient:
     try:
         import docker
         from docker.context import ContextAPI
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise EngineError(
-            f"the Python package 'docker' cannot be imported: {error}",
-            hint="install ackproof with its dependencies, for example by ci/setup",
+            f'the Python package {error.name} is not installed: pip install "ackproof[run]"'
         ) from error
 
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"

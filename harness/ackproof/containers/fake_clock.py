@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.cache import cache_dir
 from ackproof.containers.image_build import template
-from ackproof.containers.paths import CONFIG_DIR, VOLUME_DIR
+from ackproof.containers.images import CONFIG_DIR, VOLUME_DIR
 from ackproof.errors import EngineError
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def _compile(source: str, target: Path) -> None:
     compiler = _compiler()
     assert compiler is not None  # `problem`
     flags = ["-O2", "-shared", "-fPIC", "-nostdlib", "-fno-builtin", "-fno-stack-protector"]
-    place = f'-DCLOCK_FILE="{_OFFSET}"'
+    offset_file = f'-DCLOCK_FILE="{_OFFSET}"'
     done = subprocess.run(
-        [compiler, *flags, place, "-x", "c", "-", "-o", str(target)],
+        [compiler, *flags, offset_file, "-x", "c", "-", "-o", str(target)],
         input=source,
         capture_output=True,
         text=True,

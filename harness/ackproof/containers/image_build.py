@@ -1,25 +1,43 @@
-"""Builds an image with the engine's classic builder, from the Dockerfiles in this package.
+"""Builds images without a container registry: from Dockerfiles, and the Debian base image.
 
-Docker 20.10 has no other builder in its API, so the Dockerfiles use no BuildKit feature.
+The engine's classic builder runs the Dockerfiles of this package. Docker 20.10 has no other builder
+in its API, so the Dockerfiles use no BuildKit feature.
+
+The base image has a JVM, nftables and bash. `mmdebstrap` unpacks Debian packages from this
+machine's apt sources into a tarball, and the engine imports it. The Kafka images that are built
+here are based on it, and sidecars run it.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
 import tarfile
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ackproof.cache import cache_dir
+from docker import DockerClient
+from docker.errors import APIError, BuildError
+
+from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 LABEL_IMAGE = "io.ackproof.image"
 """The label of every image built here; its value is a Kafka version, `base` or `sidecar`."""
+
+BASE = "ackproof/base:1"
+"""Increase the number when the packages or the build change."""
+
+PACKAGES = ("default-jre-headless", "nftables", "iproute2", "procps")
+APT = Path("/etc/apt")
+BOOTSTRAP_TIMEOUT_S = 1800
 
 
 def template(name: str) -> str:
@@ -44,8 +62,6 @@ def docker_build(
     Raises:
         ImageError: a step of the build failed; the message has its last lines.
     """
-    from docker.errors import APIError, BuildError
-
     context_path = cache_dir() / "build-context.tar"
     with context_path.open("w+b") as context:
         with tarfile.open(fileobj=context, mode="w") as tar:
@@ -87,3 +103,140 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.size = size
     return member
+
+
+def base_problems() -> tuple[str, ...]:
+    """Return why this machine cannot build the base image; empty if no reason is known."""
+    system = _system()
+    problems = []
+    if "debian" not in (system.get("ID"), *system.get("ID_LIKE", "").split()):
+        problems.append(
+            f"this machine runs {system.get('PRETTY_NAME', platform.system())}, not Debian"
+        )
+    elif not _apt_sources(system):
+        problems.append(f"{APT} has no source for {system.get('VERSION_CODENAME', 'Debian')}")
+    if os.geteuid() != 0:
+        problems.append("not running as root")
+    if not shutil.which("mmdebstrap"):
+        problems.append("mmdebstrap is not on the PATH")
+    return tuple(problems)
+
+
+def build_base(client: DockerClient, say: Say) -> str:
+    """Import the base image from its cached tarball, or from a new one; return its name.
+
+    The caller must hold the build lock, and `base_problems()` must be empty or the tarball cached.
+
+    Raises:
+        ImageError: mmdebstrap failed.
+    """
+    tarball = base_tarball()
+    if not tarball.exists():
+        bootstrap(tarball, PACKAGES, say)
+    say(f"importing {BASE}")
+    name, tag = BASE.split(":")
+    said = client.api.import_image_from_file(
+        str(tarball),
+        changes=["ENV LANG=C.UTF-8", "LABEL io.ackproof.image=base", 'CMD ["bash"]'],
+    )
+    # Podman 4.3 ignores the tag of an import.
+    client.images.get(json.loads(said)["status"]).tag(name, tag)
+    return BASE
+
+
+def base_tarball() -> Path:
+    """Return the path of the base image's tarball in the cache; the file may not exist."""
+    name = BASE.rpartition("/")[2].replace(":", "-")
+    codename = _system().get("VERSION_CODENAME", "unknown")
+    return cache_dir() / f"{name}-{codename}-{platform.machine()}.tar"
+
+
+def bootstrap(tarball: Path, packages: Sequence[str], say: Say) -> None:
+    """Unpack this machine's Debian release with these packages into a tarball.
+
+    `base_problems()` must be empty. Raises ImageError if mmdebstrap fails.
+    """
+    system = _system()
+    codename = system["VERSION_CODENAME"]
+    say(f"unpacking Debian {codename} with {', '.join(packages)} (about half a minute)")
+    partial = tarball.with_suffix(".partial.tar")
+    partial.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile("w", prefix="ackproof-apt-", suffix=".conf") as aptconf:
+        # mmdebstrap starts with an empty apt configuration, which lacks the machine's proxy.
+        aptconf.write(_run(["apt-config", "dump", "Acquire::http", "Acquire::https"]))
+        aptconf.flush()
+        command = [
+            "mmdebstrap",
+            "--quiet",
+            "--mode=root",
+            "--variant=essential",
+            f"--include={','.join(packages)}",
+            f"--aptopt={aptconf.name}",
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+            "--dpkgopt=path-exclude=/usr/share/locale/*",
+            # The image must not contain this machine's name, resolver and apt sources.
+            '--customize-hook=rm -rf "$1"/etc/hostname "$1"/etc/resolv.conf',
+            '--customize-hook=rm -rf "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99*',
+            codename,
+            str(partial),
+            *map(str, _apt_sources(system)),
+        ]
+        _run(command)
+    partial.rename(tarball)
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=BOOTSTRAP_TIMEOUT_S,
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        if isinstance(error, subprocess.TimeoutExpired):
+            reason = f"did not finish within {BOOTSTRAP_TIMEOUT_S} s"
+        else:
+            lines = str(error.stderr).strip().splitlines()
+            reason = f"failed with code {error.returncode}: {' / '.join(lines[-4:])}"
+        raise ImageError(
+            f"{command[0]} {reason}",
+            hint="`apt-get update` shows whether this machine's apt sources answer",
+        ) from error
+    return done.stdout
+
+
+def _system() -> Mapping[str, str]:
+    """Return this machine's os-release; empty if there is none (macOS)."""
+    try:
+        return platform.freedesktop_os_release()
+    except OSError:
+        return {}
+
+
+def _apt_sources(system: Mapping[str, str]) -> list[Path]:
+    """Return this machine's apt source files for its own Debian release."""
+    codename = system.get("VERSION_CODENAME")
+    if not codename:
+        return []
+    files = [APT / "sources.list", *sorted((APT / "sources.list.d").glob("*"))]
+    return [
+        path
+        for path in files
+        if path.is_file()
+        and path.suffix in {".list", ".sources"}
+        and names_release(path.read_text(errors="replace"), codename)
+    ]
+
+
+def names_release(sources: str, codename: str) -> bool:
+    """Whether apt `sources` (one-line or deb822 form) contain the suite `codename` itself.
+
+    Suites of third parties (`nodistro`, `cloud-sdk-bookworm`) do not count.
+    """
+    one_line = rf"^deb(\s+\[[^\]]*\])?\s+\S+\s+{re.escape(codename)}\s"
+    deb822 = rf"^Suites:(.*\s){re.escape(codename)}(\s|$)"
+    return bool(re.search(f"{one_line}|{deb822}", sources, re.MULTILINE))

@@ -16,27 +16,37 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from docker import DockerClient
+from docker.errors import APIError, ImageNotFound
+from requests import RequestException
 
 from ackproof.cache import Say, exclusive, silent
-from ackproof.containers.base_image import (
+from ackproof.containers.engine import connect
+from ackproof.containers.image_build import (
     BASE,
+    LABEL_IMAGE,
     base_problems,
     base_tarball,
     build_base,
+    docker_build,
+    template,
 )
-from ackproof.containers.engine import connect
-from ackproof.containers.image_build import LABEL_IMAGE, docker_build, template
 from ackproof.containers.maven import jars_problem, kafka_jars
 from ackproof.errors import ImageError, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
 
-if TYPE_CHECKING:
-    from docker import DockerClient
-
 PUBLISHED = "apache/kafka"
 BUILT = "ackproof/kafka"
 SIDECAR = "ackproof/sidecar:1"
+
+#: Where the volume of a node is mounted.
+VOLUME_DIR = "/var/lib/ackproof"
+#: The first log directory of a broker or controller, and ZooKeeper's data directory.
+DATA_DIR = f"{VOLUME_DIR}/data"
+#: The configuration of a node, and its secrets.
+CONFIG_DIR = "/etc/ackproof"
 
 CLASSPATH = "/opt/kafka/libs/*"
 JAVA_OPTIONS = (
@@ -210,8 +220,6 @@ def check_version(version: str) -> None:
 
 def exists(client: DockerClient, reference: str) -> bool:
     """Return whether the engine has this image."""
-    from docker.errors import ImageNotFound
-
     try:
         client.images.get(reference)
     except ImageNotFound:
@@ -238,9 +246,6 @@ def pull(client: DockerClient, reference: str, say: Say) -> str:
 
     A pull has no timeout, so a request with a timeout first checks that the registry has the image.
     """
-    from docker.errors import APIError
-    from requests import RequestException
-
     try:
         with _request_timeout(client, REGISTRY_TIMEOUT_S):
             client.api.inspect_distribution(reference)  # type: ignore[no-untyped-call]

@@ -13,16 +13,16 @@ import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+from docker import DockerClient
+from docker.errors import APIError, ContainerError
 
 from ackproof.cache import Say, cache_dir, exclusive
 from ackproof.containers import images
 from ackproof.containers.engine import LABEL
 from ackproof.containers.images import BrokerImage
 from ackproof.errors import ImageError, ScenarioError
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 _CORE_JAR = re.compile(r"kafka_2\.1[0-9]-(?P<version>[0-9].*)\.jar")
 
@@ -60,8 +60,6 @@ def _existing(reference: str, *, kafka: str, client: DockerClient, say: Say) -> 
 
 
 def _is_kafka(reference: str, client: DockerClient) -> bool:
-    from docker.errors import APIError, ContainerError
-
     try:
         client.containers.run(
             reference,

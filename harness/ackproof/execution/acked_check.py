@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ackproof.cluster.admin import partitions_of
 from ackproof.cluster.running import RunningCluster
-from ackproof.cluster.topics import partitions_of
 from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now

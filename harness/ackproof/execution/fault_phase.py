@@ -7,7 +7,7 @@ import time
 from ackproof.clients.application import AnyWorkload
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.cluster.attached import AnyCluster
+from ackproof.cluster.running import RunCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
 from ackproof.scenario.internal_topics import every_topic
@@ -21,7 +21,7 @@ _SHOW_S = 0.2
 
 def run_fault_phase(
     scenario: Scenario,
-    cluster: AnyCluster,
+    cluster: RunCluster,
     clients: AnyWorkload,
     run: RunState,
     reporter: Reporter,

@@ -8,14 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ackproof.clients import forwarded_records
 from ackproof.clients.application import AnyWorkload, acked_logs
-from ackproof.cluster.admin import TopicPartition
-from ackproof.cluster.attached import AnyCluster
-from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.topics import KEEP_EVERYTHING
+from ackproof.cluster.admin import KEEP_EVERYTHING, TopicPartition
+from ackproof.cluster.running import RunCluster
 from ackproof.errors import ClusterError
 from ackproof.execution.collection import take_replicas
 from ackproof.execution.final_log import take_final_log
-from ackproof.execution.open_transactions import OfCluster, OpenTransactions
+from ackproof.execution.open_transactions import OpenTransactions
 from ackproof.execution.run_state import RunState
 from ackproof.ledger import application_tables
 from ackproof.progress import Reporter
@@ -33,7 +31,7 @@ _APPLIED_S = 3.0
 
 def run_final_phase(
     scenario: Scenario,
-    cluster: AnyCluster,
+    cluster: RunCluster,
     clients: AnyWorkload,
     run: RunState,
     reporter: Reporter,
@@ -61,13 +59,14 @@ def run_final_phase(
         )
         run.troubles += logs.unread
         run.unobserved += logs.remarks
-    if scenario.removes and isinstance(cluster, KafkaCluster):
+    if scenario.removes and not cluster.interfaces.missing(["operations"]):
         _stop_removal(scenario, cluster, run)
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
-    if scenario.workload.transactions is not None and isinstance(cluster, KafkaCluster):
+    hanging = cluster.hanging_transactions
+    if scenario.workload.transactions is not None and hanging is not None:
         with reporter.phase("waiting for open transactions"):
-            opened = OpenTransactions(OfCluster(cluster, scenario.kafka), ends, say=reporter.note)
+            opened = OpenTransactions(hanging, ends, say=reporter.note)
             run.troubles += opened.end(timeout_s=scenario.workload.transactions.timeout)
             if opened.found:
                 run.write("hanging_transactions", opened.found)
@@ -130,7 +129,7 @@ def appended_since(
     ]
 
 
-def _stop_removal(scenario: Scenario, cluster: KafkaCluster, run: RunState) -> None:
+def _stop_removal(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:
     """Have brokers remove no more records, so that all readers read the same.
 
     A change of `cleanup.policy` aborts a compaction that is in progress (`LogManager`).
@@ -160,7 +159,7 @@ def _await_recovery(schedule: Schedule | None) -> None:
     )
 
 
-def _take_forwarded(scenario: Scenario, cluster: AnyCluster, run: RunState) -> None:
+def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:
     """Store the records that consumers forwarded to other topics as their effects."""
     topics = [topic for targets in scenario.forwarded.values() for topic in targets]
     partitions = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]

@@ -21,13 +21,12 @@ from typing import Any, Self
 
 from rich.markup import escape
 
-from ackproof.background import Repeating
 from ackproof.cluster.admin import Admin, TopicPartition
 from ackproof.errors import SparkError
 from ackproof.execution.live_counts import LedgerCounts, Outcomes
 from ackproof.execution.live_table import LivePartition, live_line, live_table
 from ackproof.progress import Reporter
-from ackproof.waiting import wait_for
+from ackproof.waiting import Repeating, wait_for
 from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).

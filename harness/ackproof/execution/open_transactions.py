@@ -8,16 +8,13 @@ and then aborted as an operator would, so that the final log can be read to its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Protocol
 
-from ackproof.cluster import hanging_transactions
 from ackproof.cluster.admin import TopicPartition
-from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction
 from ackproof.errors import ClusterError
-from ackproof.kafka_versions import numbers
 from ackproof.waiting import wait_for
 
 #: Seconds until markers that are on their way are written.
@@ -41,28 +38,6 @@ class Partitions(Protocol):
     def abort(self, hanging: HangingTransaction) -> None: ...
 
     def now(self) -> datetime: ...
-
-
-@dataclass(frozen=True, slots=True)
-class OfCluster:
-    """The partitions of a cluster that ackproof has booted."""
-
-    cluster: KafkaCluster
-    kafka: str
-
-    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self.cluster.admin.stable_offsets(partitions)
-
-    def find(self, topics: Sequence[str]) -> Sequence[HangingTransaction]:
-        if numbers(self.kafka) < hanging_transactions.SINCE:
-            return []
-        return hanging_transactions.find(self.cluster, topics)
-
-    def abort(self, hanging: HangingTransaction) -> None:
-        hanging_transactions.abort(self.cluster, hanging)
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 class OpenTransactions:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import Clock, RunRecord
 from ackproof.runs.recovery import seal
@@ -34,7 +33,6 @@ class RunState:
         self.reused = False
         self.unobserved: list[str] = []
         self.bottlenecks: list[str] = []
-        self.leader_poll: LeaderPoll | None = None
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
         #: Ends the live job once it has read up to these end offsets; None without a live view.

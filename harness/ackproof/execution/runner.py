@@ -12,13 +12,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof import doctor
 from ackproof.clients import java_program, librdkafka_wheel
 from ackproof.clients.application import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.cluster import settings_in_force
-from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
+from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
-from ackproof.containers import doctor, images
+from ackproof.cluster.preflight import require_in_force
+from ackproof.cluster.running import RunCluster
+from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.containers.own_image import own_image
 from ackproof.errors import AckproofError, DiskError
@@ -28,7 +30,6 @@ from ackproof.execution.final_phase import run_final_phase
 from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.prediction.attached import predict_attached
 from ackproof.prediction.replication import predict
 from ackproof.progress import Reporter
@@ -148,7 +149,7 @@ def record(
 
     with state, contextlib.ExitStack() as stack:
         lease: Lease | None = None
-        cluster: AnyCluster
+        cluster: RunCluster
         if scenario.cluster.attach is not None:
             cluster = _attach(scenario.cluster.attach, state, stack, reporter)
         else:
@@ -167,7 +168,7 @@ def record(
             )
         try:
             if scenario.cluster.image or scenario.cluster.distribution:
-                settings_in_force.require(
+                require_in_force(
                     scenario.cluster,
                     scenario.kafka,
                     bootstrap_servers=cluster.bootstrap_servers,
@@ -213,12 +214,6 @@ def _attach(
         state.image = f"attached: {cluster.bootstrap_servers}"
         state.unobserved = list(NOT_OBSERVED)
         cluster.create_topics(scenario.topics)
-        partitions = [
-            (name, number)
-            for name, topic in scenario.topics.items()
-            for number in range(topic.partitions)
-        ]
-        state.leader_poll = stack.enter_context(LeaderPoll(cluster.admin.partitions, partitions))
     return cluster
 
 

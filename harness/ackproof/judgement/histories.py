@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import HistoryError, translated
 from ackproof.spark_session import spark_session
 
@@ -35,5 +35,5 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
 
 def _refuse_special(path: Path) -> None:
     with suppress(OSError):  # the reader reports it
-        if kind := regular_files.kind_of(path):
+        if kind := safe_files.kind_of(path):
             raise HistoryError(f"{path}: cannot be read: it is {kind}, not a file")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ackproof.cluster import metadata_log
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import partition_trace
 from ackproof.judgement.partition_trace import ObservedPartition
 from ackproof.kafka_versions import numbers
+from ackproof.observation import metadata_log
 from ackproof.runs.directory import RunRecord
 from ackproof.runs.trace import Explained, PartitionTrace, TraceRecord
 from ackproof.runs.verdict import Finding

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof import new_files
+from ackproof import safe_files
 from ackproof.ledger import acked_log, arrow_stream, producer_ledger
 from ackproof.ledger.acked_log import AckedSend, LogProblems
 from ackproof_spark.tables import IDENTITIES, LEDGER, LOCATION, SCHEMA_VERSION, Outcome
@@ -108,7 +108,7 @@ def _convert(sends: Iterator[AckedSend], *, producer: int, run_dir: Path) -> Non
 
     def write(partial: Path) -> None:
         identities.parent.mkdir(parents=True, exist_ok=True)
-        new_files.create(identities)
+        safe_files.create(identities)
         with (
             producer_ledger.parquet_writer(partial) as rows,
             pq.ParquetWriter(identities, IDENTITIES, compression="zstd") as names,

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof import new_files
+from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
 from ackproof_spark.ledger_stream import END_OF_STREAM
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, TIME
@@ -272,7 +272,7 @@ def convert(path: Path, target: Path, write: Callable[[Path], None]) -> None:
     """Create `target` from `path` with `write`. It appears under its name when it is complete."""
     temporary = target.with_name(f"_{target.name}.tmp")
     try:
-        new_files.create(temporary)
+        safe_files.create(temporary)
         write(temporary)
         os.replace(temporary, target)
     except OSError as error:

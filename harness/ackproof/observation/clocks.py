@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
+from docker import DockerClient
+
+from ackproof.containers.commands import Node
 from ackproof.runs.directory import Clock
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-
-    from ackproof.cluster.node import KafkaNode
 
 _LINES = 200
 
@@ -33,6 +30,14 @@ _LINE = re.compile(
     r"(?P<received>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9})Z "
     r"\[(?P<logged>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d,\d{3})\]"
 )
+
+
+def take_clocks(
+    client: DockerClient, nodes: Sequence[Node], now: Callable[[], datetime]
+) -> list[Clock]:
+    """Return the clocks of the engine and of every node, compared with this host's (`now`)."""
+    engine = engine_clock(client, now)
+    return [engine, *filter(None, (node_clock(node, engine) for node in nodes))]
 
 
 def engine_clock(client: DockerClient, now: Callable[[], datetime]) -> Clock:
@@ -47,14 +52,14 @@ def engine_clock(client: DockerClient, now: Callable[[], datetime]) -> Clock:
     )
 
 
-def node_clock(node: KafkaNode, engine: Clock) -> Clock | None:
-    """Return the node's clock, from its last log lines; None if they contain no time."""
+def node_clock(node: Node, engine: Clock) -> Clock | None:
+    """Return the node's clock by its last log lines; None if they contain no time."""
     output = node.container.logs(tail=_LINES, timestamps=True).decode(errors="replace")
     offset = ahead_of_engine(output.splitlines())
     if offset is None:
         return None
     return Clock(
-        of=node.spec.name,
+        of=node.name,
         offset_ms=engine.offset_ms + _milliseconds(offset),
         # log4j truncates times to milliseconds.
         give_or_take_ms=engine.give_or_take_ms + 1,

@@ -19,18 +19,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
-from ackproof.containers.commands import Command
+import pyarrow as pa
+import pyarrow.parquet as pq
+from docker.errors import DockerException, NotFound
+from docker.models.containers import Container
+from requests import RequestException
+
+from ackproof.containers.commands import Command, Node
 from ackproof.errors import EngineError
 from ackproof.runs.directory import disk_errors
 from ackproof_spark.forensics.segments import Batch, Tail, batches
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
-
-    from ackproof.cluster.node import KafkaNode
 
 #: The default limit of bytes of segments that are read from one broker.
 LIMIT = 2 << 30
@@ -43,6 +44,13 @@ _BUFFER = 1 << 20
 _SEGMENTS = """cd "$0" && find "$@" -name '*.log' 2>/dev/null | LC_ALL=C sort | tar -cf - -T -"""
 #: tar's exit codes: 1 says that a file changed meanwhile.
 _READ = (0, 1)
+
+
+class Broker(Node, Protocol):
+    """A node with log directories."""
+
+    @property
+    def directories(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,7 @@ class ReplicaLog:
 
 
 def take_replica_logs(
-    nodes: Mapping[int, KafkaNode],
+    nodes: Mapping[int, Broker],
     replicas: Mapping[tuple[str, int], Sequence[int]],
     run_dir: Path,
     *,
@@ -92,13 +100,11 @@ def take_replica_logs(
 
 def _take_broker(
     broker: int,
-    node: KafkaNode,
+    node: Broker,
     partitions: Sequence[tuple[str, int]],
     path: Path,
     limit: int,
 ) -> list[ReplicaLog]:
-    import pyarrow.parquet as pq
-
     unread = {
         f"{topic}-{partition}": ReplicaLog(broker=broker, topic=topic, partition=partition)
         for topic, partition in partitions
@@ -106,7 +112,7 @@ def _take_broker(
     names, logs = list(unread), {}
     run_id = path.parents[1].name
     with pq.ParquetWriter(path, REPLICA_BATCHES) as writer:
-        for directory in node.spec.directories if unread else ():
+        for directory in node.directories if unread else ():
             for log in _take_running(unread, directory, node, writer, run_id=run_id, limit=limit):
                 name = f"{log.topic}-{log.partition}"
                 logs[name] = log
@@ -121,7 +127,7 @@ def _take_broker(
 def _take_running(
     unread: Mapping[str, ReplicaLog],
     directory: str,
-    node: KafkaNode,
+    node: Broker,
     writer: object,
     *,
     run_id: str,
@@ -131,9 +137,6 @@ def _take_running(
 
     Where this fails after a beginning, all that was read is incomplete.
     """
-    from docker.errors import DockerException
-    from requests import RequestException
-
     logs: list[ReplicaLog] = []
     try:
         tar = Command(node.container, ["sh", "-c", _SEGMENTS, directory, *unread])
@@ -157,12 +160,9 @@ def _take_running(
 
 
 def _take_replica(
-    log: ReplicaLog, node: KafkaNode, writer: object, run_id: str, limit: int
+    log: ReplicaLog, node: Broker, writer: object, run_id: str, limit: int
 ) -> ReplicaLog:
-    from docker.errors import DockerException, NotFound
-    from requests import RequestException
-
-    for directory in node.spec.directories:
+    for directory in node.directories:
         try:
             with _archive(node.container, f"{directory}/{log.topic}-{log.partition}") as archive:
                 return read_replica(log, archive, archive, writer, run_id=run_id, limit=limit)
@@ -223,8 +223,6 @@ def _chunks(headers: Iterator[Batch]) -> Iterator[list[Batch]]:
 def _write(
     writer: object, log: ReplicaLog, segment: str, run_id: str, rows: Sequence[Batch]
 ) -> None:
-    import pyarrow as pa
-
     common = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run_id,

@@ -17,22 +17,30 @@ How znodes map to the tables shared with KRaft:
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 from zlib import adler32
 
-from ackproof.cluster.metadata_log import (
+from ackproof.containers.commands import Node
+from ackproof.containers.images import DATA_DIR
+from ackproof.observation.metadata_log import (
     BrokerState,
     MetadataLog,
     PartitionState,
     damage_as_value_error,
 )
+
+#: The folder of transaction logs and snapshots.
+_LOG_DIR = f"{DATA_DIR}/version-2"
 
 _MAGIC = b"ZKLG"
 _HEADER_SIZE = 16
@@ -91,6 +99,23 @@ class _Record:
 
     def text(self) -> str:
         return self.data().decode()
+
+
+def take(nodes: Sequence[Node], run_dir: Path) -> MetadataLog:
+    """Store the logs as zookeeper/<node>/log.<zxid> in the run directory; return their states."""
+    logs = []
+    for node in nodes:
+        target = run_dir / "zookeeper" / node.name
+        target.mkdir(parents=True, exist_ok=True)
+        chunks, _ = node.container.get_archive(_LOG_DIR)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            for member in archive:
+                name = Path(member.name).name
+                file = archive.extractfile(member) if name.startswith("log.") else None
+                if file is not None:
+                    logs.append(file.read())
+                    (target / name).write_bytes(logs[-1])
+    return states(logs)
 
 
 def states(logs: Iterable[bytes]) -> MetadataLog:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import ScenarioError, shown
 from ackproof.own_config import described, properties, strimzi
 from ackproof.own_config.settings import Given, OwnConfig, Settings
@@ -42,7 +42,7 @@ def read(
 
 def _read(path: Path, part: str) -> OwnConfig:
     try:
-        text = _text(regular_files.read(path, most=_MOST_BYTES))
+        text = _text(safe_files.read(path, most=_MOST_BYTES))
     except FileNotFoundError:
         folder = path.parent
         near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)

@@ -14,7 +14,7 @@ def predict_bounded(configuration: Configuration, stress: Stress, why: str) -> P
     return Prediction(
         likelihood=found.likelihood,
         trace=found.trace,
-        diagram=(),
+        diagram=None,
         at_risk=(),
         error_codes=(),
         reasons=found.reasons,

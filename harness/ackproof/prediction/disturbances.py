@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
-from ackproof_faults.effects import (
+from ackproof_faults.schedule.blocks import plain
+from ackproof_model.effects import (
     Alters,
     Anything,
     Cuts,
@@ -30,7 +31,6 @@ from ackproof_faults.effects import (
     Unreachable,
     Upgrades,
 )
-from ackproof_faults.schedule.blocks import plain
 
 
 class Disturbance(StrEnum):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackproof_faults import Fault
-from ackproof_faults.effects import Cuts, Stalls
 from ackproof_faults.schedule.blocks import ChoiceBlock, ParallelBlock, RandomBlock, SequenceBlock
+from ackproof_model.effects import Cuts, Stalls
 
 #: A fault holds longer than it says: injecting, verifying and healing take time, seconds.
 SLACK_S = 5.0

@@ -12,7 +12,8 @@ from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.retention import expiring
 from ackproof_faults import Fault
-from ackproof_faults.effects import (
+from ackproof_model.bounds import NOTHING, Budget, Stress
+from ackproof_model.effects import (
     AddsPartitions,
     Alters,
     Anything,
@@ -35,7 +36,6 @@ from ackproof_faults.effects import (
     Unreachable,
     Upgrades,
 )
-from ackproof_model.bounds import NOTHING, Budget, Stress
 
 #: A broker's heartbeats are so long apart (`broker.heartbeat.interval.ms`), seconds.
 _HEARTBEAT_S = 2.0

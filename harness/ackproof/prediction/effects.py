@@ -5,8 +5,6 @@ What has no word there is None: then the bounds answer. So an exact answer leave
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.prediction.effect_stress import (
     DIRECTORY_IDS,
@@ -15,41 +13,23 @@ from ackproof.prediction.effect_stress import (
     cannot_remove_records,
 )
 from ackproof_faults import Fault
-from ackproof_faults.effects import (
+from ackproof_model import Profile
+from ackproof_model.effects import (
     Channel,
     Client,
     Configures,
     Cuts,
+    Effect,
     Elects,
     Ends,
     Intercepts,
+    QuorumLost,
     Reassigns,
     Removes,
     SetsBack,
     Stalls,
     Starts,
 )
-from ackproof_faults.effects import Effect as Declared
-from ackproof_model import (
-    ChannelCut,
-    Effect,
-    ElectionAsked,
-    ProcessEnds,
-    ProcessStalls,
-    Profile,
-    QuorumLost,
-    SettingChanges,
-)
-
-#: A cut of other brokers' fetches from the targets, by rules in the others' network namespaces.
-_SERVED_CUT = ChannelCut(channel="replication", fetches="from", among=True, installed="others")
-
-#: Packets that a cut loses, as the targets see them.
-_PACKETS: dict[str, Literal["to", "from", "both"]] = {
-    "both": "both",
-    "to_peers": "from",
-    "from_peers": "to",
-}
 
 
 def model_effects(fault: Fault, place: Place) -> tuple[Effect, ...] | None:
@@ -66,7 +46,7 @@ def model_effects(fault: Fault, place: Place) -> tuple[Effect, ...] | None:
 def keeps_leaders(effects: tuple[Effect, ...] | None) -> bool:
     """Whether no partition gets another leader by these effects."""
     return effects is not None and all(
-        isinstance(effect, ChannelCut) and effect.channel == "replication" for effect in effects
+        isinstance(effect, Cuts) and effect.channels == ("replication",) for effect in effects
     )
 
 
@@ -88,29 +68,29 @@ def _of_controllers(fault: Fault, place: Place) -> tuple[Effect, ...] | None:
     return None
 
 
-def _only_absent(effect: Declared) -> bool:
+def _only_absent(effect: Effect) -> bool:
     match effect:
         case Ends(times=1, one_by_one="", for_good=False, log="kept", silent=False):
             return True
     return isinstance(effect, Stalls)
 
 
-def _translated(effect: Declared, fault: Fault, place: Place) -> tuple[Effect, ...] | None:
+def _translated(effect: Effect, fault: Fault, place: Place) -> tuple[Effect, ...] | None:
     match effect:
         case Ends():
             return _ends(effect, place)
         case Stalls():
-            return (ProcessStalls(),)
+            return (effect,)
         case Cuts():
             return _cuts(effect, place)
         case Configures():
             return _configures(effect, place)
-        case Elects(unclean=unclean) if _is_here(effect, place):
-            return (ElectionAsked(kind="unclean" if unclean else "preferred"),)
+        case Elects() if _is_here(effect, place):
+            return (effect,)
     return () if _passes_by(effect, place) else None
 
 
-def _passes_by(effect: Declared, place: Place) -> bool:
+def _passes_by(effect: Effect, place: Place) -> bool:
     """Whether the effect does not touch the partition's records."""
     passes = False
     match effect:
@@ -145,8 +125,8 @@ def _ends(effect: Ends, place: Place) -> tuple[Effect, ...] | None:
     quorum = (QuorumLost(),) if effect.nodes == "every" else ()
     kept = effect.log == "kept" or (effect.log == "fsynced" and place.flushes)
     if kept or not here:
-        return (ProcessEnds(controlled=effect.clean), *quorum)
-    return (ProcessEnds(log="nothing" if effect.log == "empty" else "prefix"), *quorum)
+        return (Ends(clean=effect.clean), *quorum)
+    return (Ends(log="empty" if effect.log == "empty" else "prefix"), *quorum)
 
 
 def _cuts(effect: Cuts, place: Place) -> tuple[Effect, ...] | None:
@@ -154,7 +134,7 @@ def _cuts(effect: Cuts, place: Place) -> tuple[Effect, ...] | None:
     if effect.some or effect.repeated:
         return None
     if effect.served:
-        return (_SERVED_CUT,) if effect.channels == ("replication",) else None
+        return (effect,) if effect.channels == ("replication",) else None
     if effect.channels and uses_zookeeper(place.scenario.kafka):
         return None  # the controller is a broker, and reaches others by the listener of replication
     found = [_cut(channel, effect, place) for channel in effect.channels]
@@ -162,26 +142,21 @@ def _cuts(effect: Cuts, place: Place) -> tuple[Effect, ...] | None:
     return known if len(known) == len(found) else None
 
 
-def _cut(channel: Channel, effect: Cuts, place: Place) -> ChannelCut | None:
+def _cut(channel: Channel, effect: Cuts, place: Place) -> Cuts | None:
     cluster, at = place.scenario.cluster, effect.nodes
     if at == "every" or (at == "others" and channel == "replication"):
         return None
     if channel == "replication":
-        return ChannelCut(channel=channel, among=effect.among)
+        return Cuts(channels=(channel,), among=effect.among)
     if channel == "controllers":
-        return ChannelCut(channel=channel, at=at)
+        return Cuts(channels=(channel,), nodes=at)
     if effect.resets or cluster.listeners or cluster.proxied:
         return None  # a producer is told at once, or uses another way
-    return ChannelCut(channel=channel, at=at, packets=_PACKETS[effect.direction])
+    return Cuts(channels=(channel,), nodes=at, direction=effect.direction)
 
 
 def _configures(effect: Configures, place: Place) -> tuple[Effect, ...] | None:
     if effect.topic != place.topic or cannot_remove_records(effect, place):
         return ()
-    match effect.key:
-        case "min.insync.replicas":
-            return (SettingChanges(min_insync_replicas=int(effect.value)),)
-        case "unclean.leader.election.enable":
-            unclean = effect.value.lower() == "true"
-            return (SettingChanges(unclean_leader_election=unclean),)
-    return None
+    searched = ("min.insync.replicas", "unclean.leader.election.enable")
+    return (effect,) if effect.key in searched else None

@@ -11,9 +11,9 @@ from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS, Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.internal_topics import OFFSETS
 from ackproof.scenario.model import Scenario
-from ackproof_faults.effects import Client
 from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
+from ackproof_model.effects import Client
 from ackproof_spark.anomaly import Anomaly
 
 #: Values of librdkafka's auto.offset.reset that make a group begin at the first record.

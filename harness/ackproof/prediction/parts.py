@@ -12,10 +12,10 @@ from ackproof.kafka_versions import caps_min_isr
 from ackproof.prediction.effect_stress import Place
 from ackproof.prediction.stress import stress_of_steps
 from ackproof_faults import Fault
-from ackproof_faults.effects import Cuts, Intercepts, Resets, Slows
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_model import Ability, Availability
 from ackproof_model.bounds import Stress
+from ackproof_model.effects import Cuts, Intercepts, Resets, Slows
 from ackproof_model.prediction.availability import joined
 
 

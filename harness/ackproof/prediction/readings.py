@@ -22,19 +22,19 @@ from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_model import (
     AnyOf,
     AnyTime,
-    ChannelCut,
+    Configures,
+    Cuts,
     Effect,
     Elapsed,
+    Ends,
     FaultEvent,
     Injection,
     IsrSize,
     LeaderChanged,
-    ProcessEnds,
-    ProcessStalls,
     Progress,
     QuorumLost,
     Role,
-    SettingChanges,
+    Stalls,
 )
 from ackproof_model import Condition as Abstract
 from ackproof_model import IsrIs as Members
@@ -63,15 +63,14 @@ def unsupported(place: Place) -> str:
 
 
 def _unsupported_together(effects: Sequence[Effect]) -> str:
-    if QuorumLost() in effects and any(isinstance(one, ProcessEnds) for one in effects):
+    if QuorumLost() in effects and any(isinstance(one, Ends) for one in effects):
         # Controllers that return know no sessions: a broker may lead again, never fenced.
         return "brokers that end while the controllers may have ended, too"
     deaf = any(
-        isinstance(one, ProcessStalls)
-        or (isinstance(one, ChannelCut) and one.channel == "controllers")
+        isinstance(one, Stalls) or (isinstance(one, Cuts) and one.channels == ("controllers",))
         for one in effects
     )
-    if deaf and any(isinstance(one, SettingChanges) for one in effects):
+    if deaf and any(isinstance(one, Configures) for one in effects):
         return "a change of settings of which some broker does not hear"
     return ""
 

@@ -24,15 +24,16 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
-from ackproof_faults.effects import AddsPartitions, Cuts, Intercepts, Slows, Stalls
 from ackproof_model import (
     Configuration,
     Injection,
     Likelihood,
     Prediction,
+    draw,
     join,
 )
 from ackproof_model.bounds import Stress, bound
+from ackproof_model.effects import AddsPartitions, Cuts, Intercepts, Slows, Stalls
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED
 
 #: The exact search of one partition ends after so many states: some ten seconds. Bounds then answer
@@ -113,6 +114,7 @@ def _with_clients(
     return PredictionRecord(
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
+        diagram=record.diagram,
     )
 
 
@@ -158,6 +160,7 @@ def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
     return PredictionRecord(
         predicted=predicted,
         prediction=records[strongest("lost")].prediction.model_copy(update={"reasons": reasons}),
+        diagram=records[strongest("lost")].diagram,
     )
 
 
@@ -184,7 +187,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
         predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
         prediction=PredictionReport(
             trace=list(joined.trace),
-            diagram=list(joined.diagram),
+            diagram=draw(joined.diagram),
             at_risk=list(joined.at_risk),
             error_codes=list(joined.error_codes),
             reasons=dict(joined.reasons),
@@ -201,6 +204,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             bounds=joined.bounds,
             states=joined.states,
         ),
+        diagram=joined.diagram,
     )
 
 

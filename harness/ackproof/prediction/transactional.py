@@ -9,9 +9,9 @@ from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spen
 from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.internal_topics import TRANSACTIONS
 from ackproof.scenario.model import Scenario
-from ackproof_faults.effects import Client
 from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
+from ackproof_model.effects import Client
 from ackproof_model.transactions import (
     PERTURBATIONS,
     TransactionBudgets,

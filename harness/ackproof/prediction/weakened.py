@@ -10,8 +10,8 @@ from ackproof.prediction.effects import touches_records
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.retention import expiring
 from ackproof_faults import Fault
-from ackproof_faults.effects import Cuts, Ends, Intercepts, Slows, Stalls, Unreachable
 from ackproof_model import Likelihood, Prediction
+from ackproof_model.effects import Cuts, Ends, Intercepts, Slows, Stalls, Unreachable
 from ackproof_spark.anomaly import OF_REPLICAS
 
 #: Of librdkafka, and of scenarios, milliseconds.

@@ -11,12 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.report.outcome import outcome
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ackproof.containers.doctor import Check
+    from ackproof.doctor import Check
     from ackproof.runs.directory import PredictionRecord
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry
@@ -85,6 +83,8 @@ def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
     """Print each run: the name of its directory, and what became of its acked records."""
+    from ackproof.report.outcome import outcome  # needs numpy
+
     if not runs:
         console.print("no runs")
         return

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.errors import WarehouseError
-from ackproof.new_files import replacing
 from ackproof.report.html import asset, environment, plot_data, provide_library
 from ackproof.report.outcome import AS_EXPECTED
 from ackproof.report.plots.trends import Trends, figures
 from ackproof.runs.verdict import Word
+from ackproof.safe_files import replacing
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.warehouse import Warehouse

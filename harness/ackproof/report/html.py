@@ -19,7 +19,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.comparison.summary import Summary
-from ackproof.new_files import replacing
 from ackproof.report import advice, agreement, comparison, formatting, sequence, wording
 from ackproof.report.answer import answer
 from ackproof.report.data.loss_stories import read_histories
@@ -31,6 +30,7 @@ from ackproof.report.plots.of_run import figures
 from ackproof.report.plots.time_axis import time_range, zoom_range
 from ackproof.report.sequence import Diagram
 from ackproof.runs.verdict import FaultReport, Verdict, Word
+from ackproof.safe_files import replacing
 
 # Maximum number of time bins of a run, and of all runs of a page, which limits the file's size.
 _BINS_OF_A_RUN = 600

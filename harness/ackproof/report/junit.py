@@ -14,10 +14,10 @@ from datetime import UTC
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from ackproof.new_files import replacing
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.verdict import Expectation, Verdict, Word
+from ackproof.safe_files import replacing
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

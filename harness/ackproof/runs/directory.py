@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.new_files import replacing
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
+from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
+from ackproof_model import Diagram
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +115,8 @@ class PredictionRecord(BaseModel):
     prediction: PredictionReport
     #: What the cluster runs instead of the scenario's version, if nothing is modelled.
     kafka_version: str = ""
+    #: `prediction.diagram`, which is drawn in plain text, as data. Older runs have none.
+    diagram: Diagram | None = None
 
 
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
@@ -211,7 +214,7 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
     Raises RunDirectoryError if a line is damaged.
     """
     try:
-        text = regular_files.read(path, most=MOST_BYTES).decode("utf-8")
+        text = safe_files.read(path, most=MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
@@ -251,7 +254,7 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
     """Return what `write_model` wrote. Raises RunDirectoryError if it is absent or damaged."""
     path = run_dir / name
     try:
-        content = regular_files.read(path, most=MOST_BYTES)
+        content = safe_files.read(path, most=MOST_BYTES)
         _check_version(path, content)
         return model.model_validate_json(content.decode("utf-8"))
     except FileNotFoundError:
@@ -298,7 +301,7 @@ def refuse_special_files(run_dir: Path) -> None:
     """
     for path in run_dir.rglob("*"):
         with suppress(OSError):  # a link that leads nowhere; the manifest tells whether it matters
-            if kind := regular_files.kind_of(path):
+            if kind := safe_files.kind_of(path):
                 raise RunDirectoryError(
                     f"{path} is {kind}: a run has only files and folders",
                     hint="Judge the directory as it was recorded: remove it, or restore the file.",

@@ -18,7 +18,7 @@ from pydantic import (
 from ackproof.scenario.client import Client, ClientLibrary
 from ackproof.scenario.commit import Commit
 from ackproof.scenario.java import JavaConsumerSettings, java_version
-from ackproof.scenario.librdkafka import explained, refusal
+from ackproof.scenario.librdkafka import refusal, require_accepted
 from ackproof.scenario.types import Setting, StrictModel
 
 #: Consumer settings that a scenario cannot set, and why.
@@ -44,19 +44,12 @@ class ConsumerSettings(BaseModel):
 
     @model_validator(mode="after")
     def _librdkafka_takes_them(self) -> Self:
-        from confluent_kafka import Consumer, KafkaException
-
         if problem := refusal(self.__pydantic_extra__):
             raise ValueError(problem)
         for key in self.__pydantic_extra__:
             if key in OWNED_CONSUMER_SETTINGS:
                 raise ValueError(f"{key} is {OWNED_CONSUMER_SETTINGS[key]}: remove it")
-        try:
-            Consumer({"group.id": "any", **self.as_client_settings(), "log_level": 0}).close()
-        except KafkaException as error:
-            raise ValueError(explained(error)) from None
-        except TypeError as error:
-            raise ValueError(f"confluent-kafka refuses this: {error}") from None
+        require_accepted("Consumer", {"group.id": "any", **self.as_client_settings()})
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:

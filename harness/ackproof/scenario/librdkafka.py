@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 from ackproof.scenario.types import Setting, padding
 
@@ -31,7 +31,13 @@ KNOWN = (
     *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "metadata.max.age.ms"),
     *("topic.metadata.refresh.interval.ms", "topic.metadata.propagation.max.ms"),
     *("metadata.recovery.strategy", "statistics.interval.ms", "debug", "client.dns.lookup"),
-    *("broker.address.family", "broker.address.ttl", "api.version.request", "log_level"),
+    *(
+        "group.id",
+        "broker.address.family",
+        "broker.address.ttl",
+        "api.version.request",
+        "log_level",
+    ),
 )
 
 
@@ -89,10 +95,33 @@ def refusal(settings: Mapping[str, Setting]) -> str:
     return next(filter(None, found), "")
 
 
-def explained(refusal: Any) -> str:
-    """Return why librdkafka refused settings (a `KafkaException`), with the nearest name."""
-    message: str = refusal.args[0].str()
-    unknown = re.fullmatch(r'No such configuration property: "(.*)"', message)
+def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[str, Any]) -> None:
+    """Raise ValueError if librdkafka refuses to make a client with these settings.
+
+    Without confluent-kafka (the extra `run`) only misspelt names are refused.
+    """
+    try:
+        import confluent_kafka
+    except ModuleNotFoundError:
+        for key in settings.keys() - {*KNOWN}:
+            if difflib.get_close_matches(key, KNOWN, n=1, cutoff=_MISSPELT):
+                raise ValueError(_explained(_UNKNOWN.format(key))) from None
+        return
+    try:
+        getattr(confluent_kafka, client)({**settings, "log_level": 0}).close()
+    except confluent_kafka.KafkaException as error:
+        raise ValueError(_explained(error.args[0].str())) from None
+    except TypeError as error:
+        raise ValueError(f"confluent-kafka refuses this: {error}") from None
+
+
+_UNKNOWN = 'No such configuration property: "{}"'
+#: The similarity of a name to a known one from which it is a misspelling of that.
+_MISSPELT = 0.9
+
+
+def _explained(message: str) -> str:
+    unknown = re.fullmatch(_UNKNOWN.format("(.*)"), message)
     near = difflib.get_close_matches(unknown[1], KNOWN, n=1) if unknown else []
     guess = f"; did you mean {near[0]!r}?" if near else ""
     return f"librdkafka refuses this: {message}{guess}"

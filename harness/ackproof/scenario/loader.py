@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
-from ackproof import regular_files
+from ackproof import safe_files
 from ackproof.errors import ScenarioError
 from ackproof.scenario import document_size, matrix, overrides
 from ackproof.scenario.model import Scenario
@@ -144,7 +144,7 @@ def parse(path: Path) -> CommentedMap:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
-            text = regular_files.read(path, most=_MOST_BYTES).decode("utf-8")
+            text = safe_files.read(path, most=_MOST_BYTES).decode("utf-8")
             if len(text) > _MOST_CHARACTERS:
                 raise ScenarioError(
                     f"{path}: it has {len(text):,} characters, and {_MOST_CHARACTERS:,} is the most"

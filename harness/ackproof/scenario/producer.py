@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.scenario.librdkafka import explained, refusal
+from ackproof.scenario.librdkafka import refusal, require_accepted
 from ackproof.scenario.types import Setting
 
 #: Client settings that ackproof sets itself.
@@ -102,8 +102,6 @@ class ProducerSettings(BaseModel):
 
     @model_validator(mode="after")
     def _librdkafka_takes_them(self) -> Self:
-        from confluent_kafka import KafkaException, Producer
-
         if problem := refusal(self.__pydantic_extra__):
             raise ValueError(problem)
         for key in self.__pydantic_extra__:
@@ -111,12 +109,7 @@ class ProducerSettings(BaseModel):
                 raise ValueError(f"{key} is set by ackproof itself: remove it")
             if key in ALIASES:
                 raise ValueError(f"{key} is another name of {ALIASES[key]}: use {ALIASES[key]}")
-        try:
-            Producer({**self.as_client_settings(), "log_level": 0}).close()
-        except KafkaException as error:
-            raise ValueError(explained(error)) from None
-        except TypeError as error:
-            raise ValueError(f"confluent-kafka refuses this: {error}") from None
+        require_accepted("Producer", self.as_client_settings())
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:

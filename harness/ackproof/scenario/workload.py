@@ -91,8 +91,10 @@ Size = Annotated[
 
 
 def _known_error(name: str) -> str:
-    from confluent_kafka import KafkaError
-
+    try:
+        from confluent_kafka import KafkaError
+    except ModuleNotFoundError:  # without the extra `run`
+        return name
     if not isinstance(getattr(KafkaError, name, None), int):
         raise ValueError(
             f"{name!r} is not an error of librdkafka or of Kafka's protocol; an example of one is "

@@ -1,4 +1,4 @@
-"""A trace as a sequence diagram in plain text: a column for each participant, a line for each step.
+"""A trace as a sequence diagram: participants from left to right, and one line for each step.
 
 The steps have the numbers of the sentences of `narrative`, which say more.
 """
@@ -6,6 +6,8 @@ The steps have the numbers of the sentences of `narrative`, which say more.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from ackproof_model.prediction.narrative import name
 from ackproof_model.replication.model import Model
@@ -29,81 +31,117 @@ _ANSWERS = {
     "timeout": "REQUEST_TIMED_OUT",
 }
 
-#: What the controllers hear of a broker.
-_HEARD = {"rejoin": "registers", "unfence": "heartbeats again"}
+#: What a broker sends to the controllers in each kind of step.
+_TO_CONTROLLERS = {
+    "rejoin": "registers",
+    "unfence": "heartbeats again",
+    "shrink": "AlterPartition: shrink",
+    "expand": "AlterPartition: expand",
+}
 
 #: The error codes among them.
 ERROR_CODES = {kind: code for kind, code in _ANSWERS.items() if code.isupper()}
 
 
-def draw(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
-    """Return the heading and one line for each step; nothing if there are no steps."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One step: an arrow from one participant to another, or marks at participants, by index.
+
+    `at` is the number of the step, or a time.
+    """
+
+    at: str
+    text: str
+    arrow: tuple[int, int] | None = None
+    marks: tuple[int, ...] = ()
+    kind: Literal["step", "fault", "loss"] = "step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagram:
+    """Lines in order of time over participants from left to right."""
+
+    participants: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+def diagram(model: Model, steps: Sequence[tuple[Label, State, State]]) -> Diagram | None:
+    """Return the diagram of a trace; None if it has no steps."""
     if not steps:
-        return ()
-    heads = ["producer", "controller", *(name(number) for number in range(model.replicas))]
-    lines = ["    " + "".join(head.center(_WIDTH) for head in heads).rstrip()]
-    for number, (label, _, after) in enumerate(steps, start=1):
-        marked, text = _step(model, label, after)
-        lines.append(f"{number:3} {_line(len(heads), marked)}  {text}")
-    return tuple(lines)
+        return None
+    return Diagram(
+        participants=("producer", "controller", *map(name, range(model.replicas))),
+        lines=tuple(
+            _line(model, label, after, str(number))
+            for number, (label, _, after) in enumerate(steps, start=1)
+        ),
+    )
 
 
-def _line(columns: int, marked: list[int]) -> str:
-    """Return an arrow from the first to the second of two columns, or a mark in each column."""
+def draw(diagram: Diagram | None) -> list[str]:
+    """Draw a diagram in plain text: the heading, and one line for each step."""
+    if diagram is None:
+        return []
+    columns = len(diagram.participants)
+    heads = "".join(head.center(_WIDTH) for head in diagram.participants).rstrip()
+    return [
+        f"    {heads}",
+        *(f"{line.at:>3} {_track(columns, line)}  {line.text}" for line in diagram.lines),
+    ]
+
+
+def _track(columns: int, line: Line) -> str:
     positions = [column * _WIDTH + _WIDTH // 2 for column in range(columns)]
-    line = [" "] * (columns * _WIDTH)
+    track = [" "] * (columns * _WIDTH)
     for position in positions:
-        line[position] = "|"
-    arrow = len(marked) == 2 and marked[0] >= 0
-    if arrow:
-        begin, end = positions[marked[0]], positions[marked[1]]
+        track[position] = "|"
+    for column in line.marks:
+        track[positions[column]] = "*"
+    if line.arrow:
+        begin, end = (positions[column] for column in line.arrow)
         for position in range(min(begin, end) + 1, max(begin, end)):
-            line[position] = "-"
-        line[begin], line[end] = "o", ">" if end > begin else "<"
-    else:
-        for column in marked:
-            if column >= 0:
-                line[positions[column]] = "*"
-    return "".join(line)
+            track[position] = "-"
+        track[begin], track[end] = "o", ">" if end > begin else "<"
+    return "".join(track)
 
 
-def _marks(columns: list[int]) -> list[int]:
-    """Return columns to mark, so that two of them are not taken for an arrow."""
-    return [-1, *columns]
-
-
-def _step(model: Model, label: Label, after: State) -> tuple[list[int], str]:
+def _line(model: Model, label: Label, after: State, at: str) -> Line:
     what, *numbers = label
     kind = what.partition(": ")[0]
     brokers = [_FIRST_BROKER + number for number in numbers]
-    shown = _marks(brokers[:1] or [_CONTROLLER]), kind
+    line = Line(at=at, text=kind, marks=tuple(brokers[:1] or [_CONTROLLER]))
+
+    def arrow(begin: int, end: int, text: str = kind) -> Line:
+        return Line(at=at, text=text, arrow=(begin, end))
+
     match kind:
         case "inject":
-            hit = [_FIRST_BROKER + number for number in members(numbers[1])]
-            shown = _marks(hit), f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}"
+            fault = f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}"
+            marks = tuple(_FIRST_BROKER + number for number in members(numbers[1]))
+            line = replace(line, text=fault, marks=marks, kind="fault")
         case "heal" | "end" | "give up":
-            shown = _marks([]), "healed"
+            line = replace(line, text="healed", marks=())
         case "send" | "resend":
-            status = after.client.status[numbers[0]]
-            flies = FLYING <= status < model.appended
-            to = [_PRODUCER, _FIRST_BROKER + status - FLYING] if flies else _marks([_PRODUCER])
-            shown = to, f"record {numbers[0] + 1}"
+            status, text = after.client.status[numbers[0]], f"record {numbers[0] + 1}"
+            line = replace(line, text=text, marks=(_PRODUCER,))
+            if FLYING <= status < model.appended:
+                line = arrow(_PRODUCER, _FIRST_BROKER + status - FLYING, text)
         case "append" | "duplicate":
-            shown = _marks(brokers[:1]), f"{kind} record {numbers[1] + 1}"
+            line = replace(line, text=f"{kind} record {numbers[1] + 1}")
         case "metadata":
-            shown = [brokers[0], _PRODUCER], "metadata: it leads"
+            line = arrow(brokers[0], _PRODUCER, "metadata: it leads")
         case "fetch" | "truncate":
-            shown = brokers, kind
+            line = arrow(brokers[0], brokers[1])
         case "learn":
-            shown = [_CONTROLLER, brokers[0]], "metadata"
-        case "shrink" | "expand":
-            shown = [brokers[0], _CONTROLLER], f"AlterPartition: {kind}"
-        case "rejoin" | "unfence":
-            shown = [brokers[0], _CONTROLLER], _HEARD[kind]
+            line = arrow(_CONTROLLER, brokers[0], "metadata")
         case "abandon":
-            shown = _marks([_PRODUCER]), f"no response for record {numbers[1] + 1}"
+            line = replace(
+                line, text=f"no response for record {numbers[1] + 1}", marks=(_PRODUCER,)
+            )
         case "fence" | "expire" | "offline":
-            shown = _marks([_CONTROLLER, brokers[0]]), kind
+            line = replace(line, marks=(_CONTROLLER, brokers[0]))
+        case _ if kind in _TO_CONTROLLERS:
+            line = arrow(brokers[0], _CONTROLLER, _TO_CONTROLLERS[kind])
         case _ if kind in _ANSWERS:
-            shown = [brokers[0], _PRODUCER], f"{_ANSWERS[kind]} for record {numbers[1] + 1}"
-    return shown
+            line = arrow(brokers[0], _PRODUCER, f"{_ANSWERS[kind]} for record {numbers[1] + 1}")
+    return line

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.availability import Availability, availability, joined
-from ackproof_model.prediction.diagram import ERROR_CODES, draw
+from ackproof_model.prediction.diagram import ERROR_CODES, Diagram, diagram
 from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
@@ -63,7 +63,7 @@ class Prediction:
 
     likelihood, reasons: by anomaly (`ANOMALIES`).
     trace: the shortest trace to a loss, one sentence for each step; empty if there is none.
-    diagram: the same as a sequence diagram, one line for each step.
+    diagram: the same as a sequence diagram; None if there is none.
     at_risk: when the records are sent that may be acked and lost.
     error_codes: the errors that a producer may receive; there may be more, since steps that only
         delay are not all searched.
@@ -76,7 +76,7 @@ class Prediction:
 
     likelihood: Mapping[str, Likelihood]
     trace: tuple[str, ...]
-    diagram: tuple[str, ...]
+    diagram: Diagram | None
     at_risk: tuple[str, ...]
     error_codes: tuple[str, ...]
     reasons: Mapping[str, str]
@@ -115,7 +115,7 @@ def predict(
     return Prediction(
         likelihood={anomaly: likelihood[anomaly] for anomaly in ANOMALIES},
         trace=narrate(model, way),
-        diagram=draw(model, way),
+        diagram=diagram(model, way),
         at_risk=tuple(_sent(model, phase) for phase in sorted(found.at_risk)),
         error_codes=_error_codes(model, found),
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
@@ -221,7 +221,7 @@ def join(predictions: Sequence[Prediction]) -> Prediction:
     return Prediction(
         likelihood=likelihood,
         trace=shortest.trace if shortest else (),
-        diagram=shortest.diagram if shortest else (),
+        diagram=shortest.diagram if shortest else None,
         at_risk=tuple(dict.fromkeys(when for one in predictions for when in one.at_risk)),
         error_codes=tuple(sorted(set(every))),
         reasons=reasons,

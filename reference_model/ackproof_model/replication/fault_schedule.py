@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from ackproof_model.replication.fault_effects import (
-    ChannelCut,
-    Effect,
-    LogRemoved,
-    ProcessEnds,
-    ProcessStalls,
-)
+from ackproof_model.effects import Cuts, Effect, Ends, Stalls
 
 #: How many seconds after its own bound a step of the schedule may happen: commands take time, and
 #: so does verifying that a fault holds.
@@ -136,8 +130,8 @@ Condition = (
 class Injection:
     """One fault of a schedule.
 
-    fault: its name, for traces. effects: what it does to its targets, in this order; see
-        `fault_effects`. A fault without effects does nothing.
+    fault: its name, for traces. effects: what it does to its targets, in this order. The search
+        supports those that `exact` of an effect returns; it ignores their other fields.
     when, or_after: it is injected when all conditions hold, or so many seconds after the previous
         fault was verified. Without both it is injected at once.
     heal_when, heal_or_after: the same for healing, counted from this fault's verification. Without
@@ -159,20 +153,17 @@ class Injection:
     @property
     def shuts_down(self) -> bool:
         """Whether it is a controlled shutdown, which takes time."""
-        return any(isinstance(one, ProcessEnds) and one.controlled for one in self.effects)
+        return any(isinstance(one, Ends) and one.clean for one in self.effects)
 
     @property
     def impairs(self) -> bool:
         """Whether brokers run, but are not heard or do not hear, while it is in force."""
-        return any(isinstance(one, ChannelCut | ProcessStalls) for one in self.effects)
+        return any(isinstance(one, Cuts | Stalls) for one in self.effects)
 
     @property
     def loses_data(self) -> bool:
         """Whether logs may keep less than was appended."""
-        return any(
-            isinstance(one, LogRemoved) or (isinstance(one, ProcessEnds) and one.log != "all")
-            for one in self.effects
-        )
+        return any(isinstance(one, Ends) and one.log != "kept" for one in self.effects)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

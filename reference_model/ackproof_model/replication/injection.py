@@ -5,21 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ackproof_model.effects import (
+    Configures,
+    Cuts,
+    Effect,
+    Elects,
+    Ends,
+    LogKept,
+    QuorumLost,
+    Stalls,
+)
 from ackproof_model.kafka.partition_change import Election
 from ackproof_model.replication import controller as controllers
 from ackproof_model.replication.controller import active, begin_shutdown, change, fence
-from ackproof_model.replication.fault_effects import (
-    ChannelCut,
-    Effect,
-    ElectionAsked,
-    Kept,
-    LogRemoved,
-    ProcessEnds,
-    ProcessStalls,
-    ProcessStarts,
-    QuorumLost,
-    SettingChanges,
-)
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import disconnect
 from ackproof_model.replication.replica import behind
@@ -58,25 +56,21 @@ def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]
 
 def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) -> Iterable[State]:
     match effect:
-        case ProcessEnds(controlled=True):
+        case Ends(clean=True):
             return [_stop_next(model, state)]
-        case ProcessEnds(log=kept):
+        case Ends(log=kept):
             for number in members(mask):
                 state = kill(model, state, number)
             lost = _after_loss(state, members(mask), kept)
             return (one for after in lost for one in _checkpoints(model, after, members(mask)))
-        case ProcessStarts():
-            return [_start(state, mask)]
-        case SettingChanges():
+        case Configures():
             state = _without_elr(model, state, effect)
-        case ElectionAsked(kind=kind):
-            return [_elect(model, state, kind)]
-        case LogRemoved():
-            return [_unlink(state, mask)]
+        case Elects(unclean=unclean):
+            return [_elect(model, state, unclean=unclean)]
     return [_impair(model, state, fault, effect)]
 
 
-def _without_elr(model: Model, state: State, effect: SettingChanges) -> State:
+def _without_elr(model: Model, state: State, effect: Configures) -> State:
     """Return the state after a setting was set, or set back: min.insync.replicas clears the ELR.
 
     `ConfigurationControlManager.createClearElrRecordsAsNeeded`.
@@ -86,13 +80,13 @@ def _without_elr(model: Model, state: State, effect: SettingChanges) -> State:
     return state._replace(controller=state.controller._replace(elr=0, last_known=NOBODY))
 
 
-def _after_loss(state: State, numbers: Sequence[int], kept: Kept) -> Iterator[State]:
+def _after_loss(state: State, numbers: Sequence[int], kept: LogKept) -> Iterator[State]:
     """Yield the states in which each of these logs keeps some of its records.
 
     Any prefix after a power loss (`LogLoader.recover`): Kafka fsyncs nothing before a segment is
     full (`log.flush.interval.messages`), but the kernel may have written any part of it.
     """
-    if kept == "all":
+    if kept == "kept":
         yield state
         return
     logs = [state.brokers[number].log for number in numbers]
@@ -122,26 +116,15 @@ def _checkpoints(model: Model, state: State, numbers: Sequence[int]) -> Iterator
         yield after
 
 
-def _unlink(state: State, mask: int) -> State:
-    for number in members(mask):
-        broker = state.brokers[number]
-        if broker.alive:
-            unlinked = state.harm.unlinked | 1 << number
-            state = state._replace(harm=state.harm._replace(unlinked=unlinked))
-        else:
-            state = state.with_broker(number, broker._replace(log=()))
-    return state
-
-
-def _elect(model: Model, state: State, kind: str) -> State:
+def _elect(model: Model, state: State, *, unclean: bool) -> State:
     """Return the state after an election was asked for (`ReplicationControlManager.electLeader`).
 
     An unclean one is refused where there is a leader (ELECTION_NOT_NEEDED).
     """
     controller, policy = state.controller, model.policy_in(state)
-    if not state.harm.quorum or (kind == "unclean" and controller.leader != NOBODY):
+    if not state.harm.quorum or (unclean and controller.leader != NOBODY):
         return state
-    election = Election.UNCLEAN if kind == "unclean" else Election.PREFERRED
+    election = Election.UNCLEAN if unclean else Election.PREFERRED
     elected = change(policy, controller, controller.isr, election=election)
     return state._replace(controller=elected)
 
@@ -157,12 +140,10 @@ def kill(model: Model, state: State, number: int) -> State:
 def _ended(model: Model, state: State, number: int, *, clean: bool) -> State:
     harm, bit = state.harm, 1 << number
     broker = state.brokers[number]
-    log = () if harm.unlinked & bit else broker.log
-    hw = min(broker.hw, len(log)) if model.policy.profile.keeps_high_watermark else 0
-    state = state.with_broker(number, Broker(DOWN, clean, log, NOBODY, 0, hw=hw))
-    if (harm.stalled | harm.unlinked) & bit:
-        harm = harm._replace(stalled=harm.stalled & ~bit, unlinked=harm.unlinked & ~bit)
-        state = state._replace(harm=harm)
+    hw = min(broker.hw, len(broker.log)) if model.policy.profile.keeps_high_watermark else 0
+    state = state.with_broker(number, Broker(DOWN, clean, broker.log, NOBODY, 0, hw=hw))
+    if harm.stalled & bit:
+        state = state._replace(harm=harm._replace(stalled=harm.stalled & ~bit))
     return disconnect(model, state, number)
 
 
@@ -178,10 +159,7 @@ def _stop_next(model: Model, state: State) -> State:
                 stopping = begin_shutdown(model.policy_in(state), state.controller, number)
                 state = state._replace(controller=stopping)
             return state._replace(run=run._replace(phase=fault))
-    state = state._replace(run=run._replace(phase=fault + 1))
-    if ProcessStarts() in model.schedule[fault].effects:
-        state = _start(state, run.targets[fault])
-    return state
+    return state._replace(run=run._replace(phase=fault + 1))
 
 
 def may_exit(model: Model, state: State, number: int) -> bool:
@@ -238,7 +216,7 @@ def heal(model: Model, state: State, fault: int) -> State:
     """Return the state after a fault was healed: processes started, connections restored."""
     state = state._replace(run=state.run._replace(healed=state.run.healed | 1 << fault))
     for effect in reversed(model.schedule[fault].effects):
-        if isinstance(effect, ProcessEnds):
+        if isinstance(effect, Ends):
             state = _start(state, state.run.targets[fault])
         else:
             state = _restore(model, state, fault, effect)
@@ -251,27 +229,27 @@ def _impair(model: Model, state: State, fault: int, effect: Effect) -> State:
     others = model.policy.everyone & ~mask
     running = _running(state)
     match effect:
-        case ProcessStalls():
+        case Stalls():
             harm = harm._replace(stalled=harm.stalled | mask & running)
-        case ChannelCut(channel="replication"):
+        case Cuts(channels=("replication",)):
             lost = lost_fetches(model, effect, mask)
             there = tuple(cut | lost[n] & running for n, cut in enumerate(harm.cuts))
             harm = harm._replace(cuts=there)
-            if effect.installed == "both":
+            if not effect.served:
                 here = tuple(
                     cut | (lost[n] if running >> n & 1 else 0)
                     for n, cut in enumerate(harm.own_cuts)
                 )
                 harm = harm._replace(own_cuts=here)
-        case ChannelCut(channel="controllers", at=at):
-            harm = harm._replace(away=harm.away | (mask if at == "targets" else others))
-        case ChannelCut(channel="clients", at=at, packets=packets):
-            cut = (mask if at == "targets" else others) & running
+        case Cuts(channels=("controllers",), nodes=nodes):
+            harm = harm._replace(away=harm.away | (mask if nodes == "targets" else others))
+        case Cuts(channels=("clients",), nodes=nodes, direction=direction):
+            cut = (mask if nodes == "targets" else others) & running
             harm = harm._replace(
-                deaf=harm.deaf | (cut if packets != "from" else 0),
-                mute=harm.mute | (cut if packets != "to" else 0),
+                deaf=harm.deaf | (cut if direction != "to_peers" else 0),
+                mute=harm.mute | (cut if direction != "from_peers" else 0),
             )
-        case SettingChanges():
+        case Configures():
             harm = harm._replace(settings=harm.settings | 1 << fault)
         case QuorumLost():
             harm = harm._replace(quorum=False)
@@ -282,34 +260,32 @@ def _restore(model: Model, state: State, fault: int, effect: Effect) -> State:
     """Return the state without an effect, as far as no other fault in force has it."""
     harm, mask = state.harm, state.run.targets[fault]
     match effect:
-        case ProcessStalls():
-            lasting = _still_hit(
-                model, state, lambda one, hit: hit * isinstance(one, ProcessStalls)
-            )
+        case Stalls():
+            lasting = _still_hit(model, state, lambda one, hit: hit * isinstance(one, Stalls))
             harm = harm._replace(stalled=harm.stalled & (~mask | lasting))
-        case ChannelCut(channel="replication"):
+        case Cuts(channels=("replication",)):
             lost = list(lost_fetches(model, effect, mask))
             for other, one in _in_force(model, state):
-                if isinstance(one, ChannelCut) and one.channel == "replication":
+                if isinstance(one, Cuts) and one.channels == ("replication",):
                     kept = lost_fetches(model, one, state.run.targets[other])
                     lost = [gone & ~left for gone, left in zip(lost, kept, strict=True)]
             harm = harm._replace(
                 cuts=_without(harm.cuts, lost), own_cuts=_without(harm.own_cuts, lost)
             )
-        case ChannelCut(channel=channel):
+        case Cuts(channels=channels):
             everyone = model.policy.everyone
 
             def cut(one: Effect, hit: int) -> int:
-                if not isinstance(one, ChannelCut) or one.channel != channel:
+                if not isinstance(one, Cuts) or one.channels != channels:
                     return 0
-                return hit if one.at == "targets" else everyone & ~hit
+                return hit if one.nodes == "targets" else everyone & ~hit
 
             ended = cut(effect, mask) & ~_still_hit(model, state, cut)
-            if channel == "controllers":
+            if channels == ("controllers",):
                 harm = harm._replace(away=harm.away & ~ended)
             else:
                 harm = harm._replace(deaf=harm.deaf & ~ended, mute=harm.mute & ~ended)
-        case SettingChanges():
+        case Configures():
             state = _without_elr(model, state, effect)
             harm = harm._replace(settings=harm.settings & ~(1 << fault))
         case QuorumLost():
@@ -337,11 +313,11 @@ def _running(state: State) -> int:
     return sum(1 << n for n, broker in enumerate(state.brokers) if broker.alive)
 
 
-def lost_fetches(model: Model, effect: ChannelCut, mask: int) -> tuple[int, ...]:
+def lost_fetches(model: Model, effect: Cuts, mask: int) -> tuple[int, ...]:
     """Return for each broker the replicas whose fetches from it are lost."""
     everyone = model.policy.everyone
-    from_targets = 0 if effect.fetches == "by" else everyone if effect.among else everyone & ~mask
-    from_others = 0 if effect.fetches == "from" else mask
+    from_targets = everyone if effect.among or effect.served else everyone & ~mask
+    from_others = 0 if effect.served else mask
     return tuple(
         (from_targets if mask >> n & 1 else from_others) & ~(1 << n) for n in range(model.replicas)
     )

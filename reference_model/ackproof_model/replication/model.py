@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof_model.configuration import Configuration
-from ackproof_model.replication.fault_effects import QuorumLost, SettingChanges
+from ackproof_model.effects import Configures, QuorumLost
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
     Condition,
@@ -303,13 +303,13 @@ class _Policies(dict[int, Policy]):
         policy = self._model.policy
         for fault in members(faults):
             for effect in self._model.schedule[fault].effects:
-                if isinstance(effect, SettingChanges):
+                if isinstance(effect, Configures):
                     policy = _with_settings(policy, effect)
         self[faults] = policy
         return policy
 
 
-def _with_settings(policy: Policy, changes: SettingChanges) -> Policy:
+def _with_settings(policy: Policy, changes: Configures) -> Policy:
     least, unclean = changes.min_insync_replicas, changes.unclean_leader_election
     return replace(
         policy,

@@ -116,8 +116,8 @@ class Harm(NamedTuple):
     cuts, own_cuts: for each broker the replicas that cannot fetch from it, by rules in their own
     network namespaces, and by rules in the broker's. stalled: brokers whose process stands still.
     away: brokers without a connection to the controllers. deaf, mute: brokers that no request of
-    clients reaches, and that send no response. unlinked: brokers whose log is deleted, but still
-    open. settings: the faults that changed settings. quorum: the controllers have a majority.
+    clients reaches, and that send no response. settings: the faults that changed settings. quorum:
+    the controllers have a majority.
     """
 
     cuts: tuple[int, ...]
@@ -126,7 +126,6 @@ class Harm(NamedTuple):
     away: int = 0
     deaf: int = 0
     mute: int = 0
-    unlinked: int = 0
     settings: int = 0
     quorum: bool = True
 

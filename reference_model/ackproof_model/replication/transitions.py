@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from ackproof_model.effects import Cuts, Effect, Ends, Stalls
 from ackproof_model.replication import injection, producer, replica
 from ackproof_model.replication.controller import (
     change,
@@ -16,12 +17,6 @@ from ackproof_model.replication.controller import (
     offline,
     register,
     unfence,
-)
-from ackproof_model.replication.fault_effects import (
-    ChannelCut,
-    Effect,
-    ProcessEnds,
-    ProcessStalls,
 )
 from ackproof_model.replication.model import ClusterSteps, Model
 from ackproof_model.replication.reading import with_reads
@@ -272,16 +267,16 @@ def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, 
 
     def hinders(effect: Effect, targets: int) -> bool:
         match effect:
-            case ProcessStalls():
+            case Stalls():
                 return bool(targets & out)
-            case ChannelCut(channel="replication"):
+            case Cuts(channels=("replication",)):
                 return bool(injection.lost_fetches(model, effect, targets)[leader] & out)
         return False
 
     dead = out & state.controller.fenced
 
     def ended(effect: Effect, targets: int) -> bool:
-        return isinstance(effect, ProcessEnds) and bool(targets & dead)
+        return isinstance(effect, Ends) and bool(targets & dead)
 
     faults = _faults(model, state, in_force(state), hinders)
     return faults + _faults(model, state, range(state.run.injected), ended)
@@ -292,14 +287,14 @@ def _silencing(model: Model, state: State, number: int) -> tuple[int, ...]:
 
     def silences(effect: Effect, targets: int) -> bool:
         match effect:
-            case ProcessStalls() | ChannelCut(channel="controllers", at="targets"):
+            case Stalls() | Cuts(channels=("controllers",), nodes="targets"):
                 return bool(targets >> number & 1)
-            case ChannelCut(channel="controllers"):
+            case Cuts(channels=("controllers",)):
                 return not targets >> number & 1
         return False
 
     def ends(effect: Effect, targets: int) -> bool:
-        return isinstance(effect, ProcessEnds) and bool(targets >> number & 1)
+        return isinstance(effect, Ends) and bool(targets >> number & 1)
 
     faults = _faults(model, state, in_force(state), silences)
     if not state.brokers[number].alive:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from docker import DockerClient
 
-from ackproof.cluster import kafka_tools
-from ackproof.containers import sidecar
+from ackproof.containers import commands, sidecar
 from integration.claims.subject import SINCE_0_11, Observed, Trials
 
 _BROKER = "kafka.server.KafkaConfig"
@@ -37,7 +36,7 @@ class Classes:
 
     def main(self, name: str, *arguments: str) -> str:
         """Run a class and return what it prints, also if it fails."""
-        command = kafka_tools.command((name,), shlex.join(arguments))
+        command = commands.kafka_command((name,), shlex.join(arguments))
         return self.run(f"{command} 2>&1 || true")
 
     def default(self, config: str, key: str) -> str | None:

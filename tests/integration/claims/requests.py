@@ -12,7 +12,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from ackproof.cluster import quorum
+from ackproof.cluster import readiness
 from ackproof.errors import ClusterError
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 from integration.sending import log_end
@@ -267,9 +267,11 @@ def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Obse
 
 
 def _a_voter_is_the_controller(subject: Subject) -> Observed:
-    brokers, before = subject.cluster.broker_ids(), quorum.leader(subject.cluster)
+    brokers, before = subject.cluster.broker_ids(), readiness.quorum_leader(subject.cluster)
     subject.cluster.nodes[1].kill()
-    after = until(lambda: quorum.leader(subject.cluster), "nobody tells who leads the quorum")
+    after = until(
+        lambda: readiness.quorum_leader(subject.cluster), "no leader of the quorum is reported"
+    )
     return Observed(
         holds=before in brokers or after != before,
         evidence=f"the active controller is node {before}, none of the brokers {brokers}; broker 1 "

@@ -11,8 +11,7 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 import node_actions
-from ackproof.cluster import kafka_tools
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.scenario.model import TopicSpec
 from integration.sending import send
@@ -64,15 +63,15 @@ class Subject:
     @property
     def address(self) -> str:
         """The `bootstrap.servers` of tools that run inside the first broker's container."""
-        return kafka_tools.internal_address(self.cluster, self.cluster.nodes[1])
+        return self.cluster.internal_address(self.cluster.nodes[1])
 
     def tool(self, classes: tuple[str, ...], *arguments: str) -> str:
         """Run a class of Kafka's in the first broker's container and return its output."""
-        return kafka_tools.run(self.cluster.nodes[1], classes, *arguments)
+        return commands.run_kafka_tool(self.cluster.nodes[1], classes, *arguments)
 
     def tool_says(self, classes: tuple[str, ...], *arguments: str) -> str:
         """Run a class like `tool`; return its output and errors, also if it fails."""
-        script = kafka_tools.command(classes, shlex.join(arguments))
+        script = commands.kafka_command(classes, shlex.join(arguments))
         done = commands.run(self.cluster.nodes[1].container, ["bash", "-c", script])
         return (done.stdout + done.stderr).decode(errors="replace")
 

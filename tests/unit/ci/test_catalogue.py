@@ -1,4 +1,4 @@
-"""The pages of docs/catalogue are what the stored results say."""
+"""The stored results of shipped scenarios, and the pages of the catalogue."""
 
 from __future__ import annotations
 
@@ -23,38 +23,34 @@ NOT_TESTS = {
 }
 
 
+STEM = "b06-last-replica-standing"
+PAGE = f"{STEM}.md"
+
+
 def result(**changes: Any) -> dict[str, Any]:
-    return {
-        "scenario": "catalogue/b06-last-replica-standing",
-        "arm": "3.9.1",
-        "kafka": "3.9.1",
-        "run": "run-1",
-        "verdict": "holds",
-        "reason": "as expected",
-        "acked": 2000,
-        "lost": 1234,
-        "observed": {"lost": 1234},
-        "predicted": "possible",
+    """Return a stored run; changes of `details` are merged into them."""
+    details = {
         "unavailable_s": 3.25,
-        "findings": [],
         "causes": ["last replica standing lost its bytes (B6): 1,234 records"],
         "timeline": [
-            [1.5, "kill", "leader", "ended"],
-            [2.0, "none", "all", "nothing"],
-            [4.0, "power_loss", "leader", "cut | here"],
+            [1.5, "kill", "leader", "ended", 4.5, 1.4],
+            [4.0, "power_loss", "leader", "cut | here", None, 4.0],
         ],
         "diagram": ["producer o-> 1"],
+        "lost_by": "Acked and lost: record 1.",
+    } | changes.pop("details", {})
+    return {
+        "run": "run-1",
+        "scenario": f"catalogue/{STEM}",
+        "arm": "3.9.1",
+        "kafka": "3.9.1",
+        "verdict": "holds",
+        "observed": {"sent": 2100, "acked": 2000, "lost": 1234},
+        "predicted": "possible",
+        "cause": "B6",
+        "reason": "as expected",
+        "details": details,
     } | changes
-
-
-def test_the_committed_pages_are_current() -> None:
-    made = catalogue.pages(catalogue.stored())
-    written = {
-        path: path.read_text()
-        for path in catalogue.DOCS.iterdir()
-        if path.suffix in (".md", ".svg")
-    }
-    assert written == made, "run: ci/catalogue --pages"
 
 
 def test_every_stored_result_is_of_an_arm_that_exists() -> None:
@@ -64,21 +60,19 @@ def test_every_stored_result_is_of_an_arm_that_exists() -> None:
         for arm in arms
     }
     stored = {(one["scenario"], one["arm"], one["kafka"]) for one in catalogue.stored()}
-    assert stored <= arms, "remove the lines of arms that are gone from results.json"
+    assert stored <= arms, "remove the lines of arms that are gone from catalogue.jsonl"
 
 
-def test_a_page_tells_what_a_run_lost_and_why() -> None:
-    made = catalogue.pages([result(run="run-0", lost=0), result()])
-    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
+def test_a_page_shows_what_a_run_lost_and_why() -> None:
+    runs = [result(run="run-0", observed={"sent": 1, "acked": 1}), result()]
+    page = catalogue.pages(runs)[PAGE]
     assert "lost 1,234 of 2,000 acked records" in page
     assert "1 of 2 runs (1% to 99%)" in page
     assert "last replica standing lost its bytes (B6): 1,234 records" in page
+    assert "| 0.0 | 3.0 | kill | leader | ended |" in page
     assert "| 2.5 |  | power_loss | leader | cut \\| here |" in page
-    assert "producer o-> 1" in page
-    overview = made[catalogue.DOCS / "README.md"]
-    assert "same schedule" not in overview
-    counts = "2 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
-    assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in overview
+    counts = "1 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
+    assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in catalogue.overview(runs)
 
 
 def arm_of(name: str, arm: str = "3.9.1") -> Configured:
@@ -91,68 +85,52 @@ def arm_of(name: str, arm: str = "3.9.1") -> Configured:
     [
         ({}, True),
         ({"verdict": "violated"}, False),
-        ({"causes": ["unexplained: 1,234 records of orders-0: unexplained"]}, False),
-        ({"causes": ["unclean leader election (B4): 1 record of orders-0"]}, False),
-        (
-            {
-                "causes": ["unclean leader election (B4): 1 record of orders-0"],
-                "reason": "as expected: loss some (observed 9), cause B6 (observed B6)",
-            },
-            True,
-        ),
-        ({"observed": {}, "causes": []}, False),
-        ({"observed": {"lost": 1234, "phantom": 1}}, False),
-        ({"observed": {"lost": 1234, "duplicated": 7}}, True),
+        ({"cause": "unexplained"}, False),
+        ({"cause": "B4"}, False),
+        ({"observed": {"sent": 9}}, False),
+        ({"observed": {"sent": 9, "lost": 9, "phantom": 1}}, False),
+        ({"observed": {"sent": 9, "lost": 9, "duplicated": 7}}, True),
     ],
 )
-def test_a_run_is_as_expected_by_what_its_arm_expects_now(
+def test_a_run_is_compared_with_what_its_arm_expects_now(
     changes: dict[str, Any], expected: bool
 ) -> None:
-    arm = arm_of("catalogue/b06-last-replica-standing")
+    arm = arm_of(f"catalogue/{STEM}")
     assert arm.scenario.expect.cause == "B6"
     assert catalogue.as_expected(arm, result(**changes)) is expected
 
 
-def test_a_row_without_counts_is_compared_in_what_it_tells() -> None:
+def test_a_row_with_few_counts_is_compared_in_these() -> None:
     arm = arm_of("catalogue/b17-retry-duplicate", "not idempotent")
     assert arm.scenario.expect.duplicates == "some"
-    one = result(lost=0, observed={}, causes=[])
-    assert not catalogue.as_expected(arm, one)
-    del one["observed"]
-    assert catalogue.as_expected(arm, one)
-    assert not catalogue.as_expected(arm, one | {"lost": 1})
+    assert not catalogue.as_expected(arm, result(observed={"sent": 9, "acked": 9}))
+    assert catalogue.as_expected(arm, result(observed={"acked": 9}))
+    assert not catalogue.as_expected(arm, result(observed={"acked": 9, "lost": 1}))
 
 
-def test_a_page_tells_that_a_run_does_not_meet_what_is_expected_now() -> None:
-    causes = ["a cause (of KAFKA-1) (B4): 1,234 records of orders-0"]
-    made = catalogue.pages([result(causes=causes)])
-    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
-    assert "does not meet what the arm expects now: cause: B4 observed, B6 expected." in page
-    assert "| a loss | 0 of 1 |" in made[catalogue.DOCS / "README.md"]
+def test_a_page_says_that_a_run_does_not_meet_what_is_expected_now() -> None:
+    runs = [result(cause="B4")]
+    unmet = "does not meet what the arm expects now: cause: B4 observed, B6 expected."
+    assert unmet in catalogue.pages(runs)[PAGE]
+    assert "| a loss | 0 of 1 |" in catalogue.overview(runs)
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("details", "line"),
     [
-        ({}, None),
-        ({"lost": 1235}, "- … and 1 more record\n"),
-        ({"lost": 3234}, "- … and 2,000 more records\n"),
-        ({"lost": 3234, "further": [3, 2000]}, "- … and 2,000 more records, of 3 further causes\n"),
-        ({"lost": 1235, "further": [1, 1]}, "- … and 1 more record, of 1 further cause\n"),
-        ({"further": [0, 0]}, None),
+        ({"further": [0, 1]}, "- … and 1 more record\n"),
+        ({"further": [3, 2000]}, "- … and 2,000 more records, of 3 further causes\n"),
+        ({"further": [1, 1]}, "- … and 1 more record, of 1 further cause\n"),
     ],
 )
-def test_a_page_tells_how_many_records_have_causes_that_it_leaves_out(
-    changes: dict[str, Any], says: str | None
+def test_a_page_says_how_many_records_have_further_causes(
+    details: dict[str, Any], line: str
 ) -> None:
-    page = catalogue.pages([result(**changes)])[catalogue.DOCS / "b06-last-replica-standing.md"]
-    if says is None:
-        assert "… and" not in page
-    else:
-        assert f"1,234 records\n{says}" in page
+    assert "… and" not in catalogue.pages([result()])[PAGE]
+    assert f"1,234 records\n{line}" in catalogue.pages([result(details=details)])[PAGE]
 
 
-def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
+def test_a_row_has_what_a_run_did(tmp_path: Path) -> None:
     synthetic.make(tmp_path / "run-1", synthetic.Options(rate=300))
     told = synthetic.tell(tmp_path / "run-1")
     [cause] = told.causes
@@ -160,18 +138,18 @@ def test_a_row_tells_what_a_run_did(tmp_path: Path) -> None:
     arm = arm_of("catalogue/b06-last-replica-standing")
     told = told.model_copy(update={"causes": four})
     row = catalogue_runs.line_of(arm, told, tmp_path / "run-1") | {"kafka": "3.9.1"}
-    assert len(row["causes"]) == 2
-    assert row["further"] == [2, 8]
+    details = row["details"]
+    assert len(details["causes"]) == 2
+    assert details["further"] == [2, 8]
     # The run began 12 s before the first send.
-    assert [(at, fault, healed) for at, fault, _, _, healed, _ in row["timeline"]] == [
+    assert [(at, fault, healed) for at, fault, _, _, healed, _ in details["timeline"]] == [
         (18.0, "isolate_replication", 29.6),
         (19.5, "kill", 29.0),
     ]
-    assert all(0 <= at - begun < 1 for at, *_, begun in row["timeline"])
-    path = catalogue.DOCS / "b06-last-replica-standing.md"
-    assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in catalogue.pages([row])[path]
-    row["timeline"][1][5] = 13.5  # it took 6 s until it was in force
-    assert "| -4.5 to 1.5 | 11.0 | kill |" in catalogue.pages([row])[path]
+    assert all(0 <= at - begun < 1 for at, *_, begun in details["timeline"])
+    assert "| 1.5 | 11.0 | kill | leader of orders-0 |" in catalogue.pages([row])[PAGE]
+    details["timeline"][1][5] = 13.5  # it took 6 s until it was in force
+    assert "| -4.5 to 1.5 | 11.0 | kill |" in catalogue.pages([row])[PAGE]
 
 
 def test_a_page_says_where_a_case_loses_records_or_that_it_loses_none() -> None:
@@ -184,36 +162,13 @@ def test_a_page_says_where_a_case_loses_records_or_that_it_loses_none() -> None:
     assert line("b30-frozen-high-watermark").startswith("Shows a false loss since 3.7")
 
 
-@pytest.mark.parametrize(
-    ("windows", "healed"),
-    [
-        ([[0.5, 1.7, "kill leader"], [3.0, 9.1, "power_loss leader"]], ("1.2", "8.6")),
-        ([[0.5, 1.7, "kill leader"]], ("", "")),
-    ],
-)
-def test_the_plot_of_an_older_row_tells_when_its_faults_were_healed(
-    windows: list[list[Any]], healed: tuple[str, str]
-) -> None:
-    plot = {"width": 1.0, "acked": [1], "lost": [0], "windows": windows, "leaders": []}
-    page = catalogue.pages([result(plot=plot)])[catalogue.DOCS / "b06-last-replica-standing.md"]
-    assert f"| 0.0 | {healed[0]} | kill |" in page
-    assert f"| 2.5 | {healed[1]} | power_loss |" in page
-
-
 def test_a_diagram_is_explained_and_ends_with_what_is_lost() -> None:
-    path = catalogue.DOCS / "b06-last-replica-standing.md"
-    trace = ["A appends record 1.", "Acked and lost: record 1."]
-    rows = [result(trace=trace), result(arm="4.3.1", kafka="4.3.1", trace=trace)]
-    page = catalogue.pages(rows)[path]
+    page = catalogue.pages([result(), result(arm="4.3.1", kafka="4.3.1")])[PAGE]
     assert page.count("A leads first") == 1
     assert page.count("producer o-> 1\n```\n\nAcked and lost: record 1.\n") == 2
-    assert trace[0] not in page
-
-
-def test_a_trace_of_the_bounds_is_left_out() -> None:
-    made = catalogue.pages([result(diagram=[], trace=["A appends record 1."])])
-    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
-    assert "A appends record 1." not in page
+    without = result()
+    del without["details"]["diagram"]
+    page = catalogue.pages([without])[PAGE]
     assert "shortest way" not in page
     assert "A leads first" not in page
 
@@ -227,9 +182,9 @@ def test_a_plot_shows_sends_faults_and_leaders() -> None:
         "partition": "orders-0",
         "leaders": [[0.0, 1.0, 1, 3], [1.0, 1.2, -1, 3], [1.2, 3.0, 2, 2]],
     }
-    made = catalogue.pages([result(plot=points)])
-    [(path, plot)] = [(path, text) for path, text in made.items() if path.suffix == ".svg"]
-    assert f"]({path.name})" in made[catalogue.DOCS / "b06-last-replica-standing.md"]
+    made = catalogue.pages([result(details={"plot": points})])
+    [(name, plot)] = [(name, text) for name, text in made.items() if name.endswith(".svg")]
+    assert f"]({name})" in made[PAGE]
     assert "kill leader &lt;1&gt;" in plot
     assert plot.count("#cc3311") == 2  # one bar, and the legend
     assert "2, ISR 2" in plot
@@ -252,20 +207,27 @@ def test_a_plot_cuts_off_bars_that_would_flatten_the_others() -> None:
 
 
 def test_an_inconclusive_run_proves_nothing() -> None:
-    made = catalogue.pages([result(verdict="inconclusive")])
-    assert "1,234" not in "".join(made.values())
+    runs = [result(verdict="inconclusive")]
+    assert "1,234" not in "".join(catalogue.pages(runs).values()) + catalogue.overview(runs)
 
 
-def test_a_run_that_is_judged_again_replaces_its_line(
+def test_only_the_newest_conclusive_run_of_an_arm_keeps_its_details(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(catalogue, "RESULTS", tmp_path / "results.jsonl")
     catalogue.store([result(run="a"), result(run="b")])
-    catalogue.store([result(run="a", lost=7), result(run="c")])
-    assert [(one["run"], one["lost"]) for one in catalogue.stored()] == [
-        ("a", 7),
-        ("b", 1234),
-        ("c", 1234),
+    catalogue.store(
+        [result(run="a", cause="B4"), result(run="c"), result(run="b2", verdict="violated")]
+    )
+    catalogue.store([result(run="d", verdict="inconclusive")])
+    assert [
+        (one["run"], one["cause"], "reason" in one, "details" in one) for one in catalogue.stored()
+    ] == [
+        ("a", "B4", False, False),
+        ("b", "B6", False, False),
+        ("b2", "B6", True, False),
+        ("c", "B6", True, True),
+        ("d", "B6", True, False),
     ]
 
 
@@ -312,20 +274,18 @@ def test_a_comparison_of_runs_is_a_table() -> None:
             "writable_s": 0.4,
         },
     ]
-    made = catalogue.pages(
-        [
-            result(
-                scenario="tables/crash-and-recovery",
-                arm="one dies on 3.9.1",
-                steps=steps,
-                probe=[0.9, 0.5],
-                acked_per_s=99.6,
-                ack_ms=[1.5, 20.0],
-                records=[["acked", 7, 7], ["acked", 8, None]],
-            )
-        ]
+    run = result(
+        scenario="tables/crash-and-recovery",
+        arm="one dies on 3.9.1",
+        acked_per_s=99.6,
+        details={
+            "steps": steps,
+            "probe": [0.9, 0.5],
+            "ack_ms": [1.5, 20.0],
+            "records": [["acked", 7, 7], ["acked", 8, None]],
+        },
     )
-    page = made[catalogue.DOCS / "tables.md"]
+    page = catalogue.pages([run])["tables.md"]
     assert "| 1,234 / 2,000 | 100 | 1.5 / 20 | 3.2 | 90% | 50% | `run-1` |" in page
     assert (
         "| one dies on 3.9.1 |  | nothing | 5.0 | yes | yes |\n"

@@ -131,9 +131,9 @@ def test_every_fifth_seed_is_one_from_which_records_cannot_escape(tmp_path: Path
 
 
 def test_results_are_stored_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "RESULTS", tmp_path / "predictions.json")
+    monkeypatch.setattr(pages, "RESULTS", tmp_path / "predictions.jsonl")
     pages.store(stored({}) | {"seed": 2})
     pages.store(stored({}))
     pages.store(stored({"lost": 3}))
     assert [one["observed"].get("lost", 0) for one in pages.stored().values()] == [3, 0]
-    assert [one["seed"] for one in json.loads(pages.RESULTS.read_text())] == [1, 2]
+    assert [json.loads(line)["seed"] for line in pages.RESULTS.read_text().splitlines()] == [1, 2]

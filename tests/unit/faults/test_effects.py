@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ackproof_faults import Fault, registered
-from ackproof_faults.effects import (
+from ackproof_faults.network.flapping import Flapping
+from ackproof_faults.process.kill import Kill
+from ackproof_model.effects import (
     CHANNELS,
     Anything,
     Client,
@@ -14,8 +16,6 @@ from ackproof_faults.effects import (
     Intercepts,
     Unreachable,
 )
-from ackproof_faults.network.flapping import Flapping
-from ackproof_faults.process.kill import Kill
 from unit.faults.registered_faults import fault
 
 #: What only its author knows.

@@ -164,7 +164,7 @@ def test_a_wrong_cluster_is_refused() -> None:
 def test_models_and_their_fields_start_the_same_cluster(
     topic: Any, cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ackproof.cluster import boot
+    from ackproof.cluster import booted as booting_module
     from ackproof.containers import engine, images
 
     booted: list[Any] = []
@@ -176,7 +176,7 @@ def test_models_and_their_fields_start_the_same_cluster(
 
     monkeypatch.setattr(engine, "connect", lambda: None)
     monkeypatch.setattr(images, "ensure", lambda *_, **__: SimpleNamespace(reference="image"))
-    monkeypatch.setattr(boot, "booted", booting)
+    monkeypatch.setattr(booting_module, "booted", booting)
     with ap.start_cluster({"orders": topic}, **cluster):
         pass
     assert booted == [ap.ClusterSpec(brokers=5), {"orders": ap.TopicSpec(partitions=2)}]

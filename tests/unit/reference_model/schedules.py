@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ackproof_model import (
-    ChannelCut,
+    Cuts,
     Effect,
     Elapsed,
+    Ends,
     Injection,
     IsrSize,
     LeaderChanged,
-    ProcessEnds,
     Progress,
     Role,
 )
@@ -24,10 +24,10 @@ ACKED = Progress(outcome="acked", more=False)
 MORE_ACKED = Progress(outcome="acked", more=True)
 
 
-KILL = ProcessEnds()
-POWER_LOSS = ProcessEnds(log="prefix")
-SHUTDOWN = ProcessEnds(controlled=True)
-REPLICATION_CUT = ChannelCut(channel="replication", fetches="from", among=True, installed="others")
+KILL = Ends()
+POWER_LOSS = Ends(log="prefix")
+SHUTDOWN = Ends(clean=True)
+REPLICATION_CUT = Cuts(channels=("replication",), served=True)
 
 
 def injection(name: str, *effects: Effect, **settings: object) -> Injection:

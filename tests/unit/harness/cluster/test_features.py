@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.cluster.features import parse
+from ackproof.cluster.lifecycle import parse_feature
 
 DESCRIBED = (
     "Feature: group.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\t"
@@ -17,4 +17,4 @@ DESCRIBED = (
     [("group.version", "1"), ("metadata.version", "4.3-IV0"), ("transaction.version", None)],
 )
 def test_parse_returns_the_finalized_level(feature: str, level: str | None) -> None:
-    assert parse(DESCRIBED, feature) == level
+    assert parse_feature(DESCRIBED, feature) == level

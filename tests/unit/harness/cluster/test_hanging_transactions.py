@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from ackproof.cluster import hanging_transactions, kafka_tools
-from ackproof.cluster.hanging_transactions import HangingTransaction, parse
+from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions, parse
 
 NOTHING = (
     "Topic\tPartition\tProducerId\tProducerEpoch\tCoordinatorEpoch\tStartOffset\tLastTimestamp\t"
@@ -31,19 +29,6 @@ HANGING = HangingTransaction(
 )
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What is asked of the tool, which finds two."""
-    asked: list[tuple[str, ...]] = []
-
-    def run(_cluster: object, _classes: object, *arguments: str) -> str:
-        asked.append(arguments)
-        return FOUND
-
-    monkeypatch.setattr(kafka_tools, "run_at_a_broker", run)
-    return asked
-
-
 def test_each_row_below_the_heading_is_a_transaction() -> None:
     first, second = parse(FOUND)
     assert first == HANGING
@@ -56,14 +41,30 @@ def test_it_says_where_it_hangs_and_whose_it_is() -> None:
     assert str(HANGING) == said
 
 
-def test_each_topic_is_searched_and_an_abort_names_the_offset(asked: list[tuple[str, ...]]) -> None:
-    cluster: Any = object()
-    assert len(hanging_transactions.find(cluster, ["orders", "bills"])) == 4
-    hanging_transactions.abort(cluster, HANGING)
-    assert [arguments[:3] for arguments in asked[:2]] == [
+def in_cluster(kafka: str, requests: list[tuple[str, ...]]) -> HangingTransactions:
+    def run(_classes: object, *arguments: str) -> str:
+        requests.append(arguments)
+        return FOUND
+
+    admin: Any = SimpleNamespace(stable_offsets=None)
+    return HangingTransactions(admin, run, kafka)
+
+
+def test_each_topic_is_searched_and_an_abort_names_the_offset() -> None:
+    requests: list[tuple[str, ...]] = []
+    hanging = in_cluster("4.3.1", requests)
+    assert len(hanging.find(["orders", "bills"])) == 4
+    hanging.abort(HANGING)
+    assert [arguments[:3] for arguments in requests[:2]] == [
         ("find-hanging", "--topic", "orders"),
         ("find-hanging", "--topic", "bills"),
     ]
-    assert asked[2] == (
+    assert requests[2] == (
         *("abort", "--topic", "orders", "--partition", "7", "--start-offset", "12"),
     )
+
+
+def test_brokers_without_the_tool_are_not_asked() -> None:
+    requests: list[tuple[str, ...]] = []
+    assert in_cluster("2.6.2", requests).find(["orders"]) == []
+    assert requests == []

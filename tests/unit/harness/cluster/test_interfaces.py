@@ -13,7 +13,7 @@ from docker.errors import APIError
 from requests import ConnectionError as EngineConnectionError
 
 from ackproof.cluster.attached import AttachedCluster
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals_are_fault_errors
 from ackproof.cluster.topology import arrange, ports_needed
 from ackproof.errors import ClusterError
@@ -31,7 +31,7 @@ def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
         spec, "4.3.1", cluster_id="c", ports=range(20001, 20001 + ports_needed(spec, "4.3.1"))
     )
     unused: Any = None
-    factory: Any = SimpleNamespace(clock=clock)
+    factory: Any = SimpleNamespace(clock=clock, security=None)
     given: Any = proxy
     return KafkaCluster(topology, {}, client=unused, run_id="test", factory=factory, proxy=given)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ackproof.cluster import controllers_log
 from ackproof.cluster.admin import PartitionView
-from ackproof.cluster.metadata import ClusterMetadata
+from ackproof.cluster.interfaces import ClusterMetadata
 from ackproof.errors import ClusterError
+from ackproof.observation import controllers_log
 from ackproof_faults.conditions.trigger import parse_condition
 from ackproof_faults.schedule.observation import ScheduleObservation, SendCounts
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.cluster import ports
+from ackproof.cluster import network
 from ackproof.errors import ClusterError
 
 
@@ -17,8 +17,8 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_port_is_reserved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "PORTS", range(20000, 20040))
-    with ports.reserved(20) as first, ports.reserved(15) as second:
+    monkeypatch.setattr(network, "PORTS", range(20000, 20040))
+    with network.reserved_ports(20) as first, network.reserved_ports(15) as second:
         assert not set(first) & set(second)
 
 
@@ -29,15 +29,15 @@ def test_a_port_with_a_listener_is_not_reserved(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        monkeypatch.setattr(ports, "PORTS", range(port, port + 1))
-        with pytest.raises(ClusterError, match="only 0 of 1 ports"), ports.reserved(1):
+        monkeypatch.setattr(network, "PORTS", range(port, port + 1))
+        with pytest.raises(ClusterError, match="only 0 of 1 ports"), network.reserved_ports(1):
             pass
 
 
 def test_ports_are_released_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "PORTS", range(20000, 20003))
+    monkeypatch.setattr(network, "PORTS", range(20000, 20003))
     for _ in range(3):
-        with ports.reserved(3) as found:
+        with network.reserved_ports(3) as found:
             assert sorted(found) == [20000, 20001, 20002]
 
 
@@ -47,21 +47,21 @@ def test_the_death_of_a_process_releases_its_ports(
     script = (
         "import sys, tempfile\n"
         f"tempfile.gettempdir = lambda: {str(tmp_path)!r}\n"
-        "from ackproof.cluster import ports\n"
-        "ports.PORTS = range(20100, 20103)\n"
-        "with ports.reserved(3):\n"
+        "from ackproof.cluster import network\n"
+        "network.PORTS = range(20100, 20103)\n"
+        "with network.reserved_ports(3):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"
     )
-    monkeypatch.setattr(ports, "PORTS", range(20100, 20103))
+    monkeypatch.setattr(network, "PORTS", range(20100, 20103))
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(ClusterError), ports.reserved(1):
+        with pytest.raises(ClusterError), network.reserved_ports(1):
             pass
         other.kill()
         other.wait()
-        with ports.reserved(3) as found:
+        with network.reserved_ports(3) as found:
             assert len(found) == 3

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.cluster import kafka_tools, quorum
+from ackproof.cluster.readiness import parse_replication
+from ackproof.containers.commands import kafka_command
 
 # Output of kafka-metadata-quorum 4.3.1, without padding.
 REPLICATION = """\
@@ -18,7 +19,7 @@ NodeId\tDirectoryId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestam
 
 
 def test_parse_distinguishes_voters_observers_and_lagging_replicas() -> None:
-    assert quorum.parse(REPLICATION) == {
+    assert parse_replication(REPLICATION) == {
         100: "leader",
         101: "follower",
         102: "lagging",
@@ -27,7 +28,7 @@ def test_parse_distinguishes_voters_observers_and_lagging_replicas() -> None:
 
 
 def test_empty_output_has_no_replicas() -> None:
-    assert quorum.parse("") == {}
+    assert parse_replication("") == {}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_the_newest_existing_class_of_a_tool_runs(
 ) -> None:
     jar = "".join(f"{name.replace('.', '/')}.class\n" for name in existing)
     (tmp_path / "tools.jar").write_text(jar)
-    script = kafka_tools.command(("org.new.Tool", "old.Tool"), "--flag").replace(
+    script = kafka_command(("org.new.Tool", "old.Tool"), "--flag").replace(
         "/opt/kafka/libs/", f"{tmp_path}/"
     )
     script = f'java() {{ echo "$@"; }}\n{script}'

@@ -8,8 +8,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from ackproof.cluster.certificates import issue
-from ackproof.cluster.security import Security, secured
+from ackproof.cluster.node_files import server_properties
+from ackproof.cluster.security import Security, issue, secured
 from ackproof.cluster.topology import arrange
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.security import SecuritySpec
@@ -52,20 +52,13 @@ def test_repr_shows_no_secret() -> None:
         repr(security.certificates.broker_keystore),
     ):
         assert secret not in repr(security)
-        assert secret not in repr(arranged(security))
-
-
-def arranged(security: Security | None, listeners: tuple[str, ...] = ()) -> object:
-    spec = ClusterSpec(brokers=1, listeners=list(listeners))
-    return arrange(spec, "4.3.1", cluster_id="x", ports=range(1, 9), security=security)
 
 
 def test_only_the_listeners_of_clients_are_secured() -> None:
     spec = ClusterSpec(brokers=1, listeners=["REPORTING"])
-    topology = arrange(
-        spec, "4.3.1", cluster_id="x", ports=range(1, 9), security=made(tls="server", sasl="plain")
-    )
-    broker = topology.server_properties(topology.brokers[0])
+    topology = arrange(spec, "4.3.1", cluster_id="x", ports=range(1, 9))
+    security = made(tls="server", sasl="plain")
+    broker = server_properties(topology.brokers[0], topology, security)
     protocols = next(line for line in broker.splitlines() if "protocol.map" in line)
     assert "EXTERNAL:SASL_SSL" in protocols
     assert "REPORTING:SASL_SSL" in protocols
@@ -75,7 +68,7 @@ def test_only_the_listeners_of_clients_are_secured() -> None:
         assert f"listener.name.{listener}.ssl.keystore.location=" in broker
         assert f"listener.name.{listener}.plain.sasl.jaas.config=" in broker
     (controller,) = topology.controllers
-    assert "keystore" not in topology.server_properties(controller)
+    assert "keystore" not in server_properties(controller, topology, security)
 
 
 def test_certificates_expire_soon_and_name_the_address_of_brokers() -> None:

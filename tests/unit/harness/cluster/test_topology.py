@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.cluster.formatting import meta_properties, new_id
+from ackproof.cluster.node_files import meta_properties, new_id, server_properties
 from ackproof.cluster.topology import (
     NodeSpec,
     Topology,
@@ -23,7 +23,7 @@ def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
 
 
 def properties(of: Topology, node: NodeSpec) -> dict[str, str]:
-    lines = of.server_properties(node).splitlines()
+    lines = server_properties(node, of).splitlines()
     return dict(line.split("=", 1) for line in lines)
 
 

@@ -98,7 +98,7 @@ class TestConnect:
 
     def test_missing_library_is_an_engine_error(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "docker", None)
-        with pytest.raises(EngineError, match="'docker' cannot be imported"):
+        with pytest.raises(EngineError, match="docker is not installed: pip"):
             engine.connect()
 
     def test_testcontainers_uses_the_same_engine_without_a_reaper(self, monkeypatch):

@@ -14,7 +14,6 @@ from docker.errors import APIError, BuildError, ImageNotFound
 
 from ackproof import cache
 from ackproof.containers import (
-    base_image,
     image_build,
     images,
 )
@@ -400,28 +399,28 @@ class TestBase:
         ],
     )
     def test_only_sources_of_the_release_itself_count(self, sources, named):
-        assert base_image.names_release(sources, "bookworm") is named
+        assert image_build.names_release(sources, "bookworm") is named
 
     @pytest.fixture
     def debian(self, monkeypatch, tmp_path):
         """A Debian machine, root, with mmdebstrap and one source file."""
         system = {"ID": "debian", "VERSION_CODENAME": "bookworm", "PRETTY_NAME": "Debian 12"}
-        monkeypatch.setattr(base_image.platform, "freedesktop_os_release", lambda: system)
+        monkeypatch.setattr(image_build.platform, "freedesktop_os_release", lambda: system)
         monkeypatch.setattr(os, "geteuid", lambda: 0)
-        monkeypatch.setattr(base_image.shutil, "which", lambda name: f"/usr/bin/{name}")
-        monkeypatch.setattr(base_image, "APT", tmp_path)
+        monkeypatch.setattr(image_build.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(image_build, "APT", tmp_path)
         (tmp_path / "sources.list.d").mkdir()
         (tmp_path / "sources.list").write_text("deb http://mirror/packages bookworm main\n")
         return system
 
     def test_debian_root_with_tools_can_build(self, debian):
-        assert base_image.base_problems() == ()
+        assert image_build.base_problems() == ()
 
     def test_every_problem_is_named(self, debian, monkeypatch):
         debian |= {"ID": "fedora", "PRETTY_NAME": "Fedora 44"}
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        monkeypatch.setattr(base_image.shutil, "which", lambda name: None)
-        assert base_image.base_problems() == (
+        monkeypatch.setattr(image_build.shutil, "which", lambda name: None)
+        assert image_build.base_problems() == (
             "this machine runs Fedora 44, not Debian",
             "not running as root",
             "mmdebstrap is not on the PATH",
@@ -429,11 +428,11 @@ class TestBase:
 
     def test_derived_systems_count_as_debian(self, debian):
         debian |= {"ID": "raspbian", "ID_LIKE": "debian"}
-        assert base_image.base_problems() == ()
+        assert image_build.base_problems() == ()
 
     def test_debian_without_sources_cannot_build(self, debian, tmp_path):
         (tmp_path / "sources.list").unlink()
-        [problem] = base_image.base_problems()
+        [problem] = image_build.base_problems()
         assert "has no source for bookworm" in problem
 
     @pytest.fixture
@@ -448,15 +447,15 @@ class TestBase:
                         raise subprocess.CalledProcessError(25, command, stderr="E: no space\n")
                 return SimpleNamespace(stdout="")
 
-            monkeypatch.setattr(base_image.subprocess, "run", run)
+            monkeypatch.setattr(image_build.subprocess, "run", run)
 
         return behave
 
     def test_interrupted_bootstrap_leaves_no_tarball_and_imports_nothing(self, bootstrap):
         bootstrap(fails=True)
         with pytest.raises(ImageError, match="mmdebstrap failed with code 25: E: no space"):
-            base_image.build_base(SimpleNamespace(), cache.silent)
-        assert not base_image.base_tarball().exists()
+            image_build.build_base(SimpleNamespace(), cache.silent)
+        assert not image_build.base_tarball().exists()
 
     def test_finished_bootstrap_is_kept_and_imported(self, bootstrap):
         bootstrap(fails=False)
@@ -471,10 +470,10 @@ class TestBase:
         client = SimpleNamespace(
             api=SimpleNamespace(import_image_from_file=take), images=SimpleNamespace(get=image)
         )
-        assert base_image.build_base(client, cache.silent) == base_image.BASE
+        assert image_build.build_base(client, cache.silent) == image_build.BASE
         bootstrap(fails=True)
-        base_image.build_base(client, cache.silent)  # from the tarball, so nothing fails
-        assert imported == [("tar", base_image.BASE)] * 2
+        image_build.build_base(client, cache.silent)  # from the tarball, so nothing fails
+        assert imported == [("tar", image_build.BASE)] * 2
 
 
 def run_in(image, script):

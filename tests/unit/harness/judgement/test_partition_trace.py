@@ -23,7 +23,7 @@ from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-METADATA = Path(__file__).parents[1] / "cluster" / "metadata_4.3.1.txt"
+METADATA = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 SCENARIO = """\
 version: 1

@@ -10,7 +10,7 @@ from ackproof.judgement import trace_validation
 from ackproof.runs.trace import TraceRecord
 
 # Taken from a real controller: leader 1 is killed, fenced, and comes back.
-DUMP = Path(__file__).parents[1] / "cluster" / "metadata_4.3.1.txt"
+DUMP = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 
 def test_an_explained_metadata_log_has_no_mismatch(tmp_path: Path) -> None:

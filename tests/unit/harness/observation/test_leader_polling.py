@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.cluster.metadata_log import BrokerState, MetadataLog, PartitionState
 from ackproof.observation.leader_polling import UNKNOWN, LeaderPoll
+from ackproof.observation.metadata_log import BrokerState, MetadataLog, PartitionState
 
 PLACE = ("orders", 0)
 FULL = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2))

@@ -29,10 +29,6 @@ def tar(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-class Spec:
-    directories = ("/data", "/data-2")
-
-
 class Response:
     """The engine's response to a command: frames of its output and its errors."""
 
@@ -59,7 +55,8 @@ class Node:
     it ends with `code`.
     """
 
-    spec = Spec()
+    name = "broker-1"
+    directories = ("/data", "/data-2")
     id = "container"
     base_url, api_version, timeout = "http://engine", "1", 60
 

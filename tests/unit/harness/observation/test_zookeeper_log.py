@@ -7,7 +7,7 @@ from zlib import adler32
 
 import pytest
 
-from ackproof.cluster.metadata_log import MetadataLog
+from ackproof.observation.metadata_log import MetadataLog
 from ackproof.observation.zookeeper_log import states, writes
 
 # Taken from real clusters: broker 2 leads orders-0, is killed, deregistered, and comes back.

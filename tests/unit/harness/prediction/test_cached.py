@@ -11,16 +11,16 @@ import ackproof_model as reference_model
 from ackproof.prediction import cached
 from ackproof_model import (
     AnyTime,
-    ChannelCut,
     Configuration,
+    Cuts,
+    Ends,
     Injection,
     LeaderChanged,
     Prediction,
-    ProcessEnds,
-    ProcessStalls,
     Progress,
     QuorumLost,
     Role,
+    Stalls,
     source_digest,
 )
 
@@ -36,12 +36,12 @@ CONFIGURATION = Configuration(
 FAULTS = [
     Injection(
         fault="cut",
-        effects=(ChannelCut(channel="replication"),),
+        effects=(Cuts(channels=("replication",)),),
         targets=frozenset({Role.LEADER, Role.ANY_ONE}),
     ),
     Injection(
         fault="kill",
-        effects=(ProcessEnds(),),
+        effects=(Ends(),),
         targets=frozenset({Role.SAME}),
         when=(Progress(outcome="acked", more=True),),
         heal_when=(LeaderChanged(),),
@@ -102,7 +102,7 @@ def test_a_damaged_cache_is_ignored(asked: list[int], tmp_path: Path) -> None:
 def test_conditions_and_effects_that_differ_in_their_type_alone_are_different_questions(
     asked: list[int],
 ) -> None:
-    for effect in (ProcessStalls(), QuorumLost()):
+    for effect in (Stalls(), QuorumLost()):
         for condition in (LeaderChanged(), AnyTime()):
             fault = Injection(fault="x", effects=(effect,), heal_when=(condition,))
             cached.predict(CONFIGURATION, [fault], max_states=10)

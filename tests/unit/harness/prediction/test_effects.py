@@ -15,25 +15,25 @@ from ackproof.scenario.model import Scenario
 from ackproof_model import (
     AnyOf,
     AnyTime,
-    ChannelCut,
+    Configures,
+    Cuts,
     Effect,
     Elapsed,
-    ElectionAsked,
+    Elects,
+    Ends,
     FaultEvent,
     Injection,
     IsrIs,
     LeaderIs,
-    ProcessEnds,
-    ProcessStalls,
     QuorumLost,
-    SettingChanges,
+    Stalls,
 )
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 LEADER = {"target": "leader of orders-0"}
 TOPIC = {"topic": "orders"}
 ASSIGNED = {"orders": {"assignment": [[3, 1, 2]]}}
-REPLICATION, CONTROLLERS = ChannelCut(channel="replication"), ChannelCut(channel="controllers")
+REPLICATION, CONTROLLERS = Cuts(channels=("replication",)), Cuts(channels=("controllers",))
 
 
 def place(*faults: dict[str, Any], **changes: Any) -> Place:
@@ -66,37 +66,40 @@ def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ({"fault": "pause", **LEADER}, (ProcessStalls(),)),
-        ({"fault": "wipe_partition", **LEADER}, (ProcessEnds(log="nothing"),)),
-        ({"fault": "wipe_partition", **LEADER, "partitions": "orders-1"}, (ProcessEnds(),)),
-        ({"fault": "power_loss", **LEADER, "partitions": "orders-1"}, (ProcessEnds(),)),
-        ({"fault": "old_checkpoint", **LEADER}, (ProcessEnds(),)),
-        ({"fault": "kill_cluster"}, (ProcessEnds(), QuorumLost())),
+        ({"fault": "pause", **LEADER}, (Stalls(),)),
+        ({"fault": "wipe_partition", **LEADER}, (Ends(log="empty"),)),
+        ({"fault": "wipe_partition", **LEADER, "partitions": "orders-1"}, (Ends(),)),
+        ({"fault": "power_loss", **LEADER, "partitions": "orders-1"}, (Ends(),)),
+        ({"fault": "old_checkpoint", **LEADER}, (Ends(),)),
+        ({"fault": "kill_cluster"}, (Ends(), QuorumLost())),
         ({"fault": "partition", **LEADER}, (REPLICATION,)),
         ({"fault": "partition", **LEADER, "direction": "to_peers"}, (REPLICATION,)),
         ({"fault": "partition", **LEADER, "peers": "controllers"}, (CONTROLLERS,)),
         (
             {"fault": "partition", **LEADER, "peers": "clients", "direction": "to_peers"},
-            (ChannelCut(channel="clients", packets="from"),),
+            (Cuts(channels=("clients",), direction="to_peers"),),
         ),
         ({"fault": "split", **LEADER, "controllers": "others"}, (REPLICATION, CONTROLLERS)),
         (
             {"fault": "split", **LEADER, "controllers": "targets"},
-            (REPLICATION, ChannelCut(channel="controllers", at="others")),
+            (REPLICATION, Cuts(channels=("controllers",), nodes="others")),
         ),
         (
             {"fault": "isolate", **LEADER},
             (
-                ChannelCut(channel="replication", among=True),
+                Cuts(channels=("replication",), among=True),
                 CONTROLLERS,
-                ChannelCut(channel="clients"),
+                Cuts(channels=("clients",)),
             ),
         ),
-        ({"fault": "unclean_election", **TOPIC}, (ElectionAsked(kind="unclean"),)),
+        (
+            {"fault": "unclean_election", **TOPIC},
+            (Elects(topic="orders", partition=None, unclean=True),),
+        ),
         ({"fault": "preferred_election", **TOPIC, "partition": 1}, ()),
         (
             {"fault": "alter_config", **TOPIC, "key": "min.insync.replicas", "value": 1},
-            (SettingChanges(min_insync_replicas=1),),
+            (Configures(topic="orders", key="min.insync.replicas", value="1"),),
         ),
         ({"fault": "alter_config", **TOPIC, "key": "retention.ms", "value": 10**9}, ()),
         ({"fault": "kill", "target": "active controller"}, (QuorumLost(),)),
@@ -113,22 +116,22 @@ def test_faults_have_effects_in_the_exact_search(
     ("cluster", "topic", "log"),
     [
         ({}, {}, "prefix"),
-        ({}, {"flush.messages": 1}, "all"),
-        ({"log.flush.interval.messages": 1}, {}, "all"),
+        ({}, {"flush.messages": 1}, "kept"),
+        ({"log.flush.interval.messages": 1}, {}, "kept"),
         ({"log.flush.interval.messages": 1}, {"flush.messages": 100}, "prefix"),
     ],
 )
 def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
-    cluster: dict[str, Any], topic: dict[str, Any], log: Literal["prefix", "all"]
+    cluster: dict[str, Any], topic: dict[str, Any], log: Literal["prefix", "kept"]
 ) -> None:
     settings = {"cluster": {"settings": cluster}, "topics": {"orders": {"settings": topic}}}
     fault = {"fault": "power_loss", **LEADER}
-    assert effects(fault, **settings) == (ProcessEnds(log=log),)
+    assert effects(fault, **settings) == (Ends(log=log),)
     # It says itself what it takes, or a setting is changed while it runs.
-    assert effects({**fault, "last": 5}, **settings) == (ProcessEnds(log="prefix"),)
+    assert effects({**fault, "last": 5}, **settings) == (Ends(log="prefix"),)
     later = {"fault": "alter_config", **TOPIC, "key": "flush.messages", "value": 100}
     here = place(fault, later, **settings)
-    assert model_effects(here.scenario.faults[0], here) == (ProcessEnds(log="prefix"),)
+    assert model_effects(here.scenario.faults[0], here) == (Ends(log="prefix"),)
 
 
 @pytest.mark.parametrize(

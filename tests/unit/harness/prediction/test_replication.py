@@ -15,14 +15,14 @@ from ackproof_faults import Fault
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     AnyTime,
-    ChannelCut,
     Configuration,
+    Cuts,
     Elapsed,
+    Ends,
     Injection,
     IsrSize,
     LeaderChanged,
     Prediction,
-    ProcessEnds,
     Progress,
     Role,
     predict,
@@ -32,7 +32,7 @@ from ackproof_spark.anomaly import PREDICTED
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 LEADER = frozenset({Role.LEADER})
 
-SERVED_CUT = ChannelCut(channel="replication", fetches="from", among=True, installed="others")
+SERVED_CUT = Cuts(channels=("replication",), served=True)
 Asked = list[tuple[Configuration, tuple[Injection, ...]]]
 
 
@@ -123,7 +123,7 @@ def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> Non
     )
     assert kill == Injection(
         fault="kill",
-        effects=(ProcessEnds(),),
+        effects=(Ends(),),
         targets=LEADER,
         when=(Progress(outcome="acked", more=True),),
         or_after=5.0,
@@ -356,7 +356,7 @@ def test_a_power_loss_is_supported(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
     replication.predict(scenario(faults=[fault]))
     assert asked[0][1] == (
-        Injection(fault="power_loss", effects=(ProcessEnds(log="prefix"),), targets=LEADER),
+        Injection(fault="power_loss", effects=(Ends(log="prefix"),), targets=LEADER),
     )
 
 
@@ -379,7 +379,7 @@ def test_a_wrong_clock_may_depose_leaders(asked: Asked) -> None:
 
 def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
     replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
-    assert asked[0][1] == (Injection(fault="oom_kill", effects=(ProcessEnds(),), targets=LEADER),)
+    assert asked[0][1] == (Injection(fault="oom_kill", effects=(Ends(),), targets=LEADER),)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ackproof.cluster.ports import reserved
+from ackproof.cluster.network import reserved_ports
 from ackproof.errors import ClusterError
 from ackproof.proxy.protocol import Framer, correlation_id, request_header
 from ackproof.proxy.proxy import LinkProxy, Route
@@ -76,7 +76,7 @@ class Client:
 
 @pytest.fixture
 def link() -> Iterator[tuple[LinkProxy, Server, Client]]:
-    with reserved(2) as (listen, forward), contextlib.ExitStack() as stack:
+    with reserved_ports(2) as (listen, forward), contextlib.ExitStack() as stack:
         server = Server(forward)
         stack.callback(server.close)
         proxy = LinkProxy()
@@ -204,7 +204,7 @@ def test_an_invalid_message_closes_the_connection(link: Link) -> None:
 
 
 def test_the_error_names_a_port_that_is_in_use() -> None:
-    with reserved(1) as (port,):
+    with reserved_ports(1) as (port,):
         server = Server(port)
         proxy = LinkProxy()
         with proxy.running(), pytest.raises(ClusterError, match=f"cannot listen on port {port}"):

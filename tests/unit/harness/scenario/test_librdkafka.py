@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario.librdkafka import KNOWN
+from ackproof.scenario.librdkafka import KNOWN, require_accepted
 from ackproof.scenario.loader import dump, load
 from ackproof.scenario.model import Scenario
 
@@ -171,3 +172,10 @@ def test_a_resolved_scenario_reads_back_as_itself(tmp_path):
     scenario = read(tmp_path)
     dump(scenario, tmp_path / "resolved.yaml")
     assert load(tmp_path / "resolved.yaml")[0].scenario == scenario
+
+
+def test_without_confluent_kafka_a_misspelt_name_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    require_accepted("Producer", {"acks": "all", "ssl.ca.location": "ca.pem"})
+    with pytest.raises(ValueError, match=r'"linger\.m".*did you mean \'linger\.ms\'\?'):
+        require_accepted("Producer", {"linger.m": 5})

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof_model import ChannelCut, Configuration, Elapsed, FaultEvent, Injection, IsrIs
+from ackproof_model import Configuration, Cuts, Elapsed, FaultEvent, Injection, IsrIs
 from ackproof_model.prediction.availability import availability
 from ackproof_model.prediction.search import SEARCHED, explore
 from ackproof_model.replication import lone_leader, reduction, transitions
@@ -22,10 +22,7 @@ from unit.reference_model.schedules import (
     injection,
 )
 
-ALONE = tuple(
-    ChannelCut(channel=channel, fetches="both", at="targets", installed="both")
-    for channel in ("replication", "controllers")
-)
+ALONE = tuple(Cuts(channels=(channel,)) for channel in ("replication", "controllers"))
 #: The session of a broker that is cut off ends meanwhile, so an old leader returns.
 ZOMBIE = (injection("split", *ALONE, targets=LEADER, when=(ACKED,), heal_or_after=10.0),)
 #: Of a follower: with a new leader epoch for each ISR, the leader learns of its own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_model import join, predict
+from ackproof_model import draw, join, predict
 from unit.reference_model.schedules import (
     DEMO,
     KILL_LEADER,
@@ -15,7 +15,8 @@ from unit.reference_model.schedules import (
 
 def test_the_diagram_has_a_line_for_each_step_of_the_story(configure):
     told = predict(configure(acks="1"), DEMO)
-    head, *lines = told.diagram
+    assert [line.at for line in told.diagram.lines] == [str(n) for n in range(1, len(told.trace))]
+    head, *lines = draw(told.diagram)
     assert head.split() == ["producer", "controller", "A", "B", "C"]
     assert len(lines) == len(told.trace) - 1  # the last sentence sums up
     places = {name: head.index(name) for name in "ABC"}
@@ -70,4 +71,4 @@ def test_joined_predictions_tell_of_all(configure):
     assert joined.diagram == one.diagram
     assert joined.at_risk == one.at_risk
     assert joined.error_codes == other.error_codes
-    assert not predict(configure(), DEMO).diagram
+    assert predict(configure(), DEMO).diagram is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_model import SettingChanges
+from ackproof_model import Configures
 from ackproof_model.replication.injection import heal, inject
 from ackproof_model.replication.model import Model
 from unit.reference_model.schedules import injection
@@ -12,13 +12,16 @@ from unit.reference_model.schedules import injection
 LEADER_ALONE = 0b001
 ELIGIBLE = 0b110
 
+LOWERED = Configures(topic="orders", key="min.insync.replicas", value="1")
+UNCLEAN = Configures(topic="orders", key="unclean.leader.election.enable", value="true")
+
 
 @pytest.mark.parametrize(
     ("version", "change", "kept"),
     [
-        ("4.3.1", SettingChanges(min_insync_replicas=1), 0),
-        ("4.3.1", SettingChanges(unclean_leader_election=True), ELIGIBLE),
-        ("3.9.1", SettingChanges(min_insync_replicas=1), ELIGIBLE),  # it has none: left alone
+        ("4.3.1", LOWERED, 0),
+        ("4.3.1", UNCLEAN, ELIGIBLE),
+        ("3.9.1", LOWERED, ELIGIBLE),  # it has none: left alone
     ],
 )
 def test_min_insync_replicas_clears_the_elr_when_it_is_set_and_when_it_is_set_back(

@@ -1,0 +1,286 @@
+"""The interfaces of faults (`ackproof_faults.interfaces`) to nodes and to their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from ackproof.cluster import readiness
+from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.container_node import ContainerNode
+from ackproof.cluster.fault_errors import raises_fault_errors
+from ackproof.cluster.node import KafkaNode
+from ackproof.cluster.state import ClusterState
+from ackproof.containers import commands, fake_clock
+from ackproof.containers.images import VOLUME_DIR
+from ackproof.errors import ClusterError
+from ackproof.observation.controllers_log import ControllersLog
+from ackproof_faults.interfaces.broker_logs import BrokerLogs
+from ackproof_faults.interfaces.clocks import Clocks
+from ackproof_faults.interfaces.command import CommandResult
+from ackproof_faults.interfaces.metadata import Controllers, Metadata
+from ackproof_faults.interfaces.network import NetworkNamespace
+from ackproof_faults.interfaces.processes import Freezer, Memory, Processes
+from ackproof_faults.interfaces.volumes import Volumes
+
+PartitionSource = Callable[[], Mapping[TopicPartition, PartitionView]]
+
+
+@raises_fault_errors
+class PartitionMetadata:
+    """Leader, replicas, ISR and offsets of partitions; `partitions` returns the current state."""
+
+    def __init__(self, partitions: PartitionSource, admin: Admin) -> None:
+        self._partitions = partitions
+        self._admin = admin
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        return self.leaders([(topic, partition)])[topic, partition]
+
+    def leaderless(self, topic: str, partition: int) -> bool:
+        view = self._partitions().get((topic, partition))
+        return view is not None and view.leader is None
+
+    def leaders(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        views = self._partitions()
+        return {key: views[key].leader if key in views else None for key in partitions}
+
+    def replicas(self, topic: str, partition: int) -> Sequence[int]:
+        view = self._partitions().get((topic, partition))
+        return view.replicas if view else ()
+
+    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
+        view = self._partitions().get((topic, partition))
+        return view.isr if view else None
+
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return None: brokers do not report eligible leader replicas to clients."""
+        return None
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        """Return None: brokers do not report the last known leader to clients."""
+        return None
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        return self._admin.log_end(topic, partition)
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        return self._admin.committed(group, topic, partition)
+
+
+@raises_fault_errors
+class ClusterMetadata(PartitionMetadata, Metadata):
+    """The committed metadata of a cluster that ackproof started.
+
+    While no broker answers, it is read from the controllers' log, as are ELRs at all times.
+    """
+
+    def __init__(self, cluster: ClusterState) -> None:
+        super().__init__(self._views, cluster.admin)
+        self._cluster = cluster
+        self._log = ControllersLog(self._running_controllers)
+
+    def _running_controllers(self) -> Sequence[KafkaNode]:
+        if self._cluster.topology.zookeeper:
+            return []
+        return [self._cluster.nodes[node] for node in self._cluster.running_controllers()]
+
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        state = self._log.partitions().get((topic, partition))
+        return state.elr if state else None
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        state = self._log.partitions().get((topic, partition))
+        return state.last_known_elr[0] if state and state.last_known_elr else None
+
+    def _views(self) -> Mapping[TopicPartition, PartitionView]:
+        # A request to brokers that do not run ends by its timeout only, once for each question.
+        answerable = self._cluster.topology.zookeeper or self._cluster.running_brokers()
+        return (self._cluster.partitions() if answerable else {}) or {
+            partition: PartitionView(
+                leader=None if state.leader < 0 else state.leader,
+                replicas=state.replicas,
+                isr=state.isr,
+            )
+            for partition, state in self._log.partitions().items()
+        }
+
+    def broker_ids(self) -> Sequence[int]:
+        return self._cluster.broker_ids()
+
+    def answers(self, broker: int) -> bool:
+        return bool(self._cluster.brokers_known_to(broker))
+
+    def in_sync(self, node: int) -> bool:
+        return readiness.in_sync(self._cluster, node)
+
+    def await_in_sync(self, node: int, *, within_s: float) -> None:
+        readiness.await_in_sync(self._cluster, node, within_s=within_s)
+
+
+@raises_fault_errors
+class QuorumControllers(Controllers):
+    """The voters of the metadata quorum, or the ZooKeeper nodes."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
+
+    def ids(self) -> Sequence[int]:
+        return self._cluster.controller_ids()
+
+    def active(self) -> int | None:
+        return readiness.quorum_leader(self._cluster)
+
+
+@raises_fault_errors
+@dataclass(frozen=True)
+class NodeProcesses(Processes, Freezer, Memory):
+    """The process of each node, the cgroup freezer and the memory limit; `nodes` are by id."""
+
+    nodes: Mapping[int, ContainerNode]
+
+    def kill(self, node: int) -> None:
+        self.nodes[node].kill()
+
+    def terminate(self, node: int) -> None:
+        self.nodes[node].terminate()
+
+    def start(self, node: int) -> None:
+        self.nodes[node].start_again()
+
+    def exit_status(self, node: int) -> int | None:
+        return self.nodes[node].exit_status()
+
+    def pause(self, node: int) -> None:
+        self.nodes[node].pause()
+
+    def resume(self, node: int) -> None:
+        self.nodes[node].resume()
+
+    def paused(self, node: int) -> bool:
+        return self.nodes[node].paused()
+
+    def exhaust(self, node: int) -> None:
+        self.nodes[node].exhaust_memory()
+
+    def exhausted(self, node: int) -> bool:
+        return self.nodes[node].out_of_memory()
+
+
+class Listeners(Protocol):
+    """The listeners of a cluster inside its network."""
+
+    @property
+    def client_listeners(self) -> Sequence[str]: ...
+
+    def port(self, listener: str) -> int: ...
+
+
+@raises_fault_errors
+@dataclass(frozen=True, kw_only=True)
+class NodeNetworks(NetworkNamespace):
+    """Runs scripts in sidecars that share a node's network namespace.
+
+    `nodes` are by id. `sidecar` returns the image of sidecars; `run_id` is on their labels.
+    """
+
+    nodes: Mapping[int, ContainerNode]
+    listeners: Listeners
+    sidecar: Callable[[], str]
+    run_id: str
+
+    def address(self, node: int) -> str:
+        return self.nodes[node].address
+
+    def port(self, listener: str) -> int:
+        return self.listeners.port(listener)
+
+    def client_listeners(self) -> Sequence[str]:
+        return self.listeners.client_listeners
+
+    def run(self, node: int, script: str) -> CommandResult:
+        client, options = self._sharing(node)
+        return commands.run_sidecar(client, self.sidecar(), script, run_id=self.run_id, **options)
+
+    def start(self, node: int, name: str, script: str) -> None:
+        client, options = self._sharing(node)
+        full_name = self._sidecar_name(node, name)
+        commands.start_sidecar(
+            client, self.sidecar(), script, name=full_name, run_id=self.run_id, **options
+        )
+
+    def end(self, node: int, name: str) -> None:
+        client, _ = self._sharing(node)
+        commands.end_sidecar(client, self._sidecar_name(node, name))
+
+    def _sharing(self, node: int) -> tuple[Any, Mapping[str, Any]]:
+        """Return a client of the engine, and the options of a sidecar of the node."""
+        container = self.nodes[node].container
+        options = {"network_mode": f"container:{container.id}", "cap_add": ["NET_ADMIN"]}
+        return container.client, options
+
+    def _sidecar_name(self, node: int, name: str) -> str:
+        return f"ackproof-{self.run_id}-{self.nodes[node].name}-{name}"
+
+
+def _run_at_volume(cluster: ClusterState, broker: int, script: str) -> CommandResult:
+    """Run a bash script in a sidecar that mounts the broker's volume at the broker's own path."""
+    return commands.run_sidecar(
+        cluster.client,
+        cluster.sidecar,
+        script,
+        run_id=cluster.run_id,
+        volumes={cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},
+        network_mode="none",
+    )
+
+
+@raises_fault_errors
+@dataclass(frozen=True)
+class BrokerVolumes(Volumes):
+    """The volume of each broker, whether the broker runs or not."""
+
+    cluster: ClusterState
+
+    def log_directories(self, broker: int) -> Sequence[str]:
+        return self.cluster.nodes[broker].directories
+
+    def run(self, broker: int, script: str) -> CommandResult:
+        return _run_at_volume(self.cluster, broker, script)
+
+    def read_file(self, broker: int, path: str) -> bytes:
+        return self.cluster.nodes[broker].read_file(path)
+
+    def renew_identity(self, broker: int) -> None:
+        if not self.cluster.topology.zookeeper:
+            self.cluster.nodes[broker].renew_identity(self.cluster.topology.cluster_id)
+
+
+@raises_fault_errors
+@dataclass(frozen=True)
+class BrokerClocks(Clocks):
+    """Sets the offset that the preload in a broker's JVM adds to the machine's clock."""
+
+    cluster: ClusterState
+
+    def shift(self, broker: int, by_s: float) -> None:
+        result = _run_at_volume(self.cluster, broker, fake_clock.offset_script(by_s))
+        if result.exit_status != 0:
+            name = self.cluster.nodes[broker].name
+            raise ClusterError(f"the clock of {name} cannot be set: {result.output}")
+
+
+@raises_fault_errors
+@dataclass(frozen=True)
+class BrokerLogSearch(BrokerLogs):
+    """Searches the logs of nodes, which are by id."""
+
+    nodes: Mapping[int, KafkaNode]
+
+    def contains(self, broker: int, text: str, since: datetime) -> bool:
+        return self.nodes[broker].log_contains(text, since)
+
+    def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        return self.nodes[broker].await_log_line(text, since=since, within_s=within_s)

@@ -1,0 +1,324 @@
+"""Checks what this machine supports, and advises how to get what is missing.
+
+Some engines lack name resolution between containers (podman without its plugin), or their networks
+are not reachable from here (rootless engines, engines outside this container). Their API does not
+report it, so containers try.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ackproof.containers import commands, engine, fake_clock, images
+from ackproof.errors import AckproofError, EngineError
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof_faults import Fault, Need, registered
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.connector import check_java, jars, spark_version
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_MIN_FREE_BYTES = 2 * 1024**3
+
+#: bash asks the resolver. No process listens on the port, so a known name is refused.
+_RESOLVE = """\
+said=$( (exec 3<>/dev/tcp/{name}/9) 2>&1 )
+case "$said" in
+    *refused*) exit 0 ;;
+    *) said=${{said%%$'\\n'*}}; echo "${{said##*: }}" >&2; exit 1 ;;
+esac
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One capability. `missing` prevents all runs, `limited` some of them."""
+
+    what: str
+    state: Literal["ok", "limited", "missing"]
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The networks of the engine, as containers and this machine reach them.
+
+    `nameless`: why a container does not find another one by its name; '' if it does. `local`:
+    whether this machine has an address on the engine's networks.
+    """
+
+    nameless: str
+    local: bool
+
+
+def examine(out: Path) -> list[Check]:
+    """Return every check. They start no container except sidecars, which they remove."""
+    return [*_host(out), *_containers()]
+
+
+def _host(out: Path) -> Iterator[Check]:
+    yield _found("Java 17 or later", lambda: f"Java {check_java()}")
+    yield _found("PySpark", spark_version)
+    yield _connector()
+    yield _disk_space(out)
+
+
+def _found(what: str, version: Callable[[], str]) -> Check:
+    """Return the check of something that every run needs; `version` raises AnalysisError."""
+    try:
+        return Check(what=what, state="ok", found=version())
+    except AnalysisError as error:
+        return Check(what=what, state="missing", found=str(error))
+
+
+def _connector() -> Check:
+    what = "Spark's Kafka connector"
+    try:
+        found = jars()
+    except AnalysisError:
+        return Check(what=what, state="missing", found="it depends on the version of PySpark")
+    if found:
+        return Check(what=what, state="ok", found=f"{len(found)} jars, cached")
+    return Check(
+        what=what,
+        state="limited",
+        found="not fetched yet",
+        advice="The first run fetches it; ci/setup fetches it in advance.",
+    )
+
+
+def _disk_space(out: Path) -> Check:
+    folder = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    found = f"{free / 1024**3:.0f} GiB free in {folder}"
+    if free < _MIN_FREE_BYTES:
+        return Check(
+            what="Disk space for runs",
+            state="limited",
+            found=found,
+            advice="Free some space, or use --out.",
+        )
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return Check(
+            what="Disk space for runs",
+            state="missing",
+            found=f"{folder} cannot be written: {error.strerror}",
+            advice="Choose another folder with --out.",
+        )
+    return Check(what="Disk space for runs", state="ok", found=found)
+
+
+def _containers() -> Iterator[Check]:
+    try:
+        client = engine.connect()
+    except AckproofError as error:
+        yield Check(
+            what="Container engine", state="missing", found=error.message, advice=error.hint
+        )
+        return
+    yield from _engine(client)
+    local = [image.reference for image in images.list_images(client) if image.of_brokers]
+    yield Check(
+        what="Broker images",
+        state="ok" if local else "limited",
+        found=", ".join(local) or "none yet",
+        advice="" if local else f"Run `ackproof image build {DEFAULT_KAFKA}`.",
+    )
+    yield from _faults(client)
+
+
+def _engine(client: DockerClient) -> Iterator[Check]:
+    """Yield what the engine is, and what it cannot limit."""
+    version, info = client.version(), client.info()
+    name = next((one["Name"] for one in version.get("Components") or ()), "Engine")
+    rootless = any("rootless" in option for option in info.get("SecurityOptions") or ())
+    found = version["Version"] if name == "Engine" else f"{name} {version['Version']}"
+    yield Check(
+        what="Container engine", state="ok", found=f"{found}, rootless" if rootless else found
+    )
+    limits = {"memory": info.get("MemoryLimit"), "CPU time": info.get("CpuCfsQuota")}
+    lacking = " and ".join(what for what, limited in limits.items() if not limited)
+    yield Check(
+        what="Limits of memory and CPU",
+        state="limited" if lacking else "ok",
+        found=f"the engine cannot limit {lacking}" if lacking else "the engine sets them",
+        advice="cluster.memory and cluster.cpus have no effect here. A rootless engine needs "
+        "cgroup v2, and systemd that delegates the controllers memory and cpu to the user."
+        if lacking
+        else "",
+    )
+    if rootless and str(info.get("CgroupVersion")) == "1":
+        yield Check(
+            what="pause (the freezer)",
+            state="limited",
+            found="a rootless engine has no freezer with cgroup v1",
+            advice="The fault pause cannot be injected. Boot with cgroup v2, or use root's engine.",
+        )
+
+
+def _networks(client: DockerClient, image: str) -> Iterator[Check]:
+    """Yield whether nodes find each other, and whether this process finds them."""
+    from docker.errors import DockerException
+
+    try:
+        found = _reach(client, image)
+    except DockerException as error:
+        yield Check(
+            what="Names of containers",
+            state="missing",
+            found=str(error),
+            advice="The engine must create networks and start containers in them.",
+        )
+        return
+    yield Check(
+        what="Names of containers",
+        state="missing" if found.nameless else "ok",
+        found=found.nameless or "containers of a network find each other",
+        advice="Brokers find each other by name. podman needs a plugin for that, on Debian 12: "
+        "apt-get install golang-github-containernetworking-plugin-dnsname; with netavark: "
+        "aardvark-dns."
+        if found.nameless
+        else "",
+    )
+    yield _gateway(local=found.local, contained=_contained())
+
+
+def _reach(client: DockerClient, image: str) -> Reach:
+    """Test both with two sidecars on a new network, and remove them."""
+    run_id = name = f"ackproof-doctor-{os.getpid()}"
+    try:
+        network = client.networks.create(name, labels=engine.labels(run_id))
+        commands.start_sidecar(client, image, "sleep 60", name=name, run_id=run_id, network=name)
+        script = _RESOLVE.format(name=name)
+        answer = commands.run_sidecar(client, image, script, run_id=run_id, network=name)
+        network.reload()
+        gateway = network.attrs["IPAM"]["Config"][0]["Gateway"]
+        return Reach(
+            nameless="" if answer.exit_status == 0 else answer.output.strip() or "no answer",
+            local=_is_here(gateway),
+        )
+    finally:
+        engine.remove_run(client, run_id)
+
+
+def _is_here(address: str) -> bool:
+    try:
+        socket.create_server((address, 0)).close()
+    except OSError:
+        return False
+    return True
+
+
+def _gateway(*, local: bool, contained: bool) -> Check:
+    what = "Networks of the engine"
+    if local:
+        return Check(what=what, state="ok", found="this machine is on them")
+    if contained:
+        return Check(
+            what=what,
+            state="missing",
+            found="this is a container, and the engine runs outside of it",
+            advice="Brokers are published on 127.0.0.1 of the engine's machine: start this "
+            "container with --network host, or run an engine inside it (docker-in-docker).",
+        )
+    return Check(
+        what=what,
+        state="limited",
+        found="this machine is not on them: the engine is rootless, or in a virtual machine",
+        advice="INTERNAL and CONTROLLER cannot lead through the Kafka proxy (cluster.proxied).",
+    )
+
+
+def _contained() -> bool:
+    """Whether this process runs in a container."""
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+
+
+def _faults(client: DockerClient) -> Iterator[Check]:
+    yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
+    yield _adjustable_clocks(client)
+    try:
+        image = images.ensure_sidecar(client=client)
+    except AckproofError as error:
+        yield Check(what="Network faults", state="limited", found=error.message, advice=error.hint)
+        return
+    yield from _networks(client, image)
+    for need in Need:
+        lack = _lack(client, image, need)
+        affected = sorted(name for name, kind in registered().items() if need in kind.needs)
+        yield Check(
+            what=need.what,
+            state="limited" if lack else "ok",
+            found=lack or "works in a container's network namespace",
+            advice=f"The kernel has no {need.kernel}, or NET_ADMIN is refused. These faults cannot "
+            f"be injected: {', '.join(affected)}."
+            if lack
+            else "",
+        )
+
+
+def _adjustable_clocks(client: DockerClient) -> Check:
+    lack = fake_clock.problem(client)
+    return Check(
+        what="Adjustable clocks (a C compiler)",
+        state="limited" if lack else "ok",
+        found=lack or "their library can be compiled",
+        advice="cluster.clock: adjustable and its faults are not possible here. On Debian: "
+        "apt-get install gcc."
+        if lack
+        else "",
+    )
+
+
+def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
+    """Raise EngineError with fault and reason if the kernel lacks what these faults need."""
+    needed = {need: fault.name for fault in faults for need in fault.needs}
+    if not needed:
+        return
+    image = images.ensure_sidecar(client=client)
+    for need, name in needed.items():
+        if lack := _lack(client, image, need):
+            raise EngineError(
+                f"the fault {name} cannot be injected here: {need.what} needs {need.kernel}, and "
+                f"the kernel answers: {lack}",
+                hint="Use another machine, or remove the fault. `ackproof doctor` lists what this "
+                "machine supports.",
+            )
+
+
+@cache
+def _lack(client: DockerClient, image: str, need: Need) -> str:
+    """Return the kernel's error if it does not support this; '' if it does."""
+    from docker.errors import APIError
+
+    run_id = f"doctor-{os.getpid()}"
+    try:
+        result = commands.run_sidecar(
+            client,
+            image,
+            need.script,
+            run_id=run_id,
+            cap_add=["NET_ADMIN"],
+            network_mode="none",
+        )
+    except APIError as error:
+        return str(error.explanation or error)
+    except KeyboardInterrupt:
+        engine.remove_run(client, run_id)
+        raise
+    if result.exit_status == 0:
+        return ""
+    return (result.output.strip().splitlines() or ["refused"])[0]

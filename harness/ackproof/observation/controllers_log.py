@@ -1,0 +1,88 @@
+"""The controllers' metadata log, read from a controller's disk: also while no broker answers."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ackproof.containers.commands import Node, kafka_command, run_script
+from ackproof.containers.images import DATA_DIR
+from ackproof.errors import ClusterError
+from ackproof.observation import metadata_log
+from ackproof.observation.metadata_log import MetadataLog, PartitionState
+
+#: Seconds for which a reading is used again: Kafka's tool takes more than a second of a CPU.
+_FRESH_S = 1.0
+
+# If the beginning of the log is deleted (after a snapshot, by metadata.max.retention.*), the first
+# remaining snapshot replaces it.
+_DUMP_LOG = kafka_command(
+    ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
+    "--cluster-metadata-decoder --skip-record-metadata "
+    "--files \"$(echo $snapshot $logs | tr ' ' ,)\"",
+)
+_DUMP = f"""
+logs=$(ls *.log)
+first=${{logs%%.log*}}
+snapshot=
+if [ $((10#$first)) -gt 0 ]; then
+  for candidate in *-*.checkpoint; do
+    if [ $((10#${{candidate%%-*}})) -ge $((10#$first)) ]; then snapshot=$candidate; break; fi
+  done
+fi
+{_DUMP_LOG}
+"""
+
+
+def dump(controller: Node, folder: str = f"{DATA_DIR}/__cluster_metadata-0") -> str:
+    """Return Kafka's dump of the metadata log in a directory of the controller.
+
+    Raises ClusterError with the tool's output if it fails.
+    """
+    return run_script(controller, f"cd {folder}\n{_DUMP}", "dumping the metadata log")
+
+
+def longest(controllers: Sequence[Node]) -> str:
+    """Return the dump with the last entry: an isolated controller may lack the quorum's end.
+
+    Raises ClusterError with a tool's output if it fails.
+    """
+    return max(map(dump, controllers), key=metadata_log.last_offset)
+
+
+def take(controllers: Sequence[Node], run_dir: Path) -> MetadataLog:
+    """Store the longest log as metadata.log in the run directory; return its states.
+
+    Raises ClusterError if it cannot be dumped, ValueError or KeyError if it cannot be parsed.
+    """
+    dumped = longest(controllers)
+    (run_dir / "metadata.log").write_text(dumped, encoding="utf-8")
+    return metadata_log.parse(dumped)
+
+
+class ControllersLog:
+    """The state of partitions by the log of the controllers that run, which `running` returns."""
+
+    def __init__(self, running: Callable[[], Sequence[Node]]) -> None:
+        self._running = running
+        self._partitions: Mapping[tuple[str, int], PartitionState] = {}
+        self._read_at = float("-inf")
+
+    def partitions(self) -> Mapping[tuple[str, int], PartitionState]:
+        """Return the last state of every partition; empty while no controller's log is readable.
+
+        It is at most some seconds old.
+        """
+        if time.monotonic() - self._read_at > _FRESH_S:
+            self._partitions = self._read()
+            self._read_at = time.monotonic()
+        return self._partitions
+
+    def _read(self) -> Mapping[tuple[str, int], PartitionState]:
+        if running := self._running():
+            with contextlib.suppress(ClusterError, ValueError):  # cut while a controller writes
+                states = metadata_log.parse(longest(running)).partitions
+                return {(state.topic, state.partition): state for state in states}
+        return {}

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackproof import doctor
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> dict[str, doctor.Check]:
+    return {check.what: check for check in doctor._host(tmp_path)}
+
+
+def test_what_is_installed_is_ok(host: dict[str, doctor.Check]) -> None:
+    assert host["PySpark"].state == "ok"
+    assert host["Java 17 or later"].state == "ok"
+
+
+def test_without_pyspark_doctor_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = importlib.metadata.version
+
+    def without(name: str) -> str:
+        if name == "pyspark":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr("importlib.metadata.version", without)
+    checks = {check.what: check for check in doctor._host(tmp_path)}
+    assert checks["PySpark"].state == "missing"
+    assert checks["Spark's Kafka connector"].state == "missing"
+    assert "pyspark is not installed" in checks["PySpark"].found
+
+
+def test_an_old_java_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    checks = {check.what: check for check in doctor._host(tmp_path)}
+    assert checks["Java 17 or later"].state == "missing"
+    assert "1.8.0_292" in checks["Java 17 or later"].found
+
+
+def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:
+    """Return what doctor says of an engine with these answers."""
+    version = {"Version": "4.3.1", "Components": [{"Name": component}]}
+    told = {"MemoryLimit": True, "CpuCfsQuota": True, "CgroupVersion": "2", **info}
+    fake: Any = SimpleNamespace(version=lambda: version, info=lambda: told)
+    return {check.what: check for check in doctor._engine(fake)}
+
+
+def test_an_engine_of_root_lacks_nothing() -> None:
+    found = of_engine("Podman Engine", SecurityOptions=["name=seccomp,profile=default"])
+    assert found["Container engine"].found == "Podman Engine 4.3.1"
+    assert {check.state for check in found.values()} == {"ok"}
+
+
+def test_what_a_rootless_engine_lacks() -> None:
+    found = of_engine(
+        "Engine", SecurityOptions=["name=rootless"], CpuCfsQuota=False, CgroupVersion="1"
+    )
+    assert found["Container engine"].found == "4.3.1, rootless"
+    assert found["Limits of memory and CPU"].found == "the engine cannot limit CPU time"
+    assert found["pause (the freezer)"].state == "limited"
+
+
+@pytest.mark.parametrize(
+    ("found", "contained", "states", "says"),
+    [
+        (doctor.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
+        (doctor.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
+        (doctor.Reach(nameless="", local=False), True, ["ok", "missing"], "--network host"),
+        (doctor.Reach(nameless="", local=False), False, ["ok", "limited"], "cluster.proxied"),
+    ],
+)
+def test_networks(
+    found: doctor.Reach,
+    contained: bool,
+    states: list[str],
+    says: str,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "_reach", lambda *_: found)
+    monkeypatch.setattr(doctor, "_contained", lambda: contained)
+    checks = list(doctor._networks(SimpleNamespace(), "image"))  # type: ignore[arg-type]
+    assert [check.state for check in checks] == states
+    assert says in "".join(check.advice for check in checks)
