@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks.comparison import Comparison, compare_run
+from ackproof_spark.checks.comparison import Comparison, compare
 from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.investigation import Investigation, investigate
 from ackproof_spark.metrics import as_metrics, metric_questions
@@ -51,7 +51,7 @@ def analyse(
     are those of `compare` and `investigate`.
     """
     run = StoredRun(spark=spark, place=run_dir)
-    comparison = compare_run(run, omitted=omitted, keys=keys, count_removed=count_removed)
+    comparison = compare(spark, run, omitted=omitted, keys=keys, count_removed=count_removed)
     rows = comparison.sent + run.rows("final_log", "replica_batches")
     with small_plans(spark, rows=rows):
         investigation = investigate(

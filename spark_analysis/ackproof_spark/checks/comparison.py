@@ -127,7 +127,7 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
 
 def compare(
     spark: SparkSession,
-    run_dir: Path | str,
+    run_dir: Path | str | StoredRun,
     *,
     output: Path | str | None = None,
     omitted: Collection[str] = (),
@@ -140,31 +140,11 @@ def compare(
     The run goes through the pass by offset first (`matching.offset_pass`), if the layout of its
     files allows it.
 
-    `run_dir` is a folder, or as text any address that Spark reads; the table is written there, or
-    below `output`. The `omitted` anomalies are not reported. `keys` are the numbers of keys of
-    compacted topics. Raises `AnalysisError` if the run lacks a table.
+    `run_dir` is a folder, as text any address that Spark reads, or a run whose tables are opened;
+    the table is written there, or below `output`. The `omitted` anomalies are not reported. `keys`
+    are the numbers of keys of compacted topics. Raises `AnalysisError` if the run lacks a table.
     """
-    return compare_run(
-        StoredRun(spark=spark, place=run_dir),
-        output=output,
-        omitted=omitted,
-        keys=keys,
-        count_removed=count_removed,
-        sizing=sizing,
-    )
-
-
-def compare_run(
-    run: StoredRun,
-    *,
-    output: Path | str | None = None,
-    omitted: Collection[str] = (),
-    keys: Mapping[str, int] | None = None,
-    count_removed: bool = False,
-    sizing: Sizing = Sizing(),  # noqa: B008  frozen
-) -> Comparison:
-    """Compare a run whose tables are opened, as `compare` does."""
-    spark = run.spark
+    run = run_dir if isinstance(run_dir, StoredRun) else StoredRun(spark=spark, place=run_dir)
     whole = replace(RunTables.of(run), keys=keys or {})
     place = f"{address(run.place if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:

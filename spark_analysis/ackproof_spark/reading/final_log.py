@@ -20,7 +20,11 @@ from typing import TYPE_CHECKING
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import application_records
 from ackproof_spark.reading.application_records import Application
-from ackproof_spark.reading.record_columns import parse_records
+from ackproof_spark.reading.record_columns import (
+    IDENTITY_COLUMNS,
+    RECORD_COLUMNS,
+    parse_records,
+)
 from ackproof_spark.record import END_MARKER
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import F
@@ -48,10 +52,6 @@ _NO_CONNECTOR = (
 )
 
 _PARTITION = ["topic", "partition"]
-
-#: Raw records, and what else an application's records are recognized by.
-RECORD_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
-IDENTITY_COLUMNS = "key binary, headers array<struct<key: string, value: binary>>"
 
 #: Offsets that one task reads, approximately.
 _OFFSETS_OF_A_TASK = 500_000

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 _HEAD_SIZE = 64
 
+#: Raw records, and what else an application's records are recognized by.
+RECORD_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
+IDENTITY_COLUMNS = "key binary, headers array<struct<key: string, value: binary>>"
+
 
 def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
     """Return `records` (topic, partition, offset, timestamp, value) as `tables.FINAL_LOG`.

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.reading.application_records import Application
 from ackproof_spark.reading.final_log import (
-    IDENTITY_COLUMNS,
-    RECORD_COLUMNS,
     Isolation,
     PartitionEnd,
     as_final_log,
     range_options,
 )
+from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
 from ackproof_spark.spark.functions import F
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
