@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import Comparison, compare
@@ -13,10 +13,8 @@ from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.investigation import Investigation, investigate
 from ackproof_spark.metrics import as_metrics, metric_questions
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
+from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.small_data import FEW, answers, small_plans
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.reading.run_tables import read_table
-from ackproof_spark.spark.functions import F, Window
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, Window
 from ackproof_spark.spark.small_data import answers
 from ackproof_spark.tables import LEDGER, PROBE_PRODUCERS, Outcome
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 #: Seconds without an acknowledgement that count as unavailability.
 UNAVAILABILITY_GAP_S = 0.5

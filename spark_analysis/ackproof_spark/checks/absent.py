@@ -38,17 +38,12 @@ and a send of an application whose record nobody can tell (`tables.UNDECIDABLE`)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.anomaly_rows import as_anomalies, standing, text, what_stands
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def absent(tables: RunTables) -> DataFrame:

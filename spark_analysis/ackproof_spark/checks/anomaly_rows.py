@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.reading.run_tables import PLACE, RunTables
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 def as_anomalies(

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
@@ -24,13 +24,18 @@ from ackproof_spark.checks import (
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, Unaligned
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
-from ackproof_spark.spark.functions import F, Window, no_rows, union
+from ackproof_spark.spark.functions import (
+    Column,
+    DataFrame,
+    F,
+    SparkSession,
+    Window,
+    no_rows,
+    union,
+)
 from ackproof_spark.spark.small_data import answers, local, small_plans
 from ackproof_spark.spark.storage import address, is_here, store, store_here
 from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 CHECKS = {
     Anomaly.LOST: absent.lost,

@@ -25,17 +25,11 @@ of acked and unknown sends: a phantom has no place in any order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, RunTables
-from ackproof_spark.spark.functions import F, Window
+from ackproof_spark.spark.functions import DataFrame, F, Window
 from ackproof_spark.tables import RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 #: How many offsets `found` names at most.
 _NAMED = 8

@@ -8,7 +8,6 @@ consumer forgets its position in all others.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
@@ -21,11 +20,8 @@ from ackproof_spark.jepsen.tables import (
     HistoryAnomaly,
 )
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import Outcome
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _COMPLETION = {
     Outcome.ACKED: Completion.OK,

@@ -16,17 +16,11 @@ consumer 1   goes on from offset 6, processes 6, 7, 8   <- 6: reprocessed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _PARTITION = ["topic", "partition"]
 _RECORD = [*NAME, "offset"]

@@ -30,16 +30,11 @@ refuse the late record (KIP-890).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def aborted_reads(tables: RunTables) -> DataFrame:

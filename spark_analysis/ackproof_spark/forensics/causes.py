@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import (
@@ -28,13 +28,10 @@ from ackproof_spark.forensics.stories import (
 )
 from ackproof_spark.forensics.terms import Term
 from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.spark.small_data import local
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

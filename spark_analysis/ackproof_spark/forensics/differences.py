@@ -35,15 +35,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.functions import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics import differences
 from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.functions import F, spark_schema
+from ackproof_spark.spark.functions import DataFrame, F, spark_schema
 from ackproof_spark.spark.small_data import answers
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

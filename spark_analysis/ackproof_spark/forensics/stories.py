@@ -27,15 +27,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
 from ackproof_spark.forensics.terms import Election, Place, Term, terms
 from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.functions import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from ackproof_spark.spark.functions import Column, DataFrame, F
 
 _PLACE = ["topic", "partition"]
 

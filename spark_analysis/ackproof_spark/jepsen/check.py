@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.jepsen import cycles, order, records
 from ackproof_spark.jepsen.configuration import (
@@ -41,12 +41,8 @@ from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.reader import Cases, HistoryFile
 from ackproof_spark.jepsen.tables import FURTHER, HistoryAnomaly
 from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
-from ackproof_spark.spark.functions import union
+from ackproof_spark.spark.functions import DataFrame, SparkSession, union
 from ackproof_spark.spark.small_data import from_arrow, side_by_side, small_plans
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 #: Not an anomaly: how many values were unseen after each operation, if all have a time.
 UNSEEN_SERIES = "unseen-series"

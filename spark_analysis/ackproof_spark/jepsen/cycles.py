@@ -37,16 +37,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from ackproof_spark.jepsen.frames import SEND, Histories
 from ackproof_spark.jepsen.tables import ANOMALIES, TRANSACTIONS, Completion, HistoryAnomaly
-from ackproof_spark.spark.functions import F, Window, spark_schema, union
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window, spark_schema, union
 
 
 def dependencies(histories: Histories, *, ww_deps: bool = True) -> DataFrame:

@@ -35,8 +35,6 @@ the clients are new.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.jepsen.frames import (
     Histories,
     as_anomalies,
@@ -49,10 +47,7 @@ from ackproof_spark.jepsen.tables import (
     Function,
     HistoryAnomaly,
 )
-from ackproof_spark.spark.functions import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from ackproof_spark.spark.functions import DataFrame, F, Window
 
 
 def within_operations(histories: Histories) -> DataFrame:

@@ -47,14 +47,9 @@ stops there with an error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.jepsen.frames import SEND, Histories, as_anomalies
 from ackproof_spark.jepsen.tables import Completion, HistoryAnomaly
-from ackproof_spark.spark.functions import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from ackproof_spark.spark.functions import DataFrame, F, Window
 
 
 def misplaced(histories: Histories) -> DataFrame:

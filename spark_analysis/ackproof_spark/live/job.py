@@ -32,11 +32,10 @@ from ackproof_spark.live.partition import MEMORY_S, Events, Kind, Partition, Sen
 from ackproof_spark.live.store import Key, LiveTables, OpenState
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: Seconds by which an outcome may be older than the newest event and still count.

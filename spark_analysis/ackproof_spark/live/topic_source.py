@@ -17,16 +17,14 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from ackproof_spark.reading.kafka_source import KafkaReader, as_batch, client_settings
 from ackproof_spark.reading.record_columns import RECORD_COLUMNS
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from ackproof_spark.spark.functions import StructType
 
 NAME = "ackproof-topics"
 

@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -52,12 +52,9 @@ from ackproof_spark.matching.send_order import Carry
 from ackproof_spark.matching.slice_compare import compare_slices
 from ackproof_spark.matching.slices import Slice, slices
 from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.spark.functions import F, spark_schema
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import from_arrow, local, small_plans
 from ackproof_spark.tables import LEDGER, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _NAME = ["topic", "producer", "sequence"]
 

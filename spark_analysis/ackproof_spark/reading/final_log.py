@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import application_records
@@ -27,7 +26,7 @@ from ackproof_spark.reading.record_columns import (
 )
 from ackproof_spark.record import END_MARKER
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
 from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
@@ -35,9 +34,6 @@ from ackproof_spark.tables import (
     PARTITION_ENDS,
     SCHEMA_VERSION,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Up to this many offsets, ackproof's own reader reads in this process.
 _SMALL = 200_000

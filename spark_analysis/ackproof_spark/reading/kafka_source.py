@@ -29,11 +29,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
+from ackproof_spark.spark.functions import SparkSession, StructType
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 NAME = "ackproof-kafka"
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import SCHEMA_VERSION, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _HEAD_SIZE = 64
 

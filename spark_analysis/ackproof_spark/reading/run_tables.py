@@ -11,13 +11,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof_spark.errors import RunError
-from ackproof_spark.spark.functions import F, Window, no_rows, spark_schema, union
+from ackproof_spark.spark.functions import (
+    DataFrame,
+    F,
+    SparkSession,
+    Window,
+    no_rows,
+    spark_schema,
+    union,
+)
 from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import (
@@ -29,9 +36,6 @@ from ackproof_spark.tables import (
     Outcome,
     RecordState,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 #: The columns that identify a send within its partition.
 NAME = ["topic", "partition", "producer", "sequence"]

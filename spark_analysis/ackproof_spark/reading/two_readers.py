@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.reading.application_records import Application
@@ -27,12 +26,9 @@ from ackproof_spark.reading.final_log import (
     range_options,
 )
 from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def fetch(

@@ -17,15 +17,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import class_archive, connector, executor_zip, scratch
 from ackproof_spark.spark.errors import cause
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from ackproof_spark.spark.functions import SparkSession
 
 #: The default master: in this process, on all cores.
 LOCAL = "local[*]"

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from ackproof_spark.spark.functions import F, union
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.types import StructType
+from ackproof_spark.spark.functions import DataFrame, F, Row, SparkSession, StructType, union
 
 #: Up to this many rows, planning and compiling cost more than running.
 FEW = 100_000

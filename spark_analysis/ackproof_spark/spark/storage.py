@@ -9,17 +9,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.spark.small_data import from_arrow
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def address(place: Path | str) -> str:

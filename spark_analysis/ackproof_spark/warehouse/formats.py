@@ -10,15 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ackproof_spark.spark.functions import DataFrame, SparkSession
 from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.warehouse.schemas import TABLES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class Format(StrEnum):

@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from ackproof_spark import tables
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import F, spark_schema
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.formats import frame
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.timelines import events, per_second
 from ackproof_spark.warehouse.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class Loaded(StrEnum):

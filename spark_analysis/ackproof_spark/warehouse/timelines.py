@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ackproof_spark.spark.functions import F, Window
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
 
 _EDGES = ("injected", "verified", "healed", "recovered")
 

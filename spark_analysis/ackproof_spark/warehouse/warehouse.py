@@ -9,18 +9,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.session import is_connect
 from ackproof_spark.warehouse.formats import ANALYSES, Format, Tables, frame, script, statements
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _LOCK = ".lock"
 
