@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from ackproof_spark.reading.run_tables import read_table
-from ackproof_spark.spark.functions import DataFrame, F, SparkSession, Window
-from ackproof_spark.spark.small_data import answers
-from ackproof_spark.tables import LEDGER, PROBE_PRODUCERS, Outcome
+from ackproof_spark.spark.functions import DataFrame, F, Window
+from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 #: Seconds without an acknowledgement that count as unavailability.
 UNAVAILABILITY_GAP_S = 0.5
@@ -18,24 +15,6 @@ _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 #: Percentiles are values that occurred; their rank is off by at most 1/this of all of them.
 _ACCURACY = 10_000
-
-
-def metrics(
-    spark: SparkSession,
-    run_dir: Path | str,
-    *,
-    unavailability_gap_s: float = UNAVAILABILITY_GAP_S,
-) -> dict[str, Any]:
-    """Return the metrics of a run, by their names in `verdict.json`.
-
-    `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
-    `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
-    acknowledgement, None if nothing was acked. `unacked_partitions`: TOPIC-N of those that were
-    written to and acked nothing. All times are 0 for a run without sends.
-    """
-    ledger = read_table(spark, run_dir, "ledger", LEDGER)
-    questions = metric_questions(ledger, unavailability_gap_s=unavailability_gap_s)
-    return as_metrics(answers(**questions), unavailability_gap_s=unavailability_gap_s)
 
 
 def metric_questions(
@@ -65,7 +44,13 @@ def metric_questions(
 def as_metrics(
     answered: Mapping[str, Sequence[Any]], *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
 ) -> dict[str, Any]:
-    """Return the metrics that `metric_questions` ask for."""
+    """Return the metrics of a run, by their names in `verdict.json`, from the answers.
+
+    `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
+    `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
+    acknowledgement, None if nothing was acked. `unacked_partitions`: TOPIC-N of those that were
+    written to and acked nothing. All times are 0 for a run without sends.
+    """
     (sends,), (worst,) = answered["sends"], answered["worst"]
     duration_s = ((sends["last"] or 0) - (sends["first"] or 0)) / 1e6
     return {
