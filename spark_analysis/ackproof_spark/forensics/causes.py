@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -210,54 +210,34 @@ def _cut(truncation: Any) -> tuple[int, int, datetime] | None:
 
 def _merged(stories: Sequence[_Story]) -> list[Cause]:
     """Return one cause for each partition, case and phrase."""
-    found: dict[tuple[Any, ...], Cause] = {}
-    phrases: dict[tuple[Any, ...], str] = {}
+    groups: dict[tuple[str, int, Case, str], list[_Story]] = defaultdict(list)
     for story in stories:
-        row, fault = story.row, decisive(story.circumstances)
-        key = (row["topic"], row["partition"], story.case, story.phrase)
-        cause_ = Cause(
-            topic=row["topic"],
-            partition=row["partition"],
-            case=story.case,
-            count=row["count"],
-            first_offset=row["first_offset"],
-            last_offset=row["last_offset"],
-            first_acked_at=row["first_acked_at"],
-            last_acked_at=row["last_acked_at"],
-            window=None if fault is None else fault.window,
-            sentence="",
-        )
-        found[key] = _together(found[key], cause_) if key in found else cause_
-        phrases[key] = story.phrase
-    return [
-        replace(
-            one,
-            sentence=counted(
-                one.count,
-                one.topic,
-                one.partition,
-                None
-                if one.first_offset is None or one.last_offset is None
-                else (one.first_offset, one.last_offset),
-                phrases[key],
-            ),
-        )
-        for key, one in found.items()
-    ]
+        place = story.row["topic"], story.row["partition"]
+        groups[(*place, story.case, story.phrase)].append(story)
+    return [_cause(*key, group) for key, group in groups.items()]
 
 
-def _together(one: Cause, other: Cause) -> Cause:
-    def of_both(name: str, choose: Callable[..., Any]) -> Any:
-        known = [value for each in (one, other) if (value := getattr(each, name)) is not None]
-        return choose(known, default=None)
+def _cause(topic: str, partition: int, case: Case, phrase: str, group: Sequence[_Story]) -> Cause:
+    def known(name: str) -> list[Any]:
+        return [story.row[name] for story in group if story.row[name] is not None]
 
-    return replace(
-        one,
-        count=one.count + other.count,
-        first_offset=of_both("first_offset", min),
-        last_offset=of_both("last_offset", max),
-        first_acked_at=of_both("first_acked_at", min),
-        last_acked_at=of_both("last_acked_at", max),
+    count = sum(story.row["count"] for story in group)
+    first_offset = min(known("first_offset"), default=None)
+    last_offset = max(known("last_offset"), default=None)
+    placed = first_offset is not None and last_offset is not None
+    offsets = (first_offset, last_offset) if placed else None
+    fault = decisive(group[0].circumstances)
+    return Cause(
+        topic=topic,
+        partition=partition,
+        case=case,
+        count=count,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        first_acked_at=min(known("first_acked_at"), default=None),
+        last_acked_at=max(known("last_acked_at"), default=None),
+        window=None if fault is None else fault.window,
+        sentence=counted(count, topic, partition, offsets, phrase),
     )
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -133,13 +133,13 @@ def unmatched(
     summaries = _summaries(compared)
     again, carries, names = _across(pieces, summaries, layout.producers)
     lookups = compared.where(compared.kind == Kind.LOOKUP)
-    counted = _total(summary.returned for summary in summaries)
+    counted = sum((Counter(summary.returned) for summary in summaries), Counter())
     if again:
         second = _compare(run, layout, again, carries)
-        counted = _total([counted, *(summary.returned for summary in _summaries(second))])
+        counted = sum((Counter(summary.returned) for summary in _summaries(second)), counted)
         lookups = lookups.unionByName(second.where(second.kind == Kind.LOOKUP))
     returned = sum(counted.values())
-    if again or counted.get(Kind.LOOKUP) or counted.get(Kind.RECORD):
+    if again or counted[Kind.LOOKUP] or counted[Kind.RECORD]:
         with small_plans(spark, rows=returned, few=sizing.few):
             names |= _names(compared, lookups, limit=sizing.lookups)
     ledger = compared.where(compared.kind == Kind.SEND).select(LEDGER.names[2:])
@@ -167,7 +167,7 @@ def unmatched(
         keys=tables.keys,
         whole=tables.final_log,
         left=left,
-        counted=_total(summary.outcomes for summary in summaries),
+        counted=sum((Counter(summary.outcomes) for summary in summaries), Counter()),
         last=_last(layout),
     )
 
@@ -309,11 +309,3 @@ def _last(layout: Layout) -> dict[tuple[str, int], int]:
         key = group.topic, group.partition
         last[key] = max(last.get(key, group.last), group.last)
     return last
-
-
-def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = defaultdict(int)
-    for one in counts:
-        for key, count in one.items():
-            total[key] += count
-    return dict(total)

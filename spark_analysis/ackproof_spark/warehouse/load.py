@@ -139,15 +139,13 @@ def _frames(
             for run in runs
         },
     )
+    of_verdicts = ("predictions", "findings", "causes", "availability", "settings")
     written = {
         "trials": _rows(spark, "trials", {run.run_id: [run.trial] for run in runs if run.trial}),
-        "predictions": _rows(spark, "predictions", {run.run_id: run.predictions for run in runs}),
-        "findings": _rows(spark, "findings", {run.run_id: run.findings for run in runs}),
-        "causes": _rows(spark, "causes", {run.run_id: run.causes for run in runs}),
-        "availability": _rows(
-            spark, "availability", {run.run_id: run.availability for run in runs}
-        ),
-        "settings": _rows(spark, "settings", {run.run_id: run.settings for run in runs}),
+        **{
+            name: _rows(spark, name, {run.run_id: getattr(run, name) for run in runs})
+            for name in of_verdicts
+        },
         "lost_stories": table("lost_stories", tables.LOST_STORIES),
         "fault_windows": fault_windows,
         "partition_states": partition_states,
