@@ -224,8 +224,9 @@ def _cause(topic: str, partition: int, case: Case, phrase: str, group: Sequence[
     count = sum(story.row["count"] for story in group)
     first_offset = min(known("first_offset"), default=None)
     last_offset = max(known("last_offset"), default=None)
-    placed = first_offset is not None and last_offset is not None
-    offsets = (first_offset, last_offset) if placed else None
+    offsets = None
+    if first_offset is not None and last_offset is not None:
+        offsets = first_offset, last_offset
     fault = decisive(group[0].circumstances)
     return Cause(
         topic=topic,
