@@ -113,7 +113,8 @@ def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
 def _judged(arm: Configured, one: Result) -> list[Expectation]:
     """Return each count of a stored run beside what its arm expects now."""
     counts = dict.fromkeys((*map(str, Anomaly), *COUNTS), 0) | one["observed"]
-    causes = [CauseReport.model_construct(case=one["cause"], count=1)] if "cause" in one else []
+    known: dict[str, Any] = {"case": one.get("cause"), "count": 1}
+    causes = [CauseReport.model_construct(**known)] if "cause" in one else []
     return check_expectations(arm.scenario.expect, counts, _NOT_STORED, causes)
 
 

@@ -25,10 +25,11 @@ from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, ExitCode
 from ackproof.execution.runner import recorded
 from ackproof.judgement.judge import judge_run
+from ackproof.judgement.overview.collect import overview_of
 from ackproof.progress import ConsoleReporter
-from ackproof.report.data.run import Run, read_run
 from ackproof.report.wording import cause_title
 from ackproof.runs.directory import table_rows
+from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
@@ -186,7 +187,7 @@ def _details(verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         "diagram": diagram,
         # A trace without a diagram is of the bounds: it ends where a loss is possible.
         "lost_by": trace[-1] if diagram and trace else None,
-        "plot": plot_of(read_run(run_dir, max_bins=_BINS)),
+        "plot": plot_of(overview_of(run_dir)),
     }
 
 
@@ -229,23 +230,23 @@ def _step(verdict: Verdict, step: Step) -> dict[str, Any]:
     }
 
 
-def plot_of(run_data: Run) -> dict[str, Any] | None:
+def plot_of(overview: Overview) -> dict[str, Any] | None:
     """Return the points of a run's plot: sends over time, fault windows, leaders."""
-    sends = run_data.sends
+    sends = overview.timeline(bins=_BINS)
     if sends is None:
         return None
-    lane = run_data.lanes[0] if run_data.lanes else None
+    lane = overview.lanes[0] if overview.lanes else None
     return {
         "width": sends.width,
-        "acked": sends.acked.tolist(),
-        "lost": sends.lost.tolist(),
+        "acked": sends.acked,
+        "lost": sends.lost,
         "windows": [
             [
-                round(run_data.second(one.injected_at), 1),
-                round(run_data.second(one.healed_at or one.verified_at), 1),
+                round(overview.second(one.injected_at), 1),
+                round(overview.second(one.healed_at or one.verified_at), 1),
                 f"{one.fault} {_hit(one)}".rstrip(),
             ]
-            for one in run_data.windows
+            for one in overview.windows
             if one.verified_at and one.fault != "none"
         ],
         "partition": f"{lane.topic}-{lane.partition}" if lane else "",

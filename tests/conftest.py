@@ -41,7 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """
     from xdist.scheduler import LoadFileScheduling
 
-    class BySession(LoadFileScheduling):
+    class BySession(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
             return "spark" if _uses_spark(file) else file

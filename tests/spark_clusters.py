@@ -203,7 +203,7 @@ def connect_server(folder: Path, *, master: str, **settings: str) -> Iterator[st
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
     log = folder / "connect.log"
-    line = [
+    line: list[str | Path] = [
         *(HOME / "bin" / "spark-submit", "--master", master),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
         *(part for key, value in given.items() for part in ("--conf", f"{key}={value}")),

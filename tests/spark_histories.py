@@ -113,7 +113,7 @@ class History:
     created: Sequence[Creation] = ()
 
 
-def _match(pattern: str, line: str) -> dict[str, str | None]:
+def _match(pattern: str, line: str) -> dict[str, Any]:
     found = re.fullmatch(pattern, line)
     if found is None:
         raise ValueError(f"not in the notation: {line!r}")
@@ -328,7 +328,7 @@ def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = Tr
 
 
 def _log_row(topic: int, item: Record) -> dict[str, Any]:
-    value = value_of(item)
+    value = value_of(item) or b""
     intact = item.state is RecordState.INTACT
     return {
         "partition": item.partition,

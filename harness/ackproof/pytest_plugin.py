@@ -383,8 +383,8 @@ def _run(configured: Configured, out: Path) -> Path:
 
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     """Return why a run (or one expectation of it) does not hold; '' if it does."""
+    from ackproof.judgement.overview.collect import overview_of
     from ackproof.report import wording
-    from ackproof.report.data.losses import read_groups
 
     judged = [one for one in verdict.expectations if what in ("", "verdict", one.what)]
     broken = [one for one in judged if not one.met]
@@ -394,7 +394,7 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     lines = [f"{head}: {verdict.reason}"]
     lines += map(wording.unmet, broken)
     lines += wording.cause_sentences(verdict)
-    lines += [wording.story(group, verdict.faults) for group in read_groups(run_dir)]
+    lines += [wording.story(group, verdict.faults) for group in overview_of(run_dir).groups]
     lines += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
     lines.append(f"report: {run_dir / 'report.html'}")
     return "\n".join(lines)

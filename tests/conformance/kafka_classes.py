@@ -21,13 +21,14 @@ from docker import DockerClient
 from ackproof.cache import cache_dir, exclusive, silent
 from ackproof.containers import images
 from ackproof.containers.engine import labels
+from ackproof.kafka_versions import DEFAULT_KAFKA
 
 SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 
 #: How many random cases a version answers; ci/conformance asks for many more.
 CASES = int(os.environ.get("ACKPROOF_CONFORMANCE", "2000"))
 #: The versions asked. Only the default one's image is sure to be there: ci/setup makes it.
-VERSIONS = os.environ.get("ACKPROOF_CONFORMANCE_VERSIONS", images.DEFAULT_KAFKA).split()
+VERSIONS = os.environ.get("ACKPROOF_CONFORMANCE_VERSIONS", DEFAULT_KAFKA).split()
 
 _Case = TypeVar("_Case")
 
@@ -35,7 +36,7 @@ _Case = TypeVar("_Case")
 def jars(engine: DockerClient, version: str) -> Path:
     """Return a folder with the jars of a broker image, copied out of it once."""
     image = engine.images.get(images.ensure(version, client=engine).reference)
-    folder = cache_dir() / "conformance" / image.id.rpartition(":")[2][:16]
+    folder = cache_dir() / "conformance" / str(image.id).rpartition(":")[2][:16]
     with exclusive("conformance", silent):
         if not folder.is_dir():
             container = engine.containers.create(image, "true", labels=labels("conformance"))

@@ -177,8 +177,10 @@ def clients(
 ) -> Iterator[Clients]:
     found = Clients(tmp_path, bootstrap, topic, java, librdkafka)
     yield found
-    for process in (*found.consumers, *found.producers):
-        process.kill()
+    for consumer in found.consumers:
+        consumer.kill()
+    for producer in found.producers:
+        producer.kill()
 
 
 def test_a_consumer_records_reads_in_order_and_processes_each_record_once(clients):

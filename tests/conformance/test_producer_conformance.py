@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -37,6 +38,19 @@ def spec(
         librdkafka=librdkafka,
         **fields,
     )
+
+
+def recorded(process: ProducerProcess) -> pa.Table:
+    """Return the ledger of a producer that has ended."""
+    assert process.spec.ledger is not None
+    return recover(process.spec.ledger)
+
+
+def sequence_of(value: bytes) -> int:
+    """Return the sequence number in a record that a producer of a run wrote."""
+    written = decode(value)
+    assert written is not None
+    return written[2]
 
 
 def read_log(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
@@ -68,15 +82,15 @@ def test_every_acked_row_is_at_its_offset_in_the_log(spec, bootstrap, topic, set
     process = ProducerProcess(spec(records=5_000, settings=settings, size=100))
     process.start()
     assert process.wait(WITHIN) == 0, process.error
-    table = recover(process.spec.ledger)
+    table = recorded(process)
     assert table["outcome"].to_pylist() == ["acked"] * 5_000
     log = read_log(bootstrap, topic)
     token = run_token(process.spec.run_id)
-    recorded = {
+    acked = {
         (row["partition"], row["offset"]): (token, row["producer"], row["sequence"])
         for row in table.select(["partition", "offset", "producer", "sequence"]).to_pylist()
     }
-    assert {place: decode(value) for place, value in log.items()} == recorded
+    assert {place: decode(value) for place, value in log.items()} == acked
     assert {len(value) for value in log.values()} == {100}
 
 
@@ -87,15 +101,15 @@ def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(spec, boo
         until(lambda: process.progress().acked >= 5_000)
     finally:
         process.kill()
-    table = recover(process.spec.ledger)
+    table = recorded(process)
     log = read_log(bootstrap, topic)
-    written = [decode(value)[2] for value in log.values()]
+    written = [sequence_of(value) for value in log.values()]
     assert set(written) <= set(table["sequence"].to_pylist())
     acked = table.filter(pc.field("outcome") == "acked")
     for place in zip(
         *(acked[name].to_pylist() for name in ("partition", "offset", "sequence")), strict=True
     ):
-        assert decode(log[place[:2]])[2] == place[2]
+        assert sequence_of(log[place[:2]]) == place[2]
 
 
 @pytest.mark.parametrize("arm", [JAVA], indirect=True)

@@ -52,7 +52,7 @@ def printed(result: subprocess.CompletedProcess[str]) -> Any:
 
 def ours(engine: DockerClient, pid: int) -> Mapping[str, list[Any]]:
     """Return the containers, networks and volumes that the process `pid` created."""
-    wanted = {"label": f"{LABEL}.pid={pid}"}
+    wanted: dict[str, str | list[str] | bool] = {"label": f"{LABEL}.pid={pid}"}
     return {
         "containers": engine.containers.list(all=True, filters=wanted, ignore_removed=True),
         "networks": engine.networks.list(filters=wanted),

@@ -67,7 +67,7 @@ def workload(acks: str) -> dict[str, Any]:
 
 def pause(target: str, cluster: KafkaCluster) -> dict[str, Any]:
     """Return a fault that pauses brokers with the engine's command line."""
-    name = cluster.nodes[1].container.name.removesuffix("1") + "$BROKER"
+    name = str(cluster.nodes[1].container.name).removesuffix("1") + "$BROKER"
     return {
         "fault": "command",
         "target": target,

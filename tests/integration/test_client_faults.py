@@ -20,8 +20,9 @@ from ackproof.clients.fault_target import RunClients
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.ledger.producer_ledger import recover as ledger_of
-from ackproof.scenario.model import ClusterSpec, Scenario, TopicSpec
+from ackproof.ledger.producer_ledger import recover as recovered
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof_faults.clients.crash_client import CrashClient
 from ackproof_faults.clients.fill_buffer import FillBuffer
 from ackproof_faults.clients.pause_client import PauseClient
@@ -138,11 +139,12 @@ def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     # The page of a killed producer may be some sends behind; its ledger, below, is not.
     assert first.progress().acked + successor.progress().acked <= end(alone, supervisor)
     written = {
-        (message.offset(), *decode(message.value())[1:])
+        (message.offset(), *identity[1:])
         for message in records(alone, first.spec.topic)
+        if (identity := decode(message.value()))
     }
     for producer in (first, successor):
-        ledger = ledger_of(producer.spec.ledger)
+        ledger = ledger_of(producer)
         acked_at = {
             (offset, producer.spec.number, sequence)
             for offset, sequence, outcome in zip(
@@ -298,11 +300,14 @@ def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     assert right[-1]
 
 
+def ledger_of(producer: ProducerProcess) -> pa.Table:
+    """Return what a producer says became of its sends."""
+    assert producer.spec.ledger is not None
+    return recovered(producer.spec.ledger)
+
+
 def ledger_of_first(supervisor: ClientSupervisor) -> pa.Table:
-    """Return what the first producer says became of its sends."""
-    path = supervisor.producers[0].spec.ledger
-    assert path is not None
-    return ledger_of(path)
+    return ledger_of(supervisor.producers[0])
 
 
 def of_outcome(ledger: pa.Table, outcome: str) -> set[int]:

@@ -13,7 +13,8 @@ from docker import DockerClient
 import node_actions
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import fake_clock
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from ackproof_faults import FaultError
 from ackproof_faults.process.skew_clock import SkewClock
 from integration.faulting import in_force, recover

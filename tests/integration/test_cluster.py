@@ -11,7 +11,8 @@ from ackproof.cluster.node_files import USER
 from ackproof.containers import commands
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
 from waiting import until
 
@@ -99,7 +100,7 @@ def test_two_clusters_run_at_the_same_time(cluster: KafkaCluster, engine: Docker
 
 
 def leftovers(engine: DockerClient, run_id: str) -> list[object]:
-    wanted = {"label": f"{LABEL_RUN}={run_id}"}
+    wanted: dict[str, str | list[str] | bool] = {"label": f"{LABEL_RUN}={run_id}"}
     return [
         *engine.containers.list(all=True, filters=wanted, ignore_removed=True),
         *engine.networks.list(filters=wanted),

@@ -125,17 +125,23 @@ class Tampered:
         ):
             for member in original:
                 if member.name.endswith(SEGMENT):
-                    content = self.change(original.extractfile(member).read())
+                    content = self.change(_content(original, member))
                     member.size = len(content)
                     changed.addfile(member, io.BytesIO(content))
         return (chunk for chunk in [copy.getvalue()]), None
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    assert file is not None
+    return file.read()
 
 
 def taken(
     cluster: KafkaCluster, run_dir: Path, tampered: dict[int, Change] | None = None
 ) -> list[dict[str, Any]]:
     run_dir.mkdir()
-    nodes = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
+    nodes: dict[int, Any] = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
     for broker, change in (tampered or {}).items():
         nodes[broker] = Tampered(node=nodes[broker], change=change)
     logs = take_replica_logs(nodes, {("orders", 0): (1, 2, 3)}, run_dir)
@@ -179,7 +185,7 @@ def test_batches_and_records_equal_the_output_of_kafkas_tool(
 
     chunks, _ = node.container.get_archive(f"{path}/{SEGMENT}")
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-        segment = archive.extractfile(archive.next()).read()
+        segment = _content(archive, archive.getmembers()[0])
     unpacked = [
         (record.offset, record.timestamp, _size(record.key), _size(record.value))
         for row in rows

@@ -19,7 +19,8 @@ from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import recover, stream_path
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from integration.sending import log_end
 from kafka_clusters import boot
 from waiting import until
@@ -74,7 +75,7 @@ def test_a_refusal_is_certain_unless_an_attempt_came_before_it(
     alone: KafkaCluster, tmp_path: Path, retries: int, outcome: str
 ) -> None:
     settings = NOT_IDEMPOTENT | {"retries": retries}
-    demanding = {"min.insync.replicas": 2}
+    demanding: dict[str, object] = {"min.insync.replicas": 2}
     with producing(alone, tmp_path, demanding, records=20, settings=settings) as process:
         ledger = ledger_of(process)
     assert set(ledger["error"].to_pylist()) == {"NOT_ENOUGH_REPLICAS"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -74,7 +75,8 @@ class Send(threading.Thread):
         self._errors: list[object] = []
 
     def run(self) -> None:
-        until(lambda: len(self._cluster.interfaces.proxy._rules) == self._rules)
+        proxy: Any = self._cluster.interfaces.proxy
+        until(lambda: len(proxy._rules) == self._rules)
         self._sender.produce(
             self._topic, b"once", on_delivery=lambda error, _: self._errors.append(error)
         )
@@ -232,7 +234,7 @@ def test_fetches_and_isr_changes_are_delayed_by_the_proxy(between: KafkaCluster)
     began = datetime.now(UTC)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
-    between.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
+    between.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})
     fetch = in_force(
         between,
         link_of(

@@ -29,7 +29,7 @@ def listed(engine: DockerClient) -> Iterator[dict[int, str]]:
         )
         for _ in range(2)
     ]
-    yield {number: container.id for number, container in enumerate(containers, 1)}
+    yield {number: str(container.id) for number, container in enumerate(containers, 1)}
     for container in containers:
         container.remove(force=True)
 

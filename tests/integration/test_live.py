@@ -122,6 +122,7 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     # Below the high watermark, so the other replica has them as well.
     follower.until(lambda records: len(records) == 1000)
     leader = cluster.interfaces.metadata.leader("unclean", 0)
+    assert leader is not None
     (other,) = set(cluster.interfaces.metadata.replicas("unclean", 0)) - {leader}
     cluster.interfaces.processes.kill(other)
     wait_for(

@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
+from ackproof import doctor
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.containers import doctor
 from ackproof.errors import ClusterError, EngineError
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
 from ackproof_faults.network.bandwidth import Bandwidth

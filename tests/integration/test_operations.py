@@ -53,7 +53,7 @@ def topic(operated: KafkaCluster) -> str:
             node_actions.start(operated, node)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
-    operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
+    operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})
     return name
 
 
@@ -86,8 +86,7 @@ def test_leadership_returns_to_the_preferred_leader(operated: KafkaCluster, topi
     node_actions.start(operated, 1)
     until(lambda: operated.interfaces.metadata.leader(topic, 0) == 2)
     done(operated, fault("preferred_election", topic=topic))
-    for broker in operated.broker_ids():
-        until(lambda broker=broker: leader_by(operated, broker, topic) == 1)
+    until(lambda: all(leader_by(operated, broker, topic) == 1 for broker in operated.broker_ids()))
 
 
 def test_an_unclean_election_loses_records_that_only_the_leader_had(
@@ -136,7 +135,7 @@ def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path:
 def test_replicas_are_added_and_dropped(operated: KafkaCluster, topic: str) -> None:
     for count in (3, 1):
         done(operated, fault("change_replication_factor", topic=topic, replication_factor=count))
-        until(lambda count=count: len(operated.interfaces.metadata.replicas(topic, 0)) == count)
+        until(lambda: len(operated.interfaces.metadata.replicas(topic, 0)) == count)  # noqa: B023  called at once
     until(
         lambda: (
             operated.interfaces.metadata.replicas(topic, 0)

@@ -101,7 +101,7 @@ def suite(engine: DockerClient, image: str, tmp_path: Path) -> Iterator[Suite]:
         made = Suite(pool, image, tmp_path)
         yield made
     for name in made.names:
-        wanted = {"label": f"{LABEL_RUN}={name}"}
+        wanted: dict[str, str | list[str] | bool] = {"label": f"{LABEL_RUN}={name}"}
         assert engine.containers.list(all=True, filters=wanted, ignore_removed=True) == []
         assert engine.networks.list(filters=wanted) == []
         assert engine.volumes.list(filters=wanted) == []

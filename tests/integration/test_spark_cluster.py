@@ -137,7 +137,7 @@ def submit(
 
 
 def test_the_bare_interpreter_has_no_ackproof(bare: Path, wheel: Path) -> None:
-    line = [bare, "-c", "import pyarrow, confluent_kafka; import ackproof_spark as a"]
+    line = [str(bare), "-c", "import pyarrow, confluent_kafka; import ackproof_spark as a"]
     without = subprocess.run(line, env=environment(), capture_output=True, text=True, check=False)
     assert "No module named 'ackproof" in without.stderr
     subprocess.run(line, env=environment(PYTHONPATH=str(wheel)), check=True)

@@ -13,7 +13,8 @@ from docker import DockerClient
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.disk.delete_index import DeleteIndex
@@ -243,12 +244,12 @@ def test_a_full_disk_refuses_writes_until_it_is_freed(disks: KafkaCluster, topic
 @pytest.mark.parametrize(
     "fault",
     [
-        PowerLoss(target=1),
-        WipePartition(target=1),
+        PowerLoss(target=1, partitions=()),
+        WipePartition(target=1, partitions=()),
         WipeVolume(target=1),
         ReplaceDisk(target=1),
-        DeleteIndex(target=1),
-        TruncateIndex(target=1),
+        DeleteIndex(target=1, partitions=()),
+        TruncateIndex(target=1, partitions=()),
         OldCheckpoint(target=1),
         DiskFull(target=1),
     ],

@@ -20,7 +20,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel of this checkout into a new folder."""
     wheels, target = (tmp_path_factory.mktemp(name) for name in ("wheels", "installed"))
     common = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT]
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(ROOT)]
     subprocess.run([*common, *build], check=True)
     [wheel] = wheels.glob("*.whl")
     subprocess.run([*common, "install", "--no-deps", "--target", target, wheel], check=True)

@@ -37,6 +37,7 @@ DEEP = {
 LONG = {
     "ackproof_spark/live/partition.py": "one partition's state, and how events change it",
     "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
+    "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
 }
 #: Faults that may have more than 90 lines, each with its reason.
 LONG_FAULTS: dict[str, str] = {}

@@ -79,8 +79,8 @@ def check(
     from ackproof.execution.acked_check import AckedCheck, check_acked
     from ackproof.own_config.files import read
     from ackproof.progress import ConsoleReporter
+    from ackproof.report.ci import write_junit
     from ackproof.report.html import write_html
-    from ackproof.report.junit import write_junit
     from ackproof.report.terminal import print_run
 
     if not (files.logs and files.bootstrap):

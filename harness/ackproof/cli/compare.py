@@ -178,8 +178,8 @@ def _write_reports(
 
     The other runs get a page of their own.
     """
+    from ackproof.report.ci import write_junit
     from ackproof.report.html import provide_library, write_missing_pages
-    from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
     html = store.directory / "report.html"

@@ -35,8 +35,8 @@ def replay(
     from ackproof.execution.runner import run
     from ackproof.judgement.judge import judge_run
     from ackproof.progress import ConsoleReporter
+    from ackproof.report.ci import write_junit
     from ackproof.report.html import write_html
-    from ackproof.report.junit import write_junit
     from ackproof.report.terminal import print_run
     from ackproof.reproduction.recorded_run import recorded_run
     from ackproof.reproduction.replay import compare_runs

@@ -127,9 +127,8 @@ def _run_all(
     """
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter
-    from ackproof.report.ci import announce
+    from ackproof.report.ci import announce, write_junit
     from ackproof.report.html import write_html, write_missing_pages
-    from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
     results: list[tuple[Path, Any]] = []

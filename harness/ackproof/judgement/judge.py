@@ -19,6 +19,7 @@ from ackproof.judgement import (
     trace_validation,
 )
 from ackproof.judgement.client_counts import client_counts
+from ackproof.judgement.overview import collect as overview
 from ackproof.prediction.replication import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
@@ -44,7 +45,7 @@ _T = TypeVar("_T")
 
 
 def judge_run(run_dir: Path) -> Verdict:
-    """Judge a stored run; write its `verdict.json`, `trace.json` and `causes`.
+    """Judge a stored run; write its `verdict.json`, `trace.json`, `causes`, `overview.json`.
 
     Raises RunDirectoryError if this is no run directory, or a damaged one; SparkError if Spark
     cannot be started or fails.
@@ -52,7 +53,9 @@ def judge_run(run_dir: Path) -> Verdict:
     admit(run_dir)
     with spark_session() as spark:
         scenario = load(run_dir / "scenario.yaml")[0].scenario
-        return conclude(run_dir, scenario, _analyse(spark, run_dir, scenario))
+        verdict = conclude(run_dir, scenario, _analyse(spark, run_dir, scenario))
+        overview.write(run_dir, verdict, spark)
+    return verdict
 
 
 def admit(run_dir: Path) -> None:

@@ -1,29 +1,20 @@
 """One line of advice: what to configure, and what it costs in availability and latency.
 
-For a comparison it is drawn from its runs and their predictions. For one run the model is asked
-about the same scenario with safer settings.
+For a comparison it is drawn from its runs and their predictions, for one run from the model's
+answer about safer settings (`Overview.safer`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from ackproof.comparison.summary import Summary
-from ackproof.errors import ScenarioError
 from ackproof.report import comparison as trials
 from ackproof.report import formatting as fmt
-from ackproof.report.answer import conclusive, p99_ms, unavailable_ms
-from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import PredictionReport, Verdict, Word
-from ackproof.scenario import loader
-from ackproof.scenario.model import Scenario
-from ackproof.scenario.types import setting_text
-from ackproof_model import Profile
-
-Predict = Callable[[Scenario], PredictionRecord]
+from ackproof.report.comparison import conclusive, p99_of_runs, unavailable_of_runs
+from ackproof.runs.overview import Safer
+from ackproof.runs.verdict import PartAvailability, Verdict, Word
 
 
 def of_runs(verdicts: Sequence[Verdict]) -> str:
@@ -42,7 +33,7 @@ def of_runs(verdicts: Sequence[Verdict]) -> str:
 
     def preference(name: str) -> tuple[bool, float, float]:
         group = keeping[name]
-        return not _proven(group[0]), unavailable_ms(group), p99_ms(group) or math.inf
+        return not _proven(group[0]), unavailable_of_runs(group), p99_of_runs(group) or math.inf
 
     best = min(keeping, key=preference)
     why = "it lost nothing here"
@@ -51,11 +42,11 @@ def of_runs(verdicts: Sequence[Verdict]) -> str:
     others = losing or {name: group for name, group in keeping.items() if name != best}
     if not others:
         return f"Use {best}: {why}."
-    other = min(others, key=lambda name: unavailable_ms(others[name]))
+    other = min(others, key=lambda name: unavailable_of_runs(others[name]))
     cost = _cost(
         other,
-        (unavailable_ms(keeping[best]), unavailable_ms(others[other])),
-        (p99_ms(keeping[best]), p99_ms(others[other])),
+        (unavailable_of_runs(keeping[best]), unavailable_of_runs(others[other])),
+        (p99_of_runs(keeping[best]), p99_of_runs(others[other])),
     )
     return f"Use {best}: {why}. {cost}"
 
@@ -87,77 +78,41 @@ def of_trials(summary: Summary) -> str:
     return f"{line} {cost}"
 
 
-def of_run(verdict: Verdict, directory: Path, *, predict: Predict | None = None) -> str:
-    """Return the advice of one run.
-
-    It is empty if the run is inconclusive, its cluster not modelled, or its scenario unreadable.
-    """
-    if verdict.verdict is Word.INCONCLUSIVE or verdict.predicted.get("lost") == "not modelled":
+def of_run(verdict: Verdict, safer: Safer | None) -> str:
+    """Return the advice of one run; empty if the run is inconclusive or not modelled."""
+    if verdict.verdict is Word.INCONCLUSIVE:
         return ""
     if not verdict.observed.get("lost", 0) and _proven(verdict):
         return (
             "Keep this configuration: the model finds no way to lose an acked record under these "
             f"faults. {_price(verdict)}"
         )
-    try:
-        scenario = loader.load(directory / "scenario.yaml")[0].scenario
-    except ScenarioError:
+    if safer is None or safer.predicted == "not modelled":
         return ""
-    if scenario.topic.replication_factor == 1:
+    if safer.replicas == 1:
         return (
             "Give the topic more replicas: with one, no setting keeps a record that its broker "
             "loses. 3 replicas with acks=all and min.insync.replicas=2 are usual."
         )
-    safer, changes = safest(scenario)
-    if not changes:
+    if not safer.changes:
         return (
             "acks, min.insync.replicas and unclean.leader.election.enable have their safest values "
             "already: against these faults only other measures help."
         )
-    if predict is None:
-        from ackproof.prediction import replication
-
-        predict = replication.predict
-    what = fmt.listing(f"{key}={setting_text(value)}" for key, value in changes.items())
-    return _of_model(what, predict(safer))
+    return _of_model(safer)
 
 
-def _of_model(what: str, record: PredictionRecord) -> str:
-    likelihood = record.predicted.get("lost")
-    if likelihood == "not modelled":
-        return ""
-    if likelihood == "impossible":
+def _of_model(safer: Safer) -> str:
+    what = fmt.listing(f"{key}={value}" for key, value in safer.changes.items())
+    if safer.predicted == "impossible":
         return (
             f"Set {what}: with that, the model finds no way to lose an acked record under these "
-            f"faults. {_model_price(record.prediction)}"
+            f"faults. {_model_price(safer.availability)}"
         )
     return (
-        f"Set {what}. That alone is not enough: the model calls a loss {likelihood} under these "
-        "faults even so."
+        f"Set {what}. That alone is not enough: the model calls a loss {safer.predicted} under "
+        "these faults even so."
     )
-
-
-def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
-    """Return the scenario with the safest settings of Kafka's for acked records, and the changes.
-
-    That is acks=all, all replicas but one in sync for an ack, and no unclean election.
-    """
-    changes: dict[str, Any] = {}
-    topic, settings = scenario.topic, scenario.workload.settings
-    if settings.acks != "all":
-        changes["acks"] = "all"
-        settings = settings.model_copy(update={"acks": "all"})
-    wanted: dict[str, Any] = {}
-    if topic.min_insync_replicas < max(topic.replication_factor - 1, 1):
-        wanted["min.insync.replicas"] = topic.replication_factor - 1
-    unclean = topic.unclean_leader_election
-    if Profile.of(scenario.kafka).unclean_by_default if unclean is None else unclean:
-        wanted["unclean.leader.election.enable"] = False
-    changes |= wanted
-    topic = topic.model_copy(update={"settings": {**topic.settings, **wanted}})
-    workload = scenario.workload.model_copy(update={"settings": settings})
-    topics = {**scenario.topics, scenario.workload.topic: topic}
-    return scenario.model_copy(update={"topics": topics, "workload": workload}), changes
 
 
 def _proven(verdict: Verdict) -> bool:
@@ -190,8 +145,7 @@ def _price(verdict: Verdict) -> str:
     )
 
 
-def _model_price(record: PredictionReport) -> str:
-    parts = record.availability
+def _model_price(parts: Sequence[PartAvailability]) -> str:
     price = "It costs: every ack waits for the in-sync replicas"
     for ability, word in (("cannot", "cannot"), ("either", "may not")):
         when = [one.part for one in parts if one.writable == ability]

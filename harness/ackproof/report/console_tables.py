@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ackproof.report.wording import outcome
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -83,8 +85,6 @@ def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
     """Print each run: the name of its directory, and what became of its acked records."""
-    from ackproof.report.outcome import outcome  # needs numpy
-
     if not runs:
         console.print("no runs")
         return

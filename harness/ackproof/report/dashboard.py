@@ -5,15 +5,28 @@ All numbers come from queries of the warehouse's views.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import plotly.graph_objects as go
 
 from ackproof.errors import WarehouseError
-from ackproof.report.html import asset, environment, plot_data, provide_library
-from ackproof.report.outcome import AS_EXPECTED
-from ackproof.report.plots.trends import Trends, figures
+from ackproof.report import formatting as fmt
+from ackproof.report import wording
+from ackproof.report.figure import (
+    Figure,
+    Key,
+    broker_colour,
+    colour,
+    interval_marks,
+    lane_label,
+)
+from ackproof.report.html import write_page
+from ackproof.report.wording import AS_EXPECTED
 from ackproof.runs.verdict import Word
-from ackproof.safe_files import replacing
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.warehouse import Warehouse
@@ -35,6 +48,23 @@ _SELECT = {
     "FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id ORDER BY r.started_at DESC",
 }
 
+_Rows = Sequence[dict[str, Any]]
+
+_ROW = 48
+_MARGIN = {"l": 14, "r": 16, "t": 10, "b": 40}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trends:
+    """Rows of the warehouse's views."""
+
+    losses: _Rows
+    duplicates: _Rows
+    recoveries: _Rows
+    runs: _Rows
+    findings: _Rows = field(default_factory=tuple)
+    causes: _Rows = field(default_factory=tuple)
+
 
 def read(warehouse: Warehouse) -> Trends:
     """Query a warehouse. Raises WarehouseError if it contains no runs."""
@@ -48,26 +78,318 @@ def read(warehouse: Warehouse) -> Trends:
 
 
 def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
-    drawn = figures(trends)
     expected = [AS_EXPECTED[Word(run["verdict"])] for run in trends.runs]
-    page = (
-        environment()
-        .get_template("dashboard.html.j2")
-        .render(
-            title=title,
-            trends=trends,
-            latest=list(reversed(trends.runs))[:LATEST],
-            tally={
-                "with loss": sum(run["lost"] > 0 for run in trends.runs),
-                "not as expected": expected.count("no"),
-                "undecided": expected.count("undecided"),
-            },
-            drawn=drawn,
-            style=asset("report.css"),
-            script=asset("report.js"),
-            library=provide_library(path.parent),
-            figures={f"trend-{figure.name}": plot_data(figure) for figure in drawn},
-        )
+    drawn = figures(trends)
+    write_page(
+        path,
+        "dashboard.html.j2",
+        {f"trend-{figure.name}": (figure, None) for figure in drawn},
+        title=title,
+        trends=trends,
+        latest=list(reversed(trends.runs))[:LATEST],
+        tally={
+            "with loss": sum(run["lost"] > 0 for run in trends.runs),
+            "not as expected": expected.count("no"),
+            "undecided": expected.count("undecided"),
+        },
+        drawn=drawn,
     )
-    with replacing(path) as partial:
-        partial.write_text(page, encoding="utf-8")
+
+
+def figures(trends: Trends) -> list[Figure]:
+    """Return the plots for which there are numbers, in reading order."""
+    colours = {
+        name: broker_colour(number)
+        for number, name in enumerate(dict.fromkeys(map(_configuration, trends.runs)), start=1)
+    }
+    plots = [
+        _losing_runs(trends.losses),
+        _losses(trends.losses),
+        _causes(trends.causes),
+        _over_time(trends.runs, colours, "availability"),
+        _over_time(trends.runs, colours, "latency"),
+        _recoveries(trends.recoveries, colours),
+        _duplicates(trends.duplicates),
+    ]
+    return [figure for figure in plots if figure is not None]
+
+
+def _configuration(row: dict[str, Any]) -> str:
+    """Return the name of the configuration, with the scenario unless the name contains it."""
+    name, scenario = row["configuration_name"], row["scenario"]
+    return str(name) if scenario in name else f"{scenario}: {name}"
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{_configuration(row)}, {wording.kafka(row['kafka_version'])}"
+
+
+def _losing_runs(rows: _Rows) -> Figure | None:
+    return _shares(
+        rows,
+        name="losing-runs",
+        title="Runs that lost records",
+        caption="Share of conclusive runs, with 95 % Wilson intervals.",
+        column="runs_with_loss_share",
+        axis="runs, %",
+        describe=lambda row: f"{row['runs_with_loss']} of {row['runs']} runs lost records",
+    )
+
+
+def _losses(rows: _Rows) -> Figure | None:
+    return _shares(
+        rows,
+        name="losses",
+        title="Loss rate",
+        caption="Lost share of the acked records of conclusive runs. The 95 % intervals come from "
+        "the variance between runs, where at least two lost records.",
+        column="lost_share",
+        axis="lost, % of acked records",
+        describe=lambda row: (
+            f"{fmt.share(row['lost'], row['acked'])} of "
+            f"{fmt.count(row['acked'])} acked records lost"
+        ),
+    )
+
+
+def _causes(rows: _Rows) -> Figure | None:
+    """Plot why each configuration lost records: a bar of lost records for each cause."""
+    if not rows:
+        return None
+    labels = list(dict.fromkeys(map(_label, rows)))
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    titles = {row["case"]: row["title"] for row in rows}
+    texts = [
+        f"{_label(row)}: {fmt.count(row['lost'])} records in {fmt.plural(row['runs'], 'run')}, "
+        f"{row['title']} ({row['case']})"
+        for row in rows
+    ]
+    colours = {case: broker_colour(number) for number, case in enumerate(cases, start=1)}
+    return Figure(
+        name="causes",
+        title="Why records were lost",
+        caption="Lost records of conclusive runs by cause; docs/explanation/forensics.md "
+        "describes the cases.",
+        spoken="; ".join(texts) + ".",
+        timed=False,
+        keys=tuple(Key(colour=colours[case], text=f"{titles[case]} ({case})") for case in cases),
+        traces=[
+            go.Bar(
+                x=[row["lost"] for row in rows if row["case"] == case],
+                y=[-labels.index(_label(row)) for row in rows if row["case"] == case],
+                hovertext=[
+                    text for row, text in zip(rows, texts, strict=True) if row["case"] == case
+                ],
+                marker_color=colour(colours[case]),
+            )
+            for case in cases
+        ],
+        layout=go.Layout(
+            height=_ROW * len(labels) + _MARGIN["t"] + _MARGIN["b"],
+            margin=_MARGIN,
+            barmode="stack",
+            xaxis={"rangemode": "tozero", "tickformat": ",~r", "title_text": "records"},
+            yaxis={"visible": False, "range": [-len(labels) + 0.4, 0.6]},
+            annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
+        ),
+    )
+
+
+def _shares(
+    rows: _Rows,
+    *,
+    name: str,
+    title: str,
+    caption: str,
+    column: str,
+    axis: str,
+    describe: Callable[[dict[str, Any]], str],
+) -> Figure | None:
+    """Plot `column` for each configuration, with its interval if there is one."""
+    if not rows:
+        return None
+    labels, texts = [_label(row) for row in rows], []
+    shares, below, above = [], [], []
+    for row, label in zip(rows, labels, strict=True):
+        share, low, high = (
+            100 * (row[column] if row[f"{column}{end}"] is None else row[f"{column}{end}"])
+            for end in ("", "_low", "_high")
+        )
+        shares.append(round(share, 5))
+        below.append(round(max(share - low, 0.0), 5))
+        above.append(round(max(high - share, 0.0), 5))
+        known = row[f"{column}_low"] is not None
+        texts.append(
+            f"{label}: {describe(row)}"
+            + (f"\n95 % interval {low:.3g} to {high:.3g} %" if known else "")
+        )
+    trace = interval_marks(shares, _rows_of(labels), texts, below=below, above=above)
+    return Figure(
+        name=name,
+        title=title,
+        caption=caption,
+        spoken="; ".join(text.replace("\n", ", ") for text in texts) + ".",
+        timed=False,
+        traces=[trace],
+        layout=_by_configuration(labels, title=axis),
+    )
+
+
+def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
+    """Plot availability or p99 latency of every run by its start."""
+    column, title, factor = {
+        "availability": ("availability", "Availability", 100.0),
+        "latency": ("ack_latency_p99_ms", "Ack latency p99", 1.0),
+    }[what]
+    shown = [run for run in runs if run[column] is not None]
+    if not shown:
+        return None
+    traces, keys = [], []
+    for name, role in colours.items():
+        own = [run for run in shown if _configuration(run) == name]
+        if not own:
+            continue
+        keys.append(Key(colour=role, text=name))
+        crosses = ["x" if run["verdict"] == "violated" else "circle" for run in own]
+        traces.append(
+            go.Scatter(
+                mode="lines+markers",
+                x=[run["started"] for run in own],
+                y=[float(f"{factor * run[column]:.6g}") for run in own],
+                hovertext=[_hover(run, _value(what, run[column])) for run in own],
+                hoverinfo="text",
+                line_color=colour(role),
+                marker={"color": colour(role), "size": 8, "symbol": crosses},
+            )
+        )
+    low = min(run[column] for run in shown)
+    high = max(run[column] for run in shown)
+    yaxis: dict[str, Any] = {"ticksuffix": " %", "rangemode": "tozero", "range": [0, 104]}
+    if what == "latency":
+        ticks = _ticks(low, high)
+        yaxis = {
+            "type": "log",
+            "range": [math.log10(low) - 0.1, math.log10(high) + 0.1],
+            "tickvals": ticks,
+            "ticktext": [fmt.duration(tick) for tick in ticks],
+        }
+    return Figure(
+        name=what,
+        title=title,
+        caption="Each run at its start; a cross is a violated run. "
+        + (
+            "Share of the time in which the worst partition acked."
+            if what == "availability"
+            else "Log scale."
+        ),
+        spoken=f"{title} of {len(shown)} runs, from {_value(what, low)} to {_value(what, high)}.",
+        timed=False,
+        keys=keys,
+        traces=traces,
+        layout=go.Layout(
+            height=280,
+            margin={**_MARGIN, "l": 76},
+            xaxis={"type": "date", "nticks": 4, "tickangle": 0},
+            yaxis=yaxis,
+        ),
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten, from slightly below `low` to above `high`."""
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    return [tick for tick in ticks if 0.8 * low <= tick <= 1.25 * high]
+
+
+def _value(what: str, value: float) -> str:
+    return f"{100 * value:.2f} %" if what == "availability" else fmt.duration(value)
+
+
+def _hover(run: dict[str, Any], value: str) -> str:
+    commit = f"\ncommit {run['commit'][:12]}" if run["commit"] else ""
+    return f"{value}, {run['verdict']}\n{_label(run)}{commit}\n{run['started']} UTC"
+
+
+def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
+    if not rows:
+        return None
+    kinds = list(dict.fromkeys(row["fault"] for row in rows))
+    traces = [
+        go.Scatter(
+            mode="markers",
+            x=[round(row["recovery_s"], 3) for row in own],
+            y=[-kinds.index(row["fault"]) for row in own],
+            hovertext=[
+                f"{row['recovery_s']:.2f} s after {row['fault']} of {row['target']}\n"
+                f"{_label(row)}\nrun {row['run_id']}"
+                for row in own
+            ],
+            hoverinfo="text",
+            marker={"color": colour(role), "size": 10, "opacity": 0.75},
+        )
+        for name, role in colours.items()
+        if (own := [row for row in rows if _configuration(row) == name])
+    ]
+    shown = {_configuration(row) for row in rows}
+    return Figure(
+        name="recoveries",
+        title="Recovery",
+        caption="From the heal of a fault until all replicas were in sync; one dot for each fault.",
+        spoken="; ".join(
+            f"{kind}: {min(times):.1f} to {max(times):.1f} s"
+            for kind in kinds
+            for times in [[row["recovery_s"] for row in rows if row["fault"] == kind]]
+        )
+        + ".",
+        timed=False,
+        keys=tuple(Key(colour=colours[name], text=name) for name in colours if name in shown),
+        traces=traces,
+        layout=_by_configuration(kinds, title="seconds"),
+    )
+
+
+def _duplicates(rows: _Rows) -> Figure | None:
+    if not rows or not any(row["duplicated"] for row in rows):
+        return None
+    labels = [_label(row) for row in rows]
+    texts = [
+        f"{label}: {fmt.count(row['duplicated'])} of {fmt.count(row['acked'])} acked"
+        for label, row in zip(labels, rows, strict=True)
+    ]
+    return Figure(
+        name="duplicates",
+        title="Duplicates",
+        caption="Duplicates per million acked records.",
+        spoken="; ".join(texts) + ".",
+        timed=False,
+        traces=[
+            go.Bar(
+                x=[round(row["duplicated_per_million_acked"], 2) for row in rows],
+                y=_rows_of(labels),
+                hovertext=texts,
+                width=0.25,
+                marker_color=colour("unknown"),
+            )
+        ],
+        layout=_by_configuration(labels, title="duplicates per million acked records"),
+    )
+
+
+def _rows_of(labels: Sequence[str]) -> list[int]:
+    return [-row for row in range(len(labels))]
+
+
+def _by_configuration(labels: Sequence[str], *, title: str) -> Any:
+    """Return the layout of a plot with one row for each label, the first at the top."""
+    return go.Layout(
+        height=_ROW * len(labels) + 70,
+        margin=_MARGIN,
+        xaxis={"rangemode": "tozero", "title_text": title, "nticks": 6},
+        yaxis={
+            "range": [0.5 - len(labels), 0.75],
+            "tickvals": _rows_of(labels),
+            "showticklabels": False,
+        },
+        annotations=[lane_label(label, 0.15 - row) for row, label in enumerate(labels)],
+    )

@@ -17,27 +17,46 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from pydantic import ValidationError
 
 from ackproof.comparison.summary import Summary
-from ackproof.report import advice, agreement, comparison, formatting, sequence, wording
-from ackproof.report.answer import answer
-from ackproof.report.data.loss_stories import read_histories
-from ackproof.report.data.run import Run, read_run
-from ackproof.report.outcome import AS_EXPECTED, Outcome, outcome, sentence
-from ackproof.report.plots import comparison as comparison_plots
-from ackproof.report.plots.figure import Figure, escaped
-from ackproof.report.plots.of_run import figures
-from ackproof.report.plots.time_axis import time_range, zoom_range
-from ackproof.report.sequence import Diagram
+from ackproof.errors import RunDirectoryError
+from ackproof.judgement.overview.collect import overview_of
+from ackproof.report import advice, comparison, comparison_plots, formatting, sequence, wording
+from ackproof.report.figure import Figure, escaped, template
+from ackproof.report.run_plots import figures, time_range, zoom_range
+from ackproof.runs.directory import read_record, refuse_special_files
+from ackproof.runs.overview import Overview, Timeline
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 from ackproof.safe_files import replacing
+from ackproof_model import Diagram
+from ackproof_spark.tables import LOCATION
 
 # Maximum number of time bins of a run, and of all runs of a page, which limits the file's size.
 _BINS_OF_A_RUN = 600
 _BINS_OF_A_PAGE = 12_000
 
+_VERDICT, _SCENARIO, _RECORD = "verdict.json", "scenario.yaml", "run.json"
+
 #: What plotly reads as markup in a trace.
 _LABELS = ("text", "hovertext")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The documents of a run directory that a page shows."""
+
+    directory: Path
+    verdict: Verdict | None
+    scenario: str | None
+    #: A sentence for each missing or unreadable file.
+    missing: Sequence[str]
+    #: Errors during the run, from `run.json`.
+    troubles: Sequence[str]
+    #: The configuration, else the scenario, else the directory.
+    name: str
+    overview: Overview
+    timeline: Timeline | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +67,12 @@ class _RunView:
     run: Run
     name: str
     figures: list[Figure]
-    outcome: Outcome | None
+    outcome: wording.Outcome | None
     sentence: str
     advice: str
     stories: list[str]
-    histories: tuple[Mapping[str, Any], ...]
-    #: Sequence diagrams with captions: the model's trace, and the loss with most records.
-    diagrams: list[tuple[Diagram, str]]
+    #: Sequence diagrams with titles and captions.
+    diagrams: list[tuple[Diagram, str, str]]
     #: Lengths of the bars in the comparison's table; None without a verdict.
     row: _Row | None
 
@@ -64,14 +82,15 @@ class _RunView:
 
     def span(self, window: FaultReport) -> str:
         """Return a fault's times in seconds since the origin."""
-        begin = f"{self.run.second(window.verified_at or window.injected_at):.2f}"
+        second = self.run.overview.second
+        begin = f"{second(window.verified_at or window.injected_at):.2f}"
         if window.healed_at is None:
             return f"{begin} s, never healed"
-        return f"{begin} to {self.run.second(window.healed_at):.2f} s"
+        return f"{begin} to {second(window.healed_at):.2f} s"
 
     def zoom(self, window: FaultReport) -> str:
         """Return the time range that the fault's zoom button shows."""
-        return json.dumps(zoom_range(self.run, window))
+        return json.dumps(zoom_range(self.run.overview, window))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,36 +114,31 @@ def write_html(
     a run directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
-    runs = [read_run(directory, max_bins=bins) for directory in run_dirs]
+    runs = [read_run(directory, bins=bins) for directory in run_dirs]
     views = _views(runs)
     verdicts = [run.verdict for run in runs if run.verdict]
     of_trials = summary if summary is not None and summary.plan.trials > 1 else None
     summary_figures = comparison_plots.figures(of_trials) if of_trials else []
-    page = (
-        environment()
-        .get_template("report.html.j2")
-        .render(
-            title=title,
-            views=views,
-            verdicts=verdicts,
-            comparison=len(runs) > 1,
-            answer=answer(verdicts) if len(runs) > 1 and of_trials is None else [],
-            advice=_advice(verdicts, of_trials) if len(runs) > 1 else "",
-            summary=of_trials,
-            summary_figures=summary_figures,
-            style=asset("report.css"),
-            script=asset("report.js"),
-            library=provide_library(path.parent),
-            figures={
-                f"{view.anchor}-{figure.name}": plot_data(figure, view)
-                for view in views
-                for figure in view.figures
-            }
-            | {f"comparison-{figure.name}": plot_data(figure) for figure in summary_figures},
-        )
+    several = len(runs) > 1
+    general = advice.of_trials(of_trials) if of_trials else advice.of_runs(verdicts)
+    write_page(
+        path,
+        "report.html.j2",
+        {
+            f"{view.anchor}-{figure.name}": (figure, view)
+            for view in views
+            for figure in view.figures
+        }
+        | {f"comparison-{figure.name}": (figure, None) for figure in summary_figures},
+        title=title,
+        views=views,
+        verdicts=verdicts,
+        comparison=several,
+        answer=comparison.answer_of_runs(verdicts) if several and of_trials is None else [],
+        advice=general if several else "",
+        summary=of_trials,
+        summary_figures=summary_figures,
     )
-    with replacing(path) as partial:
-        partial.write_text(page, encoding="utf-8")
 
 
 def write_missing_pages(run_dirs: Sequence[Path]) -> None:
@@ -135,21 +149,103 @@ def write_missing_pages(run_dirs: Sequence[Path]) -> None:
             write_html(page, [directory], title=directory.name)
 
 
-def _advice(verdicts: Sequence[Verdict], summary: Summary | None) -> str:
-    return advice.of_runs(verdicts) if summary is None else advice.of_trials(summary)
+def write_page(
+    path: Path,
+    template_name: str,
+    plots: Mapping[str, tuple[Figure, _RunView | None]],
+    **values: Any,
+) -> None:
+    """Render a template with its plots, by the ids of their elements, and write the page."""
+    page = environment().get_template(template_name)
+    text = page.render(
+        style=_asset("report.css"),
+        script=_asset("report.js"),
+        library=provide_library(path.parent),
+        template=template().to_plotly_json(),
+        figures={name: plot_data(figure, view) for name, (figure, view) in plots.items()},
+        **values,
+    )
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
-def _diagrams(run: Run, histories: Sequence[Mapping[str, Any]]) -> list[tuple[Diagram, str]]:
+def read_run(directory: Path, *, bins: int = _BINS_OF_A_RUN) -> Run:
+    """Read a run directory; raise RunDirectoryError if it is not a run directory at all."""
+    if not directory.is_dir():
+        raise RunDirectoryError(
+            f"{directory} is not a directory", hint="Name a run directory, such as runs/latest."
+        )
+    known = [_RECORD, _VERDICT, _SCENARIO, *map(str, LOCATION.values())]
+    if not any((directory / name).exists() for name in known):
+        raise RunDirectoryError(
+            f"{directory} is not a run directory: it contains none of {', '.join(known)}",
+            hint="Name a run directory, such as runs/latest.",
+        )
+    refuse_special_files(directory)
+    missing: list[str] = []
+    verdict, scenario = _read_verdict(directory, missing), _read_scenario(directory, missing)
+    try:
+        record = read_record(directory)
+    except RunDirectoryError:
+        record = None
+        missing.append(f"{_RECORD}: missing or unreadable.")
+    named, overview = verdict or record, overview_of(directory)
+    return Run(
+        directory=directory,
+        verdict=verdict,
+        scenario=scenario,
+        missing=[*missing, *overview.missing],
+        troubles=record.troubles if record else [],
+        name=(named.configuration_name if named else "")
+        or (verdict.scenario if verdict else directory.name),
+        overview=overview,
+        timeline=overview.timeline(bins=bins),
+    )
+
+
+def _read_verdict(directory: Path, missing: list[str]) -> Verdict | None:
+    try:
+        return Verdict.model_validate_json((directory / _VERDICT).read_bytes())
+    except FileNotFoundError:
+        missing.append(f"{_VERDICT}: missing: the run was interrupted or not judged.")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        missing.append(f"{_VERDICT}: cannot be read ({where}: {first['msg']}).")
+    return None
+
+
+def _read_scenario(directory: Path, missing: list[str]) -> str | None:
+    try:
+        return (directory / _SCENARIO).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        missing.append(f"{_SCENARIO}: missing.")
+    except UnicodeDecodeError:
+        missing.append(f"{_SCENARIO}: cannot be read (not UTF-8).")
+    return None
+
+
+def _diagrams(run: Run) -> list[tuple[Diagram, str, str]]:
     """Return the model's trace beside the history of most lost records, if records were lost."""
-    if run.verdict is None or not (run.losses and run.losses.count):
+    overview = run.overview
+    if run.verdict is None or not (overview.losses and overview.losses.count):
         return []
-    foreseen = sequence.of_model(run.verdict.prediction.diagram)
-    happened = sequence.of_history(histories[0], run.windows) if histories else None
+    happened = None
+    if overview.histories:
+        happened = sequence.of_history(overview.histories[0], overview.windows)
     return [
-        (diagram, caption)
-        for diagram, caption in (
-            (foreseen, "The model's shortest trace to a loss; it numbers its steps."),
-            (happened, "The loss of most records, by the logs of cluster and clients, UTC."),
+        (diagram, title, caption)
+        for diagram, title, caption in (
+            (
+                overview.trace,
+                "What the model foresaw",
+                "The model's shortest trace to a loss; it numbers its steps.",
+            ),
+            (
+                happened,
+                "What happened",
+                "The loss of most records, by the logs of cluster and clients, UTC.",
+            ),
         )
         if diagram is not None
     ]
@@ -164,31 +260,25 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
     views = []
     for number, run in enumerate(runs, start=1):
         trial = names[: number - 1].count(run.name) + 1
-        histories = read_histories(run.directory)
+        verdict, overview = run.verdict, run.overview
         views.append(
             _RunView(
                 anchor=f"run-{number}",
                 run=run,
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=figures(run),
-                outcome=outcome(run.verdict) if run.verdict else None,
-                sentence=sentence(run.verdict) if run.verdict else "",
+                figures=figures(overview, run.timeline),
+                outcome=wording.outcome(verdict) if verdict else None,
+                sentence=wording.sentence(verdict) if verdict else "",
                 # In a comparison the advice is drawn from the other configurations.
-                advice=advice.of_run(run.verdict, run.directory)
-                if run.verdict and len(runs) == 1
-                else "",
-                stories=[
-                    wording.story(group, run.windows)
-                    for group in (run.losses.groups if run.losses else ())
-                ],
-                histories=histories,
-                diagrams=_diagrams(run, histories),
+                advice=advice.of_run(verdict, overview.safer) if verdict and len(runs) == 1 else "",
+                stories=[wording.story(group, overview.windows) for group in overview.groups],
+                diagrams=_diagrams(run),
                 row=_Row(
-                    lost=_part(_lost_share(run.verdict), most_lost),
-                    unavailable=_part(run.verdict.metrics.unavailability_s, longest),
-                    latency=_part(_p99(run.verdict), slowest),
+                    lost=_part(_lost_share(verdict), most_lost),
+                    unavailable=_part(verdict.metrics.unavailability_s, longest),
+                    latency=_part(_p99(verdict), slowest),
                 )
-                if run.verdict
+                if verdict
                 else None,
             )
         )
@@ -210,10 +300,10 @@ def _part(value: float, most: float) -> float:
 
 def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:
     """Return a figure as `report.js` reads it; `origin` is in milliseconds since 1970."""
-    origin = view.run.origin if view else None
+    origin = view.run.overview.origin if view else None
     return {
-        "data": [_as_text(trace) for trace in figure.traces],
-        "layout": figure.layout,
+        "data": [_as_text(trace.to_plotly_json()) for trace in figure.traces],
+        "layout": figure.layout.to_plotly_json(),
         "origin": origin.timestamp() * 1000 if origin else None,
         "run": view.anchor if view and figure.timed else None,
         "follow": figure.follow,
@@ -240,18 +330,15 @@ def environment() -> Environment:
     environment.globals |= {
         "fmt": formatting,
         "words": wording,
-        "agreements": agreement,
         "trials": comparison,
         "Word": Word,
-        "as_expected": {word.value: answer for word, answer in AS_EXPECTED.items()},
-        "whole_run": lambda view: json.dumps(time_range(view.run)),
-        "colour_class": lambda colour: colour.removeprefix("@").partition("/")[0],
-        "opacity": lambda colour: colour.partition("/")[2] or "1",
+        "as_expected": {word.value: answer for word, answer in wording.AS_EXPECTED.items()},
+        "whole_run": lambda view: json.dumps(time_range(view.run.overview)),
     }
     return environment
 
 
-def asset(name: str) -> Markup:
+def _asset(name: str) -> Markup:
     """Return a style sheet or script of this package, unescaped."""
     file = resources.files("ackproof.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file

@@ -15,7 +15,6 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from ackproof.report import wording
-from ackproof.report.outcome import AS_EXPECTED
 from ackproof.runs.verdict import SENDS, Verdict
 
 _RUN = ("scenario", "configuration", "kafka_version")
@@ -59,7 +58,7 @@ class _Runs(Collector):
         yield self._gauge(
             "ackproof_as_expected",
             "1 if the run met the scenario's expectations, 0 if not, NaN if it is inconclusive.",
-            lambda verdict: [((), _EXPECTED[AS_EXPECTED[verdict.verdict]])],
+            lambda verdict: [((), _EXPECTED[wording.AS_EXPECTED[verdict.verdict]])],
         )
         yield self._gauge(
             "ackproof_sends",

@@ -1,169 +1,111 @@
-"""Sequence diagrams: the model's shortest trace to a loss, and the loss that really happened."""
+"""The sequence diagram of a loss that really happened, in the form of the model's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
 
 from ackproof.report import formatting as fmt
+from ackproof.runs.overview import History
 from ackproof.runs.verdict import FaultReport
+from ackproof_model import Diagram, Line
 
-#: How `ackproof_model.prediction.diagram` draws: width of the step's number, and of a participant.
-_PREFIX, _COLUMN = 4, 10
+_PRODUCER, _CONTROLLER, _FIRST_BROKER = range(3)
 
-_PRODUCER, _CONTROLLER = 0, 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One step: an arrow between two participants, or marks; `at` is a number or a time."""
-
-    at: str
-    text: str
-    arrow: tuple[int, int] | None = None
-    marks: tuple[int, ...] = ()
-    kind: Literal["step", "fault", "loss"] = "step"
+_Event = tuple[datetime, Line]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagram:
-    """Lines in order of time over participants from left to right."""
-
-    title: str
-    participants: tuple[str, ...]
-    lines: tuple[Line, ...]
-
-
-def of_model(drawn: Sequence[str]) -> Diagram | None:
-    """Return the model's own drawing (`ackproof_model.prediction.diagram`); None if it is empty."""
-    if not drawn:
-        return None
-    head, *steps = drawn
-    participants = tuple(head.split())
-    width = _COLUMN * len(participants)
-    lines = []
-    for step in steps:
-        track = step[_PREFIX : _PREFIX + width]
-        at = {track.index(sign) // _COLUMN: sign for sign in "o<>" if sign in track}
-        begin = next((place for place, sign in at.items() if sign == "o"), None)
-        end = next((place for place, sign in at.items() if sign != "o"), None)
-        text = step[_PREFIX + width :].strip()
-        lines.append(
-            Line(
-                at=step[:_PREFIX].strip(),
-                text=text,
-                arrow=None if begin is None or end is None else (begin, end),
-                marks=tuple(place // _COLUMN for place, sign in enumerate(track) if sign == "*"),
-                kind="fault" if text.startswith("fault") else "step",
-            )
-        )
-    return Diagram(title="What the model foresaw", participants=participants, lines=tuple(lines))
-
-
-def of_history(history: Mapping[str, Any], windows: Sequence[FaultReport]) -> Diagram | None:
-    """Return what happened to the records of a history (`read_histories`); None without a leader.
+def of_history(history: History, windows: Sequence[FaultReport]) -> Diagram | None:
+    """Return what happened to the records of a history; None without a leader.
 
     Only events with a time are drawn, without the faults of brokers that took no part.
     """
-    leader = history["leader"]
-    if leader is None:
+    if history.leader is None:
         return None
-    known = (leader, *(history["isr"] or ()), history["next_leader"], history["truncated_by"])
+    known = (history.leader, *(history.isr or ()), history.next_leader, history.truncated_by)
     brokers = sorted({broker for broker in known if broker is not None})
-    place = {broker: 2 + index for index, broker in enumerate(brokers)}
+    column = {broker: _FIRST_BROKER + index for index, broker in enumerate(brokers)}
     events = [
-        *_faults(windows, place),
-        *_acks(history, place[leader]),
-        *_election(history, place),
+        *_faults(windows, column),
+        *_acks(history, column[history.leader]),
+        *_election(history, column),
     ]
     events.sort(key=lambda event: event[0])
-    last = history["truncated_at"] or history["elected_at"]
-    lines = [line for moment, line in events if last is None or moment <= last]
-    where = (
-        "is in no replica's log"
-        if not history["held_by"]
-        else (f"is only in the log of {fmt.brokers(history['held_by'])}, and cannot be read")
-    )
-    lines.append(
-        Line(
-            at="end",
-            text=f"{_records(history)} {where}",
-            marks=tuple(place.values()),
-            kind="loss",
-        )
-    )
+    last = history.truncated_at or history.elected_at
+    records = "the record" if history.count == 1 else f"each of {fmt.count(history.count)} records"
+    where = "is in no replica's log"
+    if history.held_by:
+        where = f"is only in the log of {fmt.brokers(history.held_by)}, and cannot be read"
     return Diagram(
-        title="What happened",
         participants=("producer", "controller", *(f"broker {broker}" for broker in brokers)),
-        lines=tuple(lines),
+        lines=(
+            *(line for moment, line in events if last is None or moment <= last),
+            Line(at="end", text=f"{records} {where}", marks=tuple(column.values()), kind="loss"),
+        ),
     )
 
 
-def _records(history: Mapping[str, Any]) -> str:
-    return (
-        "the record" if history["count"] == 1 else f"each of {fmt.count(history['count'])} records"
-    )
-
-
-def _faults(
-    windows: Sequence[FaultReport], place: Mapping[int, int]
-) -> list[tuple[datetime, Line]]:
+def _faults(windows: Sequence[FaultReport], column: Mapping[int, int]) -> list[_Event]:
     lines = []
     for window in windows:
         of_nodes = window.hit is None
-        marks = tuple(place[node] for node in window.nodes if of_nodes and node in place)
+        marks = tuple(column[node] for node in window.nodes if of_nodes and node in column)
         # The marks say which brokers; a client or a topic is named.
         what = window.fault if of_nodes else str(window)
         for moment, state in ((window.verified_at, "in force"), (window.healed_at, "healed")):
             if moment is not None and (marks or not of_nodes):
                 text = f"{fmt.fault(window.window)} {what} {state}"
-                at = fmt.clock(moment)
-                lines.append((moment, Line(at=at, text=text, marks=marks, kind="fault")))
+                line = Line(at=fmt.clock(moment), text=text, marks=marks, kind="fault")
+                lines.append((moment, line))
     return lines
 
 
-def _acks(history: Mapping[str, Any], leader: int) -> list[tuple[datetime, Line]]:
-    several = history["count"] > 1
-    record = f"sequence {history['sequence']} of producer {history['producer']}"
-    lines = []
-    if history["sent_at"] is not None:
-        text = f"sends {record}" + (", the first that is lost" if several else "")
-        line = Line(at=fmt.clock(history["sent_at"]), text=text, arrow=(_PRODUCER, leader))
-        lines.append((history["sent_at"], line))
-    first, last = history["first_acked_at"], history["last_acked_at"]
-    offset = "without an offset" if history["offset"] is None else f"at offset {history['offset']}"
-    isr = f", ISR {fmt.brokers_set(history['isr'])}" if history["isr"] else ""
-    if first is not None:
-        text = f"acked {offset} in epoch {history['leader_epoch']}{isr}"
-        lines.append((first, Line(at=fmt.clock(first), text=text, arrow=(leader, _PRODUCER))))
-    if several and last is not None:
-        upto = "" if history["last_offset"] is None else f", at offset {history['last_offset']}"
-        text = f"the last of {fmt.count(history['count'])} is acked{upto}"
-        lines.append((last, Line(at=fmt.clock(last), text=text, arrow=(leader, _PRODUCER))))
-    return lines
+def _acks(history: History, leader: int) -> list[_Event]:
+    several = history.count > 1
+    offset = "without an offset" if history.offset is None else f"at offset {history.offset}"
+    isr = f", ISR {fmt.brokers_set(history.isr)}" if history.isr else ""
+    upto = "" if history.last_offset is None else f", at offset {history.last_offset}"
+    events = [
+        (
+            history.sent_at,
+            (_PRODUCER, leader),
+            f"sends sequence {history.sequence} of producer {history.producer}"
+            + (", the first that is lost" if several else ""),
+        ),
+        (
+            history.first_acked_at,
+            (leader, _PRODUCER),
+            f"acked {offset} in epoch {history.leader_epoch}{isr}",
+        ),
+        (
+            history.last_acked_at if several else None,
+            (leader, _PRODUCER),
+            f"the last of {fmt.count(history.count)} is acked{upto}",
+        ),
+    ]
+    return [
+        (moment, Line(at=fmt.clock(moment), text=text, arrow=arrow))
+        for moment, arrow, text in events
+        if moment is not None
+    ]
 
 
-def _election(history: Mapping[str, Any], place: Mapping[int, int]) -> list[tuple[datetime, Line]]:
+def _election(history: History, column: Mapping[int, int]) -> list[_Event]:
     lines = []
-    if history["elected_at"] is not None and history["next_leader"] is not None:
-        ends = history["next_leader_start"]
-        text = f"elected ({history['election']}) in epoch {history['next_leader_epoch']}" + (
-            "" if ends is None else f", its log ending at {ends}"
+    if history.elected_at is not None and history.next_leader is not None:
+        end = history.next_leader_start
+        text = f"elected ({history.election}) in epoch {history.next_leader_epoch}" + (
+            "" if end is None else f", its log ending at {end}"
         )
+        arrow = (_CONTROLLER, column[history.next_leader])
+        line = Line(at=fmt.clock(history.elected_at), text=text, arrow=arrow)
+        lines.append((history.elected_at, line))
+    if history.truncated_at is not None and history.truncated_by is not None:
         line = Line(
-            at=fmt.clock(history["elected_at"]),
-            text=text,
-            arrow=(_CONTROLLER, place[history["next_leader"]]),
-        )
-        lines.append((history["elected_at"], line))
-    if history["truncated_at"] is not None and history["truncated_by"] is not None:
-        line = Line(
-            at=fmt.clock(history["truncated_at"]),
-            text=f"truncates its log to {history['truncated_to']}",
-            marks=(place[history["truncated_by"]],),
+            at=fmt.clock(history.truncated_at),
+            text=f"truncates its log to {history.truncated_to}",
+            marks=(column[history.truncated_by],),
             kind="loss",
         )
-        lines.append((history["truncated_at"], line))
+        lines.append((history.truncated_at, line))
     return lines

@@ -15,13 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.comparison.summary import Summary
+from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import advice, comparison, wording
 from ackproof.report import formatting as fmt
-from ackproof.report.agreement import agreement, agreement_of, agreement_sentences
-from ackproof.report.answer import answer
 from ackproof.report.console_tables import TONE
-from ackproof.report.data.losses import read_groups
-from ackproof.report.outcome import outcome, sentence
+from ackproof.report.wording import (
+    agreement,
+    agreement_of,
+    agreement_sentences,
+    outcome,
+    sentence,
+)
+from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 
 #: By whether a run met the scenario's `expect`.
@@ -73,7 +78,7 @@ def print_comparison(
             _say(console, f"{wording.name(verdict)}: {line}", style="dim")
     if not wide:
         console.print()
-    for line in answer(verdicts):
+    for line in comparison.answer_of_runs(verdicts):
         _say(console, line)
     _print_advice(console, advice.of_runs(verdicts))
     console.print()
@@ -129,6 +134,7 @@ def print_trials(
 
 
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
+    overview = overview_of(run_dir)
     heading = Text(sentence(verdict), style=f"bold {TONE[outcome(verdict).tone]}")
     heading.append(f"  {wording.name(verdict)}", style="bold")
     version = wording.kafka(verdict.kafka_version)
@@ -137,7 +143,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     console.print(heading, highlight=False)
     if verdict.verdict is Word.INCONCLUSIVE:
         _say(console, verdict.reason)
-    _print_advice(console, advice.of_run(verdict, run_dir))
+    _print_advice(console, advice.of_run(verdict, overview.safer))
     _say(console, f"Matches prediction: {agreement_of(verdict)}")
     _say(console, _cost(verdict), style="dim")
     for line in wording.topic_sentences(verdict):
@@ -152,7 +158,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     _print_prediction(console, verdict)
     _print_faults(console, verdict.faults)
     _print_causes(console, verdict)
-    _print_lost(console, verdict, run_dir)
+    _print_lost(console, verdict, overview)
     console.print()
     _path(console, "Run directory: ", run_dir)
 
@@ -252,11 +258,10 @@ def _print_causes(console: Console, verdict: Verdict) -> None:
         _print_item(console, " - ", line)
 
 
-def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
-    groups = read_groups(run_dir)
-    if groups:
+def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
+    if overview.groups:
         _head(console, f"Lost records ({fmt.count(verdict.observed.get('lost', 0))})")
-    for group in groups:
+    for group in overview.groups:
         _print_item(console, " - ", wording.story(group, verdict.faults))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import RunDirectoryError, ScenarioError, translated
-from ackproof.report.outcome import outcome
+from ackproof.report.wording import outcome
 from ackproof.runs.directory import RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader

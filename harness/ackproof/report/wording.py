@@ -1,15 +1,20 @@
-"""Sentences about one verdict, the same on the terminal, on the page and in CI."""
+"""Sentences about one verdict, the same on the terminal, on the page and in CI.
+
+The verdict's own word (`holds`, `violated`, `inconclusive`) compares the observation with the
+scenario's `expect`; it stays in JSON and in exit codes. People read what became of the records.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
+from typing import Literal
 
 from ackproof.report import formatting as fmt
-from ackproof.report.data.losses import LossGroup
-from ackproof.report.data.run import SCENARIO_FILE
+from ackproof.runs.overview import LossGroup
 from ackproof.runs.verdict import (
     COUNTS,
     NOT_KAFKA,
@@ -20,8 +25,90 @@ from ackproof.runs.verdict import (
     FaultReport,
     Step,
     Verdict,
+    Word,
 )
 from ackproof_faults import fault_of
+
+#: What colours are chosen by: whether acked records were lost, and not whether that was expected.
+Tone = Literal["kept", "lost", "unclear"]
+
+#: Whether the run met the scenario's `expect`.
+AS_EXPECTED = {Word.HOLDS: "yes", Word.VIOLATED: "no", Word.INCONCLUSIVE: "undecided"}
+
+Agreement = Literal["yes", "no", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`text` is a sentence without a full stop, `brief` its first words, for tables."""
+
+    tone: Tone
+    brief: str
+    text: str
+    as_expected: str
+
+
+def outcome(verdict: Verdict) -> Outcome:
+    """Return what became of the acked records, and what else the scenario did not expect."""
+    tone, brief, of_all = _records(verdict)
+    text = f"{brief}{of_all}"
+    loss = next((line for line in verdict.expectations if line.what == "loss"), None)
+    if verdict.verdict is Word.INCONCLUSIVE:
+        text = f"undecided: {text}"
+    elif loss is not None:
+        text += _compared(loss, lost=tone == "lost")
+    others = [line for line in verdict.expectations if not line.met and line is not loss]
+    if verdict.verdict is Word.VIOLATED and others:
+        text += f"; not as expected: {fmt.listing(map(unmet, others))}"
+    return Outcome(tone=tone, brief=brief, text=text, as_expected=AS_EXPECTED[verdict.verdict])
+
+
+def sentence(verdict: Verdict) -> str:
+    """Return the outcome with a capital letter, as a heading."""
+    text = outcome(verdict).text
+    return text[0].upper() + text[1:]
+
+
+def _records(verdict: Verdict) -> tuple[Tone, str, str]:
+    """Return the tone, what became of the records, and of how many."""
+    lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
+    of_all = f" of {_acked(acked)}"
+    if lost and verdict.verdict is Word.INCONCLUSIVE:
+        return "lost", f"{fmt.count(lost)} not found", of_all
+    if lost:
+        return "lost", f"lost {fmt.count(lost)}", of_all
+    if not acked:
+        return "unclear", "acked no record", ""
+    if not _complete(verdict):
+        return "unclear", "found no loss", f" among {_acked(acked)}"
+    return "kept", "kept all", f" {_acked(acked)}"
+
+
+def _acked(number: int) -> str:
+    return fmt.plural(number, "acked record")
+
+
+def _complete(verdict: Verdict) -> bool:
+    """Return whether a loss would have been found.
+
+    A violated `none` ends the judgement before it is asked whether the run is conclusive otherwise.
+    """
+    if verdict.verdict is Word.INCONCLUSIVE or verdict.observed.get("unseen", 0):
+        return False
+    return not any(not line.met and line.wanted == "none" for line in verdict.expectations)
+
+
+def _compared(loss: Expectation, *, lost: bool) -> str:
+    match loss.wanted, lost:
+        case "none", True:
+            return ", none expected"
+        case "some", True:
+            return ", as expected"
+        case "any", True:
+            return ", which the scenario allows"
+        case "some", False:
+            return ", although a loss was expected"
+    return ""
 
 
 def name(verdict: Verdict) -> str:
@@ -200,9 +287,59 @@ def reproduce(directory: Path) -> list[tuple[str, str]]:
     if directory.is_relative_to(Path.cwd()):
         directory = directory.relative_to(Path.cwd())
     here = shlex.quote(str(directory))
-    scenario = shlex.quote(str(directory / SCENARIO_FILE))
+    scenario = shlex.quote(str(directory / "scenario.yaml"))
     return [
         ("Run the same scenario with the same seed on new brokers", f"ackproof run {scenario}"),
         ("Run it again with every fault at the same number of acks", f"ackproof replay {here}"),
         ("Judge the stored run again, without a cluster", f"ackproof check {here}"),
     ]
+
+
+def agreement(verdict: Verdict, anomaly: str) -> Agreement:
+    """Return whether the observation of one anomaly matches the prediction.
+
+    It does not where there is a finding. Undecided: there is no prediction, or no model of such a
+    cluster; or the observation contradicts it, but is no finding because the run is inconclusive;
+    or nothing was observed, as predicted, in an inconclusive run, which may have missed it.
+    """
+    if any(finding.anomaly == anomaly for finding in verdict.findings):
+        return "no"
+    prediction, occurred = verdict.predicted.get(anomaly), verdict.observed.get(anomaly, 0) > 0
+    conclusive = verdict.verdict is not Word.INCONCLUSIVE
+    agrees: dict[str | None, bool] = {
+        "certain": occurred,
+        "possible": True,
+        "impossible": not occurred and conclusive,
+    }
+    return "yes" if agrees.get(prediction) else "undecided"
+
+
+def agreement_of(verdict: Verdict) -> Agreement:
+    """Return whether the observation matches the prediction for every anomaly."""
+    all_of = {agreement(verdict, anomaly) for anomaly in verdict.predicted}
+    if "no" in all_of or verdict.findings:
+        return "no"
+    return "undecided" if "undecided" in all_of or not all_of else "yes"
+
+
+def agreed(verdicts: Sequence[Verdict]) -> str:
+    """Return a sentence on the configurations that match; empty if there is none."""
+    agreeing = [verdict for verdict in verdicts if agreement_of(verdict) == "yes"]
+    if not agreeing:
+        return ""
+    if len(agreeing) == len(verdicts) > 1:
+        what = "configurations" if len(set(map(name, verdicts))) == len(verdicts) else "runs"
+        return f"Matches prediction: yes, in all {len(verdicts)} {what}."
+    return f"Matches prediction: yes, in {names(agreeing)}."
+
+
+def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return sentences on agreement, on findings, and on undecided runs with the reason."""
+    sentences = [agreed(verdicts)]
+    for verdict in verdicts:
+        for finding in finding_sentences(verdict):
+            sentences.append(f"FINDING in {name(verdict)}: {finding}")
+        if agreement_of(verdict) == "undecided":
+            reason = verdict.reason if verdict.predicted else "no prediction was made"
+            sentences.append(f"Undecided in {name(verdict)}: {reason}")
+    return [sentence for sentence in sentences if sentence]

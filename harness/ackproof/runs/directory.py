@@ -11,7 +11,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     broker_states.parquet   anomalies/
     metadata.log  logs/  recorded by the cluster
     manifest.json        every file above with its digest
-    verdict.json  trace.json  report.html  junit.xml
+    verdict.json  trace.json  overview.json  report.html  junit.xml
 
 docs/reference/run-directory.md lists all files and tables.
 """
@@ -197,10 +197,10 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
         raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 
-def write_model(path: Path, model: BaseModel) -> None:
-    """Write a model as indented JSON."""
+def write_model(path: Path, model: BaseModel, *, indent: int | None = 2) -> None:
+    """Write a model as JSON."""
     with disk_errors(path.parent), replacing(path) as partial:
-        partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        partial.write_text(model.model_dump_json(indent=indent) + "\n", encoding="utf-8")
 
 
 def append_line(path: Path, model: BaseModel) -> None:

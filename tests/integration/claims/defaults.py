@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from docker import DockerClient
 
-from ackproof.containers import commands, sidecar
+from ackproof.containers import commands
 from integration.claims.subject import SINCE_0_11, Observed, Trials
 
 _BROKER = "kafka.server.KafkaConfig"
@@ -30,7 +30,7 @@ class Classes:
 
     def run(self, script: str) -> str:
         """Run a bash script in a container of the image; return what it prints."""
-        return sidecar.run(
+        return commands.run_sidecar(
             self.engine, self.image, script, run_id="claims", network_mode="none"
         ).output
 

@@ -161,7 +161,13 @@ def _end(subject: Subject, topic: str) -> Callable[[], int]:
     It has a client of its own: one that was there during the freeze may wait for lost requests.
     """
     admin = subject.cluster.admin_of(1)
-    return lambda: until(lambda: admin.log_end(topic, 0))[0]
+
+    def end() -> int:
+        span = until(lambda: admin.log_end(topic, 0))
+        assert span is not None
+        return span[0]
+
+    return end
 
 
 def _stands_still(value: Callable[[], int], seconds: float) -> Callable[[], bool]:

@@ -37,7 +37,8 @@ def replicas_are_those_in_and_out_of_sync(subject: Subject) -> Observed:
     metadata = subject.cluster.interfaces.metadata
     before = sorted(metadata.isr(topic, 0) or ())
     down(subject, 3)
-    isr = set(until(lambda: (found := metadata.isr(topic, 0)) and len(found) < 3 and found) or ())
+    until(lambda: 0 < len(metadata.isr(topic, 0) or ()) < 3)
+    isr = set(metadata.isr(topic, 0) or ())
     replicas = set(metadata.replicas(topic, 0))
     return Observed(
         holds=before == [1, 2, 3] and (isr, replicas - isr) == ({1, 2}, {3}),

@@ -13,7 +13,7 @@ import pytest
 
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured
-from unit.harness.report import synthetic
+from support import synthetic_run as synthetic
 
 ROOT = Path(__file__).parents[3]
 #: Entries that set up, build, show or write something.

@@ -50,7 +50,7 @@ class FakeCluster(Cluster):
 @dataclass(kw_only=True)
 class State:
     now_leader: int | None = 1
-    now_isr: list[int] = field(default_factory=lambda: [1, 2, 3])
+    now_isr: list[int] | None = field(default_factory=lambda: [1, 2, 3])
     exits: dict[int, int | None] = field(default_factory=lambda: {1: None, 2: None, 3: None})
     exit_of_kill: int = 137
     exit_of_term: int = 143
@@ -96,7 +96,7 @@ class FakeMetadata:
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         return [1, 2, 3]
 
-    def isr(self, topic: str, partition: int) -> Sequence[int]:
+    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         return self.state.now_isr
 
     def elr(self, topic: str, partition: int) -> Sequence[int] | None:

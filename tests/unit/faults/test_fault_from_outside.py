@@ -21,8 +21,8 @@ from ackproof_spark.forensics.cases import Case, Circumstances, Fault, Settings
 from ackproof_spark.forensics.sentences import cause
 from ackproof_spark.forensics.terms import Election, Term
 from integration.command import clock
+from support import synthetic_run as synthetic
 from unit.faults.fake_cluster import FakeCluster
-from unit.harness.report import synthetic
 
 FILE = '''
 """Brokers drown."""

@@ -82,8 +82,8 @@ def verified(
 ) -> application.Verification:
     ledger = Ledger(FullIsr())  # type: ignore[arg-type]
     for offset, value in enumerate(acked):
-        ledger.on_delivery(None, Message(value, offset))  # type: ignore[arg-type]
-    log = Counter((("orders", 0), application._identity(Message(value))) for value in read)  # type: ignore[arg-type]
+        ledger.on_delivery(None, Message(value, offset))
+    log = Counter((("orders", 0), application._identity(Message(value))) for value in read)
     monkeypatch.setattr(application, "_read", lambda *_: log)
     return ledger.verify()
 
@@ -115,7 +115,7 @@ def test_nothing_acked_does_not_hold() -> None:
 
 def test_a_timeout_is_unknown_and_so_never_lost() -> None:
     ledger = Ledger(FullIsr())  # type: ignore[arg-type]
-    ledger.on_delivery(-192, Message(b"a"))  # type: ignore[arg-type]  # _MSG_TIMED_OUT
+    ledger.on_delivery(-192, Message(b"a"))  # _MSG_TIMED_OUT
     found = ledger.verify()
     assert (found.acked, found.unknown, found.lost) == (0, 1, ())
 
@@ -184,7 +184,7 @@ def test_models_and_their_fields_start_the_same_cluster(
 
 def kafka(faked: FakeCluster) -> ap.KafkaCluster:
     cluster: Any = SimpleNamespace(interfaces=faked)
-    return cluster  # type: ignore[no-any-return]
+    return cluster
 
 
 def test_a_fault_holds_inside_and_has_recovered_after() -> None:
@@ -202,7 +202,7 @@ def test_a_fault_waits_for_its_conditions_and_counts_the_acks_of_a_ledger() -> N
     ledger = Ledger(FullIsr())  # type: ignore[arg-type]
 
     def workload() -> None:
-        ledger.on_delivery(None, Message(b"a"))  # type: ignore[arg-type]
+        ledger.on_delivery(None, Message(b"a"))
         cluster.now_isr = [1, 2, 3]
 
     fault = Kill(target=leader("orders", 0), when=acked(1) & (isr("orders", 0) == 3))

@@ -2,12 +2,12 @@
 
 // Draws the plots in the colours of the style sheet and synchronises the time axes of a run.
 
-const figures = JSON.parse(document.getElementById("figures").textContent);
+const { template, plots: figures } = JSON.parse(document.getElementById("figures").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 // On a touch screen, dragging across a plot scrolls the page.
 const finger = matchMedia("(pointer: coarse)");
 
-/** Replaces colour roles such as "@lost/0.2" in a figure by the colours of the present scheme. */
+/** Replaces roles such as "var(--lost/0.2)" in a figure by the colours of the present scheme. */
 function painted(node, palette) {
   if (Array.isArray(node)) {
     return typeof node[0] === "number" ? node : node.map((item) => painted(item, palette));
@@ -17,13 +17,13 @@ function painted(node, palette) {
       Object.entries(node).map(([key, value]) => [key, painted(value, palette)]),
     );
   }
-  return typeof node === "string" && /^@[a-z0-9-]+(\/[0-9.]+)?$/.test(node) ? palette(node) : node;
+  const role = typeof node === "string" && /^var\(--([a-z0-9-]+)(?:\/([0-9.]+))?\)$/.exec(node);
+  return role ? palette(role[1], role[2]) : node;
 }
 
 function currentPalette() {
   const style = getComputedStyle(document.documentElement);
-  return (role) => {
-    const [name, opacity] = role.slice(1).split("/");
+  return (name, opacity) => {
     const hex = style.getPropertyValue(`--${name}`).trim();
     if (!opacity) return hex;
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -36,12 +36,12 @@ function clock(milliseconds) {
 }
 
 function traces(figure, palette) {
-  const drawn = painted(figure.data, palette).map((trace) => ({ showlegend: false, ...trace }));
+  const drawn = painted(figure.data, palette);
   if (figure.layout.hovermode === "x unified") {
     // An invisible line whose hover text, first in the box, is the time of day.
     const { x, y } = drawn[0];
     drawn.unshift({
-      type: "scatter", mode: "lines", line: { width: 0 }, showlegend: false, x, y,
+      type: "scatter", mode: "lines", line: { width: 0 }, x, y,
       customdata: x.map((second) => clock(figure.origin + 1000 * second)),
       hovertemplate: "%{customdata} UTC<extra></extra>",
     });
@@ -95,37 +95,25 @@ function followed(figure, range) {
     yaxis: { range: [0, usual] },
     annotations: [{
       x: at, y: 1, xref: "x", yref: "paper", yanchor: "top", xanchor: right ? "right" : "left",
-      xshift: right ? -6 : 6, showarrow: false, bgcolor: "@surface", borderpad: 1,
+      xshift: right ? -6 : 6, bgcolor: "var(--surface)", borderpad: 1,
       text: `\u2191 up to ${Math.round(highest).toLocaleString("en")}/s`,
-      font: { size: 11, color: "@ink" },
+      font: { size: 11, color: "var(--ink)" },
     }],
   };
 }
 
 function layout(figure, palette, range) {
-  const axis = {
-    gridcolor: "@line", linecolor: "@line", zerolinecolor: "@line", automargin: false,
-    tickfont: { color: "@muted" }, title: { font: { size: 12, color: "@muted" } },
-  };
-  const { xaxis, yaxis, annotations, ...rest } = figure.layout;
-  const shown = range || (xaxis && xaxis.range);
-  const own = figure.run ? followed(figure, shown) : {};
+  const { xaxis, annotations, ...rest } = figure.layout;
+  const own = figure.run ? followed(figure, range || xaxis.range) : {};
   return painted({
-    paper_bgcolor: "@clear", plot_bgcolor: "@clear",
-    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: "@ink" },
-    hoverlabel: { bgcolor: "@surface", bordercolor: "@edge", font: { color: "@ink" } },
-    dragmode: finger.matches ? false : "zoom",
     ...rest,
+    template,
+    font: { family: getComputedStyle(document.body).fontFamily },
+    dragmode: finger.matches ? false : "zoom",
     annotations: [...(annotations || []), ...(own.annotations || [])],
-    xaxis: {
-      ...axis, showline: true, showgrid: false, zeroline: false, spikethickness: 1,
-      // Room for the ticks of losses, which stand on the axis.
-      ticks: "outside", ticklen: 7, tickcolor: "@clear",
-      spikecolor: "@muted", spikedash: "dot", ...xaxis,
-      title: { ...axis.title, ...xaxis.title }, ...(range && { range }),
-    },
-    yaxis: { ...axis, fixedrange: true, zeroline: false, ...yaxis, ...own.yaxis },
-  }, (role) => (role === "@clear" ? "rgba(0,0,0,0)" : palette(role)));
+    xaxis: { ...xaxis, ...(range && { range }) },
+    yaxis: { ...rest.yaxis, ...own.yaxis },
+  }, palette);
 }
 
 const ranges = {};
@@ -175,18 +163,18 @@ function label(table) {
 
 document.querySelectorAll("table").forEach(label);
 
-const plots = document.querySelectorAll(".plot");
-if (typeof Plotly === "undefined" && plots.length > 0) {
+const elements = document.querySelectorAll(".plot");
+if (typeof Plotly === "undefined" && elements.length > 0) {
   const note = document.createElement("p");
   note.className = "notice missing";
   note.textContent = "The plots need the file " +
     `${document.getElementById("library").getAttribute("src")}, which belongs beside this page. ` +
     "The tables hold the numbers.";
   document.querySelector("main").prepend(note);
-  plots.forEach((element) => element.closest("figure").remove());
+  elements.forEach((element) => element.closest("figure").remove());
 }
 
-for (const element of typeof Plotly === "undefined" ? [] : plots) {
+for (const element of typeof Plotly === "undefined" ? [] : elements) {
   const figure = figures[element.id];
   draw(element).then(() => {
     element.dataset.drawn = "yes";

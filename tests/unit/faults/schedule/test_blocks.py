@@ -305,7 +305,7 @@ def test_two_faults_on_the_same_node_are_one_node() -> None:
     ],
 )
 def test_what_can_never_have_room_is_refused(
-    steps: list[object], radius: dict[str, object], why: str
+    steps: list[object], radius: dict[str, Any], why: str
 ) -> None:
     world = World(acked=5)
     with pytest.raises(FaultError, match=why):

@@ -225,7 +225,7 @@ def test_heal_all_tries_everything_before_it_complains() -> None:
             raise FaultError("no room")
         start(broker)
 
-    world.cluster.processes.start = start_all_but_two  # type: ignore[method-assign]
+    world.cluster.processes.start = start_all_but_two  # type: ignore[method-assign, assignment]
     with pytest.raises(FaultError, match="kill of broker 2: no room"):
         schedule.heal_all()
     assert "start 1" in world.cluster.done

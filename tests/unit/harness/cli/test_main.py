@@ -153,7 +153,7 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
     monkeypatch.setattr("ackproof.report.html.write_html", lambda *_, **__: None)
-    monkeypatch.setattr("ackproof.report.junit.write_junit", lambda *_: None)
+    monkeypatch.setattr("ackproof.report.ci.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
     assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == code
     captured = capsys.readouterr()
@@ -169,7 +169,7 @@ def _full(*_: object, **__: object) -> None:
 def test_a_page_that_cannot_be_written_hides_no_verdict(
     full: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("html.write_html", "html.write_missing_pages", "junit.write_junit"):
+    for name in ("html.write_html", "html.write_missing_pages", "ci.write_junit"):
         monkeypatch.setattr(f"ackproof.report.{name}", lambda *_, **__: None)
     monkeypatch.setattr("ackproof.report.openmetrics.write_metrics", lambda *_: None)
     monkeypatch.setattr(f"ackproof.report.{full}", _full)
@@ -202,7 +202,7 @@ def test_every_run_of_a_suite_has_a_page_and_the_last_one_that_of_all(
     monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
     monkeypatch.setattr("ackproof.report.html.write_html", write)
-    monkeypatch.setattr("ackproof.report.junit.write_junit", lambda *_: None)
+    monkeypatch.setattr("ackproof.report.ci.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
     assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == ExitCode.HOLDS
     assert written == [(last, [first, last]), (first, [first])]

@@ -12,7 +12,7 @@ from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.runs.directory import read_verdict
 from ackproof.runs.verdict import Verdict, Word
 from command_line import ackproof
-from unit.harness.report.synthetic import Options, make
+from support.synthetic_run import Options, make
 
 
 @pytest.fixture

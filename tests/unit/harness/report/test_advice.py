@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-import pytest
-
-from ackproof.prediction import replication
 from ackproof.report import advice
-from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import PartAvailability, PredictionReport, Verdict, Word
-from ackproof.scenario import loader
-from ackproof.scenario.model import Scenario
-from unit.harness.report.test_report_comparison import summary
-
-SCENARIO = Path(__file__).parents[4] / "scenarios" / "acks.yaml"
+from ackproof.runs.overview import Safer
+from ackproof.runs.verdict import PartAvailability, Verdict, Word
+from support.trial_summaries import summary
 
 
-def predicting(likelihood: str, writable: str = "can") -> advice.Predict:
-    part = "after fault 1 (kill) begins"
-    report = PredictionReport(
-        trace=[],
-        reasons={},
-        availability=[
-            PartAvailability(part=part, begun=1, healed=[], readable="can", writable=writable)
-        ],
-        bounds="",
+def settings(likelihood: str | None = "impossible", **changes: Any) -> Safer:
+    part = PartAvailability(
+        part="after fault 1 (kill) begins",
+        begun=1,
+        healed=[],
+        readable="can",
+        writable="cannot",
     )
-    return lambda _: PredictionRecord(predicted={"lost": likelihood}, prediction=report)
+    fields = {"replicas": 3, "changes": {"acks": "all"}, "predicted": likelihood}
+    return Safer(**{**fields, "availability": [part], **changes})
 
 
 def with_metrics(verdict: Verdict, unavailable: float, p99: float, **changes: object) -> Verdict:
@@ -70,70 +62,33 @@ def test_of_trials_it_is_the_first_recommendation_with_its_cost():
     )
 
 
-def test_after_a_loss_the_model_is_asked_about_safer_settings(acks_1):
-    line = advice.of_run(
-        acks_1.verdict, acks_1.directory, predict=predicting("impossible", "cannot")
-    )
-    assert line == (
+def test_after_a_loss_safer_settings_are_advised(acks_1):
+    assert advice.of_run(acks_1.verdict, settings()) == (
         "Set acks=all: with that, the model finds no way to lose an acked record under these "
         "faults. It costs: every ack waits for the in-sync replicas, and the partition cannot "
         "take writes after fault 1 (kill) begins."
     )
-    still = advice.of_run(acks_1.verdict, acks_1.directory, predict=predicting("possible"))
+    still = advice.of_run(acks_1.verdict, settings("possible"))
     assert "not enough: the model calls a loss possible" in still
-    assert advice.of_run(acks_1.verdict, acks_1.directory, predict=predicting("not modelled")) == ""
+    alone = advice.of_run(acks_1.verdict, settings(None, replicas=1, changes={}))
+    assert alone.startswith("Give the topic more replicas")
+    safest = advice.of_run(acks_1.verdict, settings(None, changes={}))
+    assert "have their safest values already" in safest
 
 
-def test_a_topic_with_one_replica_needs_more(acks_1, tmp_path):
-    text = (acks_1.directory / "scenario.yaml").read_text()
-    alone = text.replace("replication_factor: 3", "replication_factor: 1")
-    (tmp_path / "scenario.yaml").write_text(alone.replace("replicas: 2", "replicas: 1"))
-    assert advice.of_run(acks_1.verdict, tmp_path).startswith("Give the topic more replicas")
-
-
-def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverified, tmp_path):
-    def refuses(_: Scenario) -> PredictionRecord:
-        raise AssertionError("the model was asked")
-
-    line = advice.of_run(acks_all.verdict, tmp_path, predict=refuses)
+def test_a_proven_configuration_is_kept_and_its_price_named(acks_all):
+    line = advice.of_run(acks_all.verdict, None)
     assert line.startswith("Keep this configuration")
     assert "acked nothing for 10.8 s" in line
     metrics = acks_all.verdict.metrics.model_copy(update={"ack_latency_ms": None})
     slow_client = acks_all.verdict.model_copy(update={"metrics": metrics})
-    line = advice.of_run(slow_client, tmp_path, predict=refuses)
+    line = advice.of_run(slow_client, None)
     assert line.endswith("What it costs in availability and latency was not observed.")
-    assert advice.of_run(unverified.verdict, unverified.directory, predict=refuses) == ""
-    assert advice.of_run(unverified.verdict, tmp_path, predict=refuses) == ""
+
+
+def test_without_an_answer_there_is_no_advice(acks_1, acks_all, unverified):
+    assert advice.of_run(acks_1.verdict, settings("not modelled")) == ""
+    assert advice.of_run(acks_1.verdict, None) == ""
+    assert advice.of_run(unverified.verdict, settings()) == ""
     other_make = acks_all.verdict.model_copy(update={"predicted": {"lost": "not modelled"}})
-    assert advice.of_run(other_make, acks_all.directory, predict=refuses) == ""
-
-
-def test_the_safest_settings_and_only_what_they_change():
-    zero, one, everyone = (one.scenario for one in loader.load(SCENARIO))
-    assert advice.safest(one)[1] == {"acks": "all"}
-    assert advice.safest(everyone)[1] == {}
-    weak = one.topics["orders"].model_copy(
-        update={"settings": {"unclean.leader.election.enable": True}}
-    )
-    safer, changes = advice.safest(zero.model_copy(update={"topics": {"orders": weak}}))
-    assert changes == {
-        "acks": "all",
-        "min.insync.replicas": 2,
-        "unclean.leader.election.enable": False,
-    }
-    assert safer.topic.min_insync_replicas == 2
-    assert safer.topic.unclean_leader_election is False
-    assert safer.workload.settings.acks == "all"
-    old = one.model_copy(update={"kafka": "0.10.2.2", "topics": {"orders": weak}})
-    defaults = old.topics["orders"].model_copy(update={"settings": {"min.insync.replicas": 2}})
-    old = old.model_copy(update={"topics": {"orders": defaults}})
-    assert "unclean.leader.election.enable" in advice.safest(old)[1]
-
-
-@pytest.mark.parametrize("acks", [0, 1])
-def test_the_advice_for_the_shipped_comparison_is_its_safe_configuration(acks):
-    """The real model, asked about the safer settings, excludes the loss that it predicts."""
-    losing = loader.load(SCENARIO)[acks].scenario
-    assert replication.predict(losing).predicted["lost"] == "certain"
-    safer, _ = advice.safest(losing)
-    assert replication.predict(safer).predicted["lost"] == "impossible"
+    assert advice.of_run(other_make, None) == ""

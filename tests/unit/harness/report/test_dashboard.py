@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.report.dashboard import write_dashboard
-from ackproof.report.plots.trends import Trends, figures
+from ackproof.report.dashboard import Trends, figures, write_dashboard
 from unit.harness.report.browser import look, needs_browser
 
 
@@ -125,7 +124,7 @@ def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
     assert "<span>3 with loss</span>" in ours
     assert ours.count('class="answered no"') == ours.count('class="answered undecided"') == 1
     assert "1aaaaaaaaaaa<" in ours
-    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
+    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])["plots"]
     assert list(drawn) == [
         "trend-losing-runs",
         "trend-losses",
@@ -145,7 +144,7 @@ def test_markup_in_names_is_text_in_every_plot(tmp_path):
         causes=[row | evil for row in TRENDS.causes],
     )
     page = written(tmp_path, trends)
-    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
+    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])["plots"]
     for name, figure in drawn.items():
         texts = [text for trace in figure["data"] for text in trace["hovertext"]]
         assert texts, name
@@ -155,28 +154,28 @@ def test_markup_in_names_is_text_in_every_plot(tmp_path):
 
 def test_the_plots_draw_the_rows():
     losing, losses, causes, availability, latency, recoveries, duplicates = figures(TRENDS)
-    assert [trace["x"] for trace in causes.traces] == [[15], [5]]
-    assert [trace["y"] for trace in causes.traces] == [[0], [0]]
+    assert [trace.x for trace in causes.traces] == [(15,), (5,)]
+    assert [trace.y for trace in causes.traces] == [(0,), (0,)]
     assert [key.text for key in causes.keys] == ["leader lost (B2)", "unclean (B4)"]
-    assert losing.traces[0]["x"] == [50.0]
-    assert losing.traces[0]["error_x"]["array"] == [40.0]
+    assert losing.traces[0].x == (50.0,)
+    assert losing.traces[0].error_x.array == (40.0,)
     trace = losses.traces[0]
-    assert (trace["x"], trace["y"]) == ([1.0], [0])
-    assert losses.layout["annotations"][0]["text"] == "acks=1, Kafka 4.3.1"
-    assert trace["error_x"]["array"] == [59.0]
-    assert trace["error_x"]["arrayminus"] == [1.0]
-    assert availability.traces[0]["y"] == [90.0, 90.0]
-    assert availability.traces[0]["marker"]["symbol"] == ["circle", "x"]
-    assert latency.traces[0]["y"] == [12.5, 12.5]
-    assert recoveries.traces[0]["x"] == [4.5]
-    assert duplicates.traces[0]["x"] == [1500.0]
+    assert (trace.x, trace.y) == ((1.0,), (0,))
+    assert losses.layout.annotations[0].text == "acks=1, Kafka 4.3.1"
+    assert trace.error_x.array == (59.0,)
+    assert trace.error_x.arrayminus == (1.0,)
+    assert availability.traces[0].y == (90.0, 90.0)
+    assert availability.traces[0].marker.symbol == ("circle", "x")
+    assert latency.traces[0].y == (12.5, 12.5)
+    assert recoveries.traces[0].x == (4.5,)
+    assert duplicates.traces[0].x == (1500.0,)
 
 
 def test_a_share_without_an_interval_has_none(tmp_path):
     alone = loss(lost=0, lost_share=0.0, lost_share_low=None, lost_share_high=None)
     trends = Trends(losses=[alone], duplicates=[], recoveries=[], runs=[run(1)])
     _, losses, *_ = figures(trends)
-    assert losses.traces[0]["error_x"]["array"] == [0.0]
+    assert losses.traces[0].error_x.array == (0.0,)
     assert "interval" not in losses.spoken
     assert "no interval" in written(tmp_path, trends)
 

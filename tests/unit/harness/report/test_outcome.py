@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ackproof.report.console_tables import print_runs
-from ackproof.report.outcome import outcome
+from ackproof.report.wording import outcome
 from ackproof.runs.verdict import Expectation, Word
 
 

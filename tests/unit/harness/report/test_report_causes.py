@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.report.data.loss_stories import read_histories
+from ackproof.report.ci import write_junit
 from ackproof.report.html import write_html
-from ackproof.report.junit import write_junit
 from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import CauseReport, Verdict
-from ackproof_spark.tables import LOCATION
-from unit.harness.report.synthetic import START
+from support.synthetic_run import START
 
 SENTENCE = "1,481 records of orders-0 (offsets 1200-2680): acks=1: leader 1 was killed <there>"
 
@@ -48,26 +46,6 @@ def terminal(show, *arguments: object) -> str:
     console = Console(file=io.StringIO(), width=100)
     show(console, *arguments)
     return " ".join(console.file.getvalue().split())
-
-
-def test_equal_histories_are_one_row_with_its_extent(told) -> None:
-    most, single = read_histories(told.directory)
-    lost = told.verdict.observed["lost"]
-    assert (most["count"], single["count"]) == (lost - 1, 1)
-    assert (most["isr"], single["isr"]) == ([1, 2, 3], [1])
-    assert single["offset"] == single["first_offset"] == single["last_offset"]
-    assert most["first_offset"] == single["offset"] + 1
-    assert most["first_acked_at"] == most["acked_at"] < most["last_acked_at"]
-    assert most["held_by"] == []
-
-
-def test_a_damaged_or_missing_table_has_no_histories(told, tmp_path: Path) -> None:
-    directory = Path(shutil.copytree(told.directory, tmp_path / "copy"))
-    file = directory / LOCATION["lost_stories"] / "part-0.parquet"
-    file.write_bytes(file.read_bytes()[:-9])
-    assert read_histories(directory) == ()
-    shutil.rmtree(directory / LOCATION["lost_stories"])
-    assert read_histories(directory) == ()
 
 
 def test_the_page_shows_causes_diagrams_and_histories(told, explained, tmp_path: Path) -> None:

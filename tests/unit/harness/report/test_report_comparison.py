@@ -8,62 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.comparison.measures import Measures
-from ackproof.comparison.plan import ComparisonPlan
-from ackproof.comparison.sequential import Sequential
-from ackproof.comparison.statistics import Design
-from ackproof.comparison.store import ConfigurationTrial
-from ackproof.comparison.summary import Summary, counts, summarise
-from ackproof.report import comparison
+from ackproof.report import comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
-from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.terminal import print_trials
-from ackproof.runs.verdict import Latency, Word
+from support.trial_summaries import RISKY, SAFE, WORSE, summary
 from unit.harness.report.browser import look, needs_browser
-
-SAFE, RISKY, WORSE = "acks=all", "acks=1", "acks=0"
-
-
-def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> ConfigurationTrial:
-    return ConfigurationTrial(
-        configuration=name,
-        round=number,
-        run_id=f"{name}-{number}",
-        seconds=30,
-        measures=Measures(
-            verdict=Word.HOLDS,
-            lost=lost,
-            acked=1000,
-            duplicated=0,
-            predicted="possible",
-            findings=0,
-            unavailability_s=away + number / 100,
-            availability=0.9,
-            recovery_s=2.0,
-            acked_per_s=1000 / away,
-            ack_latency_ms=Latency(p50=1, p95=2, p99=p99 + number, p999=2 * p99, max=3 * p99),
-        ),
-    )
-
-
-def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
-    names = [WORSE, RISKY, SAFE]
-    plan = ComparisonPlan(
-        comparison_id="c", configurations=names, seed=1, trials=30, confidence=0.95, margin=0.2
-    )
-    trials = [
-        one
-        for number in range(1, rounds + 1)
-        for one in (
-            trial(WORSE, number, lost=worse_lost, away=5.0, p99=300),
-            trial(RISKY, number, lost=100, away=1.0, p99=10),
-            trial(SAFE, number, lost=0, away=3.0, p99=200),
-        )
-    ]
-    progress = Sequential(Design.for_trials(30), names, margin=0.2)
-    for until in (done for done in progress.design.looks if done <= rounds):
-        progress.update(counts([one for one in trials if one.round <= until], names))
-    return summarise(plan, trials, progress, ended="settled")
 
 
 def test_the_answer_names_loss_rates_costs_and_confidence() -> None:

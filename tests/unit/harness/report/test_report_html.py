@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -13,12 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof import report
+from ackproof.errors import RunDirectoryError
+from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import wording
-from ackproof.report.data.run import read_run
-from ackproof.report.html import provide_library, write_html
-from ackproof.report.plots import time_axis
-from ackproof.report.plots.rate import rate
+from ackproof.report.html import provide_library, read_run, write_html
+from ackproof.report.run_plots import band_rows, figures, rate
+from ackproof.runs.directory import read_verdict, write_model
+from ackproof.runs.overview import AvailableSpan, ProbedPartition
+from ackproof.runs.verdict import PartitionState, Step
 from ackproof_spark.tables import LOCATION, OPTIONAL
+from support import synthetic_run as synthetic
 
 NEEDED = [name for name in LOCATION if name not in OPTIONAL]
 
@@ -53,7 +56,7 @@ class Page(HTMLParser):
 
     @property
     def figures(self) -> dict:
-        return json.loads(self.scripts[0])
+        return json.loads(self.scripts[0])["plots"]
 
 
 def page_of(tmp_path: Path, *directories: Path, title: str = "A report") -> Page:
@@ -262,7 +265,7 @@ def test_swatches_of_every_colour_have_a_style(everything, comparison):
     colours = {
         match
         for page in (everything, comparison)
-        for match in re.findall(r'"@([a-z0-9-]+)', page.scripts[0])
+        for match in re.findall(r'"var\(--([a-z0-9-]+)', page.scripts[0])
     }
     assert {"acked", "lost", "fault", "broker1"} <= colours
     for colour in colours:
@@ -332,14 +335,95 @@ def test_runs_of_one_configuration_are_told_apart(tmp_path, acks_1):
 
 
 def test_close_faults_get_labels_in_different_rows(acks_1):
-    run = read_run(acks_1.directory)
-    assert time_axis._band_rows(run) == [0, 1]
+    assert band_rows(overview_of(acks_1.directory)) == [0, 1]
 
 
 def test_few_losses_have_tick_marks_instead_of_an_invisible_area(finding):
-    run = read_run(finding.directory)
-    few = rate(run, run.sends).traces
-    (ticks,) = [trace for trace in few if trace["mode"] == "markers"]
-    assert len(ticks["x"]) == (run.sends.lost > 0).sum() > 0
-    all_lost = replace(run.sends, acked=run.sends.lost)
-    assert all(trace["mode"] == "lines" for trace in rate(run, all_lost).traces)
+    overview = overview_of(finding.directory)
+    timeline = overview.timelines[0]
+    (ticks,) = [trace for trace in rate(overview, timeline).traces if trace.mode == "markers"]
+    assert len(ticks.x) == sum(number > 0 for number in timeline.lost) > 0
+    all_lost = timeline.model_copy(update={"acked": timeline.lost})
+    assert all(trace.mode == "lines" for trace in rate(overview, all_lost).traces)
+
+
+def test_the_plots_of_clients_and_the_probe_draw_the_overview(acks_all, told):
+    overview = overview_of(acks_all.directory)
+    bins = len(overview.timelines[0].acked)
+    timeline = overview.timelines[0].model_copy(
+        update={
+            "unread": {"steady": [0] * bins, "slow": [*[5] * (bins - 1), 2]},
+            "transactions": {"committed": [*[0] * (bins - 2), 3, 4], "aborted": [0] * bins},
+            "untimed_transactions": 1,
+        }
+    )
+    spans = [AvailableSpan(start=0, end=10, available=True)]
+    down = [*spans, AvailableSpan(start=10, end=20, available=False)]
+    probed = ProbedPartition(topic="orders", partition=0, tracks={"read": spans, "write": down})
+    overview = overview.model_copy(update={"probed": [probed]})
+    drawn = {figure.name: figure for figure in figures(overview, timeline)}
+    assert [key.text for key in drawn["unread"].keys] == ["steady", "slow"]
+    assert drawn["unread"].spoken == (
+        "group steady: at most 0 behind, 0 at the end; group slow: at most 5 behind, 2 at the end."
+    )
+    [committed] = drawn["transactions"].traces
+    assert committed.y[-3:] == (0, 3, 7)
+    assert drawn["transactions"].spoken == "7 committed. No end is known of 1 more."
+    available, unavailable = drawn["availability"].traces
+    assert (unavailable.base, unavailable.x, len(available.base)) == ((10,), (10,), 2)
+    assert drawn["availability"].spoken == "orders-0 cannot be written from 10.0 to 20.0 s."
+    assert {"unread", "transactions", "availability"}.isdisjoint(
+        figure.name for figure in figures(overview_of(told.directory), overview.timelines[0])
+    )
+
+
+def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all):
+    directory = Path(shutil.copytree(acks_all.directory, tmp_path / "run"))
+    state = PartitionState(
+        topic="orders",
+        partition=0,
+        readable="yes",
+        writable="no",
+        readable_s=10.0,
+        writable_s=0.0,
+    )
+    step = Step(
+        in_force=[1],
+        begun=1,
+        healed=[],
+        begin=synthetic.at(0),
+        end=synthetic.at(10),
+        partitions=[state],
+    )
+    metrics = acks_all.verdict.metrics.model_copy(update={"probe": synthetic.PROBE})
+    changes = {"metrics": metrics, "steps": [step]}
+    write_model(directory / "verdict.json", acks_all.verdict.model_copy(update=changes))
+    page = " ".join(page_of(tmp_path, directory).text.split())
+    assert "Readable and writable, step by step" in page
+    assert "F2 isolate_replication 0.0 to 10.0 orders-0 yes 10.0 s; no prediction no" in page
+    assert "readable 75.00 %" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"verdict": "maybe"}, "cannot be read (verdict: Input should be"),
+        ({"started_at": "0001-01-01T00:00:00+14:00"}, "is outside the years 1 to 9999 in UTC"),
+        ({"observed": {"acked": 1, "lost": 10**400}}, "observed.lost: Input should be less than"),
+    ],
+)
+def test_a_verdict_that_cannot_be_shown_is_named(acks_1, tmp_path, change, said):
+    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+    verdict = json.loads((directory / "verdict.json").read_text()) | change
+    (directory / "verdict.json").write_text(json.dumps(verdict))
+    assert any(said in sentence for sentence in read_run(directory).missing)
+    assert said.split("(")[-1] in page_of(tmp_path, directory).text
+    with pytest.raises(RunDirectoryError, match="is damaged"):
+        read_verdict(directory)
+
+
+def test_a_directory_that_is_not_a_run_directory_is_refused(tmp_path):
+    with pytest.raises(RunDirectoryError, match="not a run directory"):
+        read_run(tmp_path)
+    with pytest.raises(RunDirectoryError, match="is not a directory"):
+        read_run(tmp_path / "nowhere")

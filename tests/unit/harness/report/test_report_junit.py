@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ackproof.report.junit import write_junit
+from ackproof.report.ci import write_junit
 from ackproof.runs.verdict import (
     ExitCode,
     Verdict,

@@ -9,8 +9,8 @@ import pytest
 
 from ackproof.console import Console
 from ackproof.report import wording
-from ackproof.report.agreement import agreement
 from ackproof.report.terminal import print_comparison, print_run
+from ackproof.report.wording import agreement
 from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Word
 
 

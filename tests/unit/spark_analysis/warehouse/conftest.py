@@ -13,7 +13,7 @@ from ackproof.runs.verdict import Verdict
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.warehouse import Warehouse
-from unit.harness.report import synthetic
+from support import synthetic_run as synthetic
 
 FORMATS = [
     pytest.param(Format.PARQUET, id="parquet"),

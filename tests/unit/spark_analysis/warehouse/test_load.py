@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.errors import RunDirectoryError
 from ackproof.report import warehouse_rows as rows
-from ackproof.report.outcome import outcome
+from ackproof.report.wording import outcome
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.formats import Format, Tables

@@ -10,17 +10,16 @@ import catalogue_runs
 import pytest
 from rich.console import Console
 
+from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import sequence, wording
-from ackproof.report.data.loss_stories import read_histories
-from ackproof.report.data.run import read_run
+from ackproof.report.ci import write_junit
 from ackproof.report.html import write_html
-from ackproof.report.junit import write_junit
-from ackproof.report.plots.faults import faults
+from ackproof.report.run_plots import faults
 from ackproof.report.terminal import print_run
 from ackproof.runs.verdict import FaultReport, Verdict
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import load
-from unit.harness.report import synthetic
+from support import synthetic_run as synthetic
 
 HIT = [
     ("pause_client", {"client": "producer 0"}, "producer 0"),
@@ -36,7 +35,7 @@ def window(fault: str, parameters: dict[str, Any], *, number: int = 0) -> dict[s
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
+def hits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
     """A run with faults that hit no nodes."""
     run_dir = tmp_path_factory.mktemp("runs") / "run"
     rows = [window(fault, given, number=number) for number, (fault, given, _) in enumerate(HIT)]
@@ -64,16 +63,16 @@ def test_a_fault_of_nodes_is_told_with_its_target_or_its_nodes(fault: str) -> No
     assert wording.fault_with_target(report) == words
 
 
-def test_a_verdict_without_what_was_hit_is_read_as_before(told: tuple[Path, Verdict]) -> None:
-    stored = json.loads(told[1].model_dump_json())
+def test_a_verdict_without_what_was_hit_is_read_as_before(hits: tuple[Path, Verdict]) -> None:
+    stored = json.loads(hits[1].model_dump_json())
     for fault in stored["faults"]:
         del fault["hit"]
     [first, *_] = Verdict.model_validate(stored).faults
     assert wording.fault_with_target(first) == "pause_client of all (brokers 1, 2 and 3)"
 
 
-def test_terminal_and_junit_name_what_was_hit(told: tuple[Path, Verdict], tmp_path: Path) -> None:
-    run_dir, verdict = told
+def test_terminal_and_junit_name_what_was_hit(hits: tuple[Path, Verdict], tmp_path: Path) -> None:
+    run_dir, verdict = hits
     console = Console(record=True, width=100)
     print_run(console, verdict, run_dir)
     write_junit(tmp_path / "junit.xml", [verdict])
@@ -85,23 +84,23 @@ def test_terminal_and_junit_name_what_was_hit(told: tuple[Path, Verdict], tmp_pa
         assert "of all" not in text
 
 
-def test_page_and_plot_name_what_was_hit(told: tuple[Path, Verdict], tmp_path: Path) -> None:
-    run_dir, _ = told
+def test_page_and_plot_name_what_was_hit(hits: tuple[Path, Verdict], tmp_path: Path) -> None:
+    run_dir, _ = hits
     write_html(tmp_path / "report.html", [run_dir], title="told")
     page = (tmp_path / "report.html").read_text()
     assert 'F1 pause_client<span class="sub">producer 0</span>' in page
     assert 'F2 reassign<span class="sub">topic orders</span>' in page
     assert 'F3 upgrade_feature<span class="sub"></span>' in page
-    figure = faults(read_run(run_dir))
+    figure = faults(overview_of(run_dir))
     assert figure is not None
     assert "F1 pause_client of producer 0 from " in figure.spoken
     labels = [one["text"] for one in figure.layout["annotations"]]
     assert labels[:2] == ["F1 pause_client of producer 0", "F2 reassign of topic orders"]
 
 
-def test_a_drawn_loss_marks_no_broker_for_a_fault_of_none(told: tuple[Path, Verdict]) -> None:
-    run_dir, verdict = told
-    [history, *_] = read_histories(run_dir)
+def test_a_drawn_loss_marks_no_broker_for_a_fault_of_none(hits: tuple[Path, Verdict]) -> None:
+    run_dir, verdict = hits
+    [history, *_] = overview_of(run_dir).histories
     diagram = sequence.of_history(history, verdict.faults)
     assert diagram is not None
     drawn = [line for line in diagram.lines if line.kind == "fault"]
@@ -109,11 +108,31 @@ def test_a_drawn_loss_marks_no_broker_for_a_fault_of_none(told: tuple[Path, Verd
     assert [line.marks for line in drawn] == [()] * len(drawn)
 
 
-def test_the_catalogue_names_what_was_hit(told: tuple[Path, Verdict]) -> None:
-    run_dir, verdict = told
+def test_the_catalogue_names_what_was_hit(hits: tuple[Path, Verdict]) -> None:
+    run_dir, verdict = hits
     path = shipped.find("catalogue/b06-last-replica-standing")
     assert path is not None
     line = catalogue_runs.line_of(load(path)[0], verdict, run_dir)
-    assert [row[2] for row in line["timeline"]] == [hit for *_, hit in HIT]
-    labels = [what for *_, what in line["plot"]["windows"]]
+    assert [row[2] for row in line["details"]["timeline"]] == [hit for *_, hit in HIT]
+    labels = [what for *_, what in line["details"]["plot"]["windows"]]
     assert labels == ["pause_client producer 0", "reassign topic orders", "upgrade_feature"]
+
+
+def test_a_loss_is_drawn_in_the_order_of_its_events(told) -> None:
+    most, single = overview_of(told.directory).histories
+    diagram = sequence.of_history(most, told.verdict.faults)
+    assert diagram is not None
+    assert diagram.participants == ("producer", "controller", "broker 1", "broker 2", "broker 3")
+    said = [line.text.partition(" ")[0] for line in diagram.lines]
+    assert said == ["F2", "sends", "acked", "the", "F3", "elected", "F3", "F2", "truncates", "each"]
+    times = [line.at for line in diagram.lines[:-1]]
+    assert times == sorted(times)
+    arrows = [line.arrow for line in diagram.lines if line.arrow]
+    assert arrows == [(0, 2), (2, 0), (2, 0), (1, 3)]
+    assert diagram.lines[-1].text == f"each of {most.count} records is in no replica's log"
+    kept = single.model_copy(update={"held_by": [3]})
+    alone = sequence.of_history(kept, told.verdict.faults)
+    assert alone is not None
+    assert [line.arrow for line in alone.lines if line.arrow] == [(0, 2), (2, 0), (1, 3)]
+    assert alone.lines[-1].text.endswith("is only in the log of broker 3, and cannot be read")
+    assert sequence.of_history(single.model_copy(update={"leader": None}), ()) is None

@@ -1,104 +1,57 @@
-"""The lost records of a run: number, positions, and groups of equal losses."""
+"""The lost records of a run: number, positions, groups of equal losses, and their histories."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.report.data.partitions import MAX_LANES
-from ackproof.report.data.tables import (
+from ackproof.judgement.overview.stored_tables import (
     ABSENT,
     Numbers,
-    RunTables,
+    StoredTables,
     int64,
     moment_of,
 )
+from ackproof.runs.overview import (
+    MAX_GROUPS,
+    MAX_HISTORIES,
+    MAX_LANES,
+    History,
+    Losses,
+    LossGroup,
+    LossLane,
+    LostRecord,
+    Mark,
+)
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.tables import LOCATION
-
-#: Maximum number of groups of lost records that a report describes.
-MAX_GROUPS = 8
+from ackproof_spark.tables import ANOMALIES, LOCATION, LOST_STORIES
 
 _MAX_MARKS = 600
 #: Number of positions that are distinguishable across the width of a plot.
 _DISTINCT = 500
 
+_POSITION = ("topic", "partition", "producer", "sequence", "offset", "window")
+_TIMES = ("sent_at", "resolved_at")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """`count` lost records at the positions `first` to `last`, inclusive."""
-
-    first: int
-    last: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossLane:
-    """The lost records of a partition by acked offset, or by sequence without an offset (acks=0).
-
-    `end` is one past the last position of the lane: the end of the final log, or of the lost
-    records beyond it.
-    """
-
-    topic: str
-    partition: int
-    producer: int | None
-    by: Literal["offset", "sequence"]
-    count: int
-    marks: tuple[Mark, ...]
-    log_end: int | None
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostRecord:
-    """A row of the `anomalies` table."""
-
-    topic: str
-    partition: int
-    producer: int | None
-    sequence: int | None
-    offset: int | None
-    resolved_at: datetime | None
-    window: int | None
-    found: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossGroup:
-    """The lost records of one partition that were acked under the same fault; `first` by time."""
-
-    count: int
-    first_offset: int | None
-    last_offset: int | None
-    first_acked_at: datetime | None
-    last_acked_at: datetime | None
-    first: LostRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
-    """The lost records as the report shows them."""
-
-    count: int
-    lanes: tuple[LossLane, ...]
-    #: Number of lanes that are not in `lanes`, and of their lost records.
-    hidden_lanes: int
-    hidden_count: int
-    groups: tuple[LossGroup, ...]
+#: What distinguishes the records of one history.
+_OF_RECORD = ("producer", "sequence", "offset", "sent_at")
+_LISTS = ("isr", "held_by")
+_LEFT_OUT = ("schema_version", "run_id", "cause", "window", "acked_at", *_OF_RECORD)
+_EXTENT = ("offset", "acked_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostNumbers:
-    """Columns of numbers with one entry for each lost record; `row` is its row in the table."""
+    """Columns with one entry for each lost record.
+
+    `partition` is an index of `partitions`, `times` are those of the outcome or else of the send,
+    `row` is the row in the table.
+    """
 
     partitions: list[tuple[str, int]]
     partition: Numbers
@@ -110,45 +63,45 @@ class LostNumbers:
     row: Numbers
 
 
-def read_lost(tables: RunTables) -> LostNumbers | None:
+def read_lost(tables: StoredTables) -> LostNumbers | None:
     """Return the lost records, or None if the run was not analysed."""
     if not (tables.directory / LOCATION["anomalies"]).exists():
         tables.note(f"{LOCATION['anomalies']}: missing: the run was not analysed.")
         return None
-    partitions: dict[tuple[str, int], int] = {}
-    chunks: dict[str, list[Numbers]] = {
-        name: [np.zeros(0, dtype=np.int64)]
-        for name in ("partition", "producer", "sequence", "offset", "window", "times", "row")
-    }
-    columns = ("anomaly", "topic", "partition", "producer", "sequence", "offset", "sent_at")
-    first_row = 0
-    for batch in tables.batches("anomalies", (*columns, "resolved_at", "window")):
-        chosen = np.flatnonzero(np.asarray(pc.equal(batch["anomaly"], Anomaly.LOST.value)))
-        rows, first_row = chosen + first_row, first_row + batch.num_rows
-        if not chosen.size:
-            continue
-        lost = batch.take(pa.array(chosen))
-        topic = lost["topic"].dictionary_encode()
-        number = int64(lost["partition"])
-        local = np.asarray(topic.indices).astype(np.int64)
-        key = np.zeros(chosen.size, dtype=np.int64)
-        for topic_index, partition in {*zip(local.tolist(), number.tolist(), strict=True)}:
-            name = (topic.dictionary[topic_index].as_py(), partition)
-            index = partitions.setdefault(name, len(partitions))
-            key[(local == topic_index) & (number == partition)] = index
-        sent, resolved = int64(lost["sent_at"]), int64(lost["resolved_at"])
-        chunks["partition"].append(key)
-        chunks["times"].append(np.where(resolved != ABSENT, resolved, sent))
-        chunks["row"].append(rows.astype(np.int64))
-        for column in ("producer", "sequence", "offset", "window"):
-            chunks[column].append(int64(lost[column]))
+    columns = (*_POSITION, *_TIMES)
+    schema = pa.schema([*(ANOMALIES.field(name) for name in columns), ("row", pa.int64())])
+    parts, rows = [], 0
+    for batch in tables.batches("anomalies", ("anomaly", *columns)):
+        numbered = pa.Table.from_batches([batch]).append_column(
+            "row", pa.array(range(rows, rows + batch.num_rows), pa.int64())
+        )
+        lost = numbered.filter(pc.equal(numbered["anomaly"], Anomaly.LOST.value))
+        parts.append(lost.select(schema.names).cast(schema))
+        rows += batch.num_rows
+    lost = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
+    encoded = lost["topic"].combine_chunks().dictionary_encode()
+    places, partition = np.unique(
+        np.stack([np.asarray(encoded.indices, dtype=np.int64), int64(lost["partition"])]),
+        axis=1,
+        return_inverse=True,
+    )
+    topics = encoded.dictionary.to_pylist()
+    resolved = int64(lost["resolved_at"])
     return LostNumbers(
-        partitions=list(partitions),
-        **{name: np.concatenate(parts) for name, parts in chunks.items()},
+        partitions=[(topics[topic], number) for topic, number in places.T.tolist()],
+        partition=partition.reshape(-1),
+        producer=int64(lost["producer"]),
+        sequence=int64(lost["sequence"]),
+        offset=int64(lost["offset"]),
+        window=int64(lost["window"]),
+        times=np.where(resolved != ABSENT, resolved, int64(lost["sent_at"])),
+        row=int64(lost["row"]),
     )
 
 
-def losses_of(tables: RunTables, lost: LostNumbers, *, last_sequence: Mapping[int, int]) -> Losses:
+def losses_of(
+    tables: StoredTables, lost: LostNumbers, *, last_sequence: Mapping[int, int]
+) -> Losses:
     """Aggregate the lost records; `last_sequence` is the last sequence of each producer."""
     log_ends: dict[tuple[str, int], int] = {}
     if not tables.note_absence("partition_ends"):
@@ -160,18 +113,11 @@ def losses_of(tables: RunTables, lost: LostNumbers, *, last_sequence: Mapping[in
     shown.sort(key=lambda lane: (lane.topic, lane.partition, lane.producer or 0))
     return Losses(
         count=int(lost.row.size),
-        lanes=tuple(shown),
+        lanes=shown,
         hidden_lanes=len(hidden),
         hidden_count=sum(lane.count for lane in hidden),
         groups=_groups(tables, lost),
     )
-
-
-def read_groups(directory: Path) -> tuple[LossGroup, ...]:
-    """Return the groups of lost records of a run; empty if it was not analysed."""
-    tables = RunTables(directory)
-    lost = read_lost(tables)
-    return () if lost is None else _groups(tables, lost)
 
 
 def _loss_lanes(
@@ -183,7 +129,7 @@ def _loss_lanes(
         offsets = lost.offset[here & (lost.offset != ABSENT)]
         log_end = log_ends.get((topic, partition))
         if offsets.size:
-            marks = _merge(np.sort(offsets))
+            marks = merge(np.sort(offsets))
             lanes.append(
                 LossLane(
                     topic=topic,
@@ -199,7 +145,7 @@ def _loss_lanes(
         without = here & (lost.offset == ABSENT)
         for producer in np.unique(lost.producer[without]).tolist():
             sequences = lost.sequence[without & (lost.producer == producer)]
-            marks = _merge(np.sort(sequences))
+            marks = merge(np.sort(sequences))
             lanes.append(
                 LossLane(
                     topic=topic,
@@ -215,7 +161,7 @@ def _loss_lanes(
     return lanes
 
 
-def _merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> tuple[Mark, ...]:
+def merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> list[Mark]:
     """Return at most `limit` marks for sorted positions.
 
     Adjacent positions share a mark. If there are too many marks, gaps that are too small to see are
@@ -231,16 +177,16 @@ def _merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> tuple[Ma
         splits = np.sort(splits[widest])
     firsts = np.concatenate(([0], splits + 1))
     lasts = np.concatenate((splits, [positions.size - 1]))
-    return tuple(
+    return [
         Mark(first=int(positions[a]), last=int(positions[b]), count=int(b - a + 1))
         for a, b in zip(firsts, lasts, strict=True)
-    )
+    ]
 
 
-def _groups(tables: RunTables, lost: LostNumbers) -> tuple[LossGroup, ...]:
+def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
     """Return the `MAX_GROUPS` groups with the most records, in order of time."""
     if not lost.row.size:
-        return ()
+        return []
     order = np.lexsort((lost.times, lost.window, lost.partition))
     group = np.stack((lost.partition[order], lost.window[order]))
     starts = np.flatnonzero(np.any(np.diff(group, axis=1), axis=0)) + 1
@@ -261,18 +207,58 @@ def _groups(tables: RunTables, lost: LostNumbers) -> tuple[LossGroup, ...]:
                 first=firsts[int(lost.row[members[0]])],
             )
         )
-    return tuple(groups)
+    return groups
 
 
-def _lost_records(tables: RunTables, rows: Sequence[int]) -> dict[int, LostRecord]:
+def _lost_records(tables: StoredTables, rows: Sequence[int]) -> dict[int, LostRecord]:
     """Return the records in these rows of the table."""
-    columns = ("topic", "partition", "producer", "sequence", "offset", "resolved_at", "window")
-    found = {}
+    records = {}
     before = 0
-    for batch in tables.batches("anomalies", (*columns, "found")):
+    for batch in tables.batches("anomalies", (*_POSITION, "resolved_at", "found")):
         here = [row for row in rows if before <= row < before + batch.num_rows]
         taken = batch.take(pa.array([row - before for row in here], type=pa.int64()))
         for row, record in zip(here, taken.to_pylist(), strict=True):
-            found[row] = LostRecord(**record)
+            records[row] = LostRecord(**record)
         before += batch.num_rows
-    return found
+    return records
+
+
+def histories(tables: StoredTables) -> list[History]:
+    """Return the histories with most lost records; empty if the table is missing or damaged."""
+    names = [name for name in LOST_STORIES.names if name not in ("schema_version", "run_id")]
+    batches = list(StoredTables(tables.directory).batches("lost_stories", names))
+    if not batches:
+        return []
+    stories = pa.Table.from_batches(batches)
+    for name in _LISTS:  # lists cannot be the key of a group
+        text = pc.binary_join(stories[name].cast(pa.list_(pa.string())), ",")
+        stories = stories.set_column(stories.schema.get_field_index(name), name, text)
+    grouped = (
+        stories.sort_by("acked_at")
+        .group_by([name for name in names if name not in _LEFT_OUT], use_threads=False)
+        .aggregate(
+            [([], "count_all")]
+            + [(name, "first") for name in _OF_RECORD]
+            + [(name, how) for name in _EXTENT for how in ("min", "max")]
+        )
+        .sort_by([("count_all", "descending")])
+        .slice(0, MAX_HISTORIES)
+    )
+    return [_history(row) for row in grouped.to_pylist()]
+
+
+def _history(row: Mapping[str, Any]) -> History:
+    renamed = {
+        "count": row["count_all"],
+        **{name: row[f"{name}_first"] for name in _OF_RECORD},
+        **{f"first_{name}": row[f"{name}_min"] for name in _EXTENT},
+        **{f"last_{name}": row[f"{name}_max"] for name in _EXTENT},
+        **{
+            name: None
+            if row[name] is None
+            else [int(node) for node in row[name].split(",") if node]
+            for name in _LISTS
+        },
+    }
+    kept = {name: row[name] for name in History.model_fields if name not in renamed}
+    return History(**kept, **renamed)

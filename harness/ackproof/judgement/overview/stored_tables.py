@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ackproof_spark.tables import LOCATION, TIME
 
 Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: Null in the result of `int64`.
 ABSENT = int(np.iinfo(np.int64).min)
@@ -26,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class RunTables:
+class StoredTables:
     """The tables of a run directory; `missing` has a sentence for each unreadable file."""
 
     directory: Path
@@ -57,23 +56,21 @@ class RunTables:
     def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in a stable order; damaged files are noted and skipped."""
         for file in self.files(name):
+            inside = file.relative_to(self.directory)
             try:
                 with pq.ParquetFile(file) as parquet:
                     lacking = sorted(set(columns) - set(parquet.schema_arrow.names))
                     if lacking:
-                        self.note(f"{self._inside(file)}: lacks {', '.join(lacking)}.")
+                        self.note(f"{inside}: lacks {', '.join(lacking)}.")
                         continue
                     for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):
                         yield _in_utc_micros(batch)
             except (pa.ArrowException, OSError) as error:
                 first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-                self.note(f"{self._inside(file)}: cannot be read ({first_line})")
+                self.note(f"{inside}: cannot be read ({first_line})")
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         return [row for batch in self.batches(name, columns) for row in batch.to_pylist()]
-
-    def _inside(self, file: Path) -> Path:
-        return file.relative_to(self.directory)
 
 
 def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -85,15 +82,10 @@ def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def int64(column: pa.Array) -> Numbers:
+def int64(column: pa.Array | pa.ChunkedArray) -> Numbers:
     """Convert a column of integers or times (to microseconds); null becomes `ABSENT`."""
-    integers = column.cast(pa.int64())
-    return np.asarray(integers.fill_null(ABSENT).to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def micros_of(moment: datetime) -> int:
-    """Convert to microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    integers = column.cast(pa.int64()).fill_null(ABSENT)
+    return np.asarray(integers.to_numpy(), dtype=np.int64)
 
 
 def moment_of(micros: int | None) -> datetime | None:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.runs.directory import RunRecord, write_model
+from ackproof.runs.directory import PredictionRecord, RunRecord, write_model
 from ackproof.runs.verdict import (
     CauseReport,
     Expectation,
@@ -32,6 +32,7 @@ from ackproof.runs.verdict import (
     Verdict,
     Word,
 )
+from ackproof_model import Diagram, Line
 from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
 
@@ -87,6 +88,23 @@ def at(second: float) -> datetime:
     return START + timedelta(seconds=round(second, 6))
 
 
+def micros(second: float) -> int:
+    """Return a time in microseconds since 1970."""
+    return int(at(second).timestamp() * 1e6)
+
+
+def verdict_of(directory: Path) -> Verdict:
+    return Verdict.model_validate_json((directory / "verdict.json").read_bytes())
+
+
+def write_rows(directory: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """Add a table to a run; columns that are left out are null."""
+    schema: pa.Schema = getattr(tables, name.upper())
+    columns = {key: [row.get(key) for row in rows] for key in schema.names}
+    common = ("schema_version", "run_id")
+    _write(directory, name, schema, {key: columns[key] for key in columns if key not in common})
+
+
 def make(directory: Path, options: Options, *, name: str | None = None) -> Verdict:
     """Write a complete run directory and return its verdict."""
     directory.mkdir(parents=True)
@@ -114,13 +132,15 @@ PROBE = ProbeMetrics(
     writes={},
 )
 
-DIAGRAM = [
-    "     producer controller    A         B         C",
-    "  1      |         |         *         |         |      fault 1: isolate_replication",
-    "  2      o------------------->         |         |      record 2",
-    "  3      <-------------------o         |         |      ack for record 2",
-    "  4      |         *         *         |         |      fence",
-]
+DIAGRAM = Diagram(
+    participants=("producer", "controller", "A", "B", "C"),
+    lines=(
+        Line(at="1", text="fault 1: isolate_replication", marks=(2,), kind="fault"),
+        Line(at="2", text="record 2", arrow=(0, 2)),
+        Line(at="3", text="ack for record 2", arrow=(2, 0)),
+        Line(at="4", text="fence", marks=(1, 2)),
+    ),
+)
 
 
 def tell(directory: Path) -> Verdict:
@@ -149,8 +169,8 @@ def tell(directory: Path) -> Verdict:
         }
         for number, record in enumerate(lost)
     ]
-    _write(directory, "lost_stories", tables.LOST_STORIES, _columns(rows))
-    made = Verdict.model_validate_json((directory / "verdict.json").read_text())
+    write_rows(directory, "lost_stories", rows)
+    made = verdict_of(directory)
     cause = CauseReport(
         case="B2",
         title="acks=1, leader lost before replication",
@@ -168,9 +188,12 @@ def tell(directory: Path) -> Verdict:
         update={
             "causes": [cause],
             "metrics": made.metrics.model_copy(update={"probe": PROBE}),
-            "prediction": made.prediction.model_copy(update={"diagram": DIAGRAM}),
         }
     )
+    foreseen = PredictionRecord(
+        predicted=told.predicted, prediction=told.prediction, diagram=DIAGRAM
+    )
+    write_model(directory / "prediction.json", foreseen)
     (directory / "verdict.json").write_text(told.model_dump_json(indent=2))
     return told
 

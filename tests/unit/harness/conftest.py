@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from ackproof.runs.verdict import Verdict
-from unit.harness.report import synthetic
+from support import synthetic_run as synthetic
 
 
 class Made(NamedTuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+
+import plotly.graph_objects as go
 
 from ackproof.comparison.summary import Cell, Summary
 from ackproof.report import formatting as fmt
 from ackproof.report.comparison import dominators, loss_rate, p99_ms, unavailable_s
+from ackproof.report.figure import Figure, colour, interval_marks, lane_label
 from ackproof.report.formatting import percent
-from ackproof.report.plots.figure import Figure, interval_marks, lane_label
 
 #: Maximum number of configurations that are all labelled.
 _LABELLED = 4
@@ -41,27 +42,24 @@ def _loss_rates(cells: Sequence[Cell], confidence: float) -> Figure:
             for cell, share in zip(cells, shares, strict=True)
         ],
     )
-    height = _ROW * len(cells) + _MARGIN["t"] + _MARGIN["b"]
     return Figure(
         name="chances",
         title="Trials that lose records",
         caption=f"Share of trials, with {percent(confidence)} Clopper-Pearson intervals that hold "
         "whenever the comparison was stopped.",
         spoken="; ".join(texts) + ".",
-        height=height,
         timed=False,
         traces=[trace],
-        layout={
-            "height": height,
-            "margin": {**_MARGIN, "l": 14},
-            "hovermode": "closest",
-            "xaxis": {"range": [-2, 102], "ticksuffix": " %", "title": {"text": "trials"}},
-            "yaxis": {"visible": False, "range": [-0.6, len(cells) - 0.3]},
-            "annotations": [
+        layout=go.Layout(
+            height=_ROW * len(cells) + _MARGIN["t"] + _MARGIN["b"],
+            margin={**_MARGIN, "l": 14},
+            xaxis={"range": [-2, 102], "ticksuffix": " %", "title_text": "trials"},
+            yaxis={"visible": False, "range": [-0.6, len(cells) - 0.3]},
+            annotations=[
                 lane_label(cell.configuration, row + 0.12)
                 for cell, row in zip(cells, rows, strict=True)
             ],
-        },
+        ),
     )
 
 
@@ -76,54 +74,49 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
         + (", on the Pareto front" if cell.configuration in front else ", dominated")
         for cell in placed
     ]
-    trace: dict[str, Any] = {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": [round(unavailable_s(cell), 3) for cell in placed],
-        "y": [round(100 * loss_rate(cell), 3) for cell in placed],
+    trace = go.Scatter(
+        mode="markers+text",
+        x=[round(unavailable_s(cell), 3) for cell in placed],
+        y=[round(100 * loss_rate(cell), 3) for cell in placed],
         # The names of many configurations would overlap: only those on the front have a label.
-        "text": [
+        text=[
             cell.configuration if len(placed) <= _LABELLED or cell.configuration in front else ""
             for cell in placed
         ],
-        "textposition": "top center",
-        "cliponaxis": False,
-        "hovertext": texts,
-        "hoverinfo": "text",
-        "marker": {
+        textposition="top center",
+        cliponaxis=False,
+        hovertext=texts,
+        hoverinfo="text",
+        marker={
             "size": [
                 round(12 + 26 * math.sqrt(min(p99_ms(cell), slowest) / max(slowest, 1e-9)), 1)
                 for cell in placed
             ],
-            "color": ["@holds" if cell.configuration in front else "@longest" for cell in placed],
+            "color": [
+                colour("holds" if cell.configuration in front else "longest") for cell in placed
+            ],
             "opacity": 0.75,
         },
-    }
-    most = max((unavailable_s(cell) for cell in placed), default=1.0)
+    )
+    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
     return Figure(
         name="pareto",
         title="Durability, availability and latency",
         caption="Down and left is better; a larger mark is a higher ack latency p99. Green: no "
         "other configuration under the same faults is as good in all three. Medians over trials.",
         spoken="; ".join(texts) + ".",
-        height=360,
         timed=False,
         traces=[trace],
-        layout={
-            "height": 360,
-            "margin": {**_MARGIN, "t": 36},
-            "hovermode": "closest",
-            "xaxis": {
+        layout=go.Layout(
+            height=360,
+            margin={**_MARGIN, "t": 36},
+            xaxis={
                 "ticksuffix": " s",
-                "range": [-0.15 * (most or 1), 1.2 * (most or 1)],
-                "title": {"text": "unavailable, worst partition"},
+                "range": [-0.15 * most, 1.2 * most],
+                "title_text": "unavailable, worst partition",
             },
-            "yaxis": {
-                "ticksuffix": " %",
-                "range": [-8, 112],
-                "title": {"text": "trials that lose"},
-            },
-        },
+            yaxis={"ticksuffix": " %", "range": [-8, 112], "title_text": "trials that lose"},
+        ),
     )
 
 

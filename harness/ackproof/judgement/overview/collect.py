@@ -1,0 +1,253 @@
+"""Collects the overview of a run from its directory, and stores it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.judgement.availability import Attempts, attempts
+from ackproof.judgement.overview.losses import histories, losses_of, read_lost
+from ackproof.judgement.overview.safer import safer
+from ackproof.judgement.overview.stored_tables import StoredTables, moment_of
+from ackproof.judgement.overview.timelines import Ask, timelines
+from ackproof.runs import directory as runs
+from ackproof.runs.overview import (
+    MAX_LANES,
+    NAME,
+    AvailableSpan,
+    Lane,
+    Overview,
+    ProbedPartition,
+    StateSpan,
+)
+from ackproof.runs.verdict import FaultReport, Verdict
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_model import Diagram
+from ackproof_spark.by_time import EXTENT
+from ackproof_spark.tables import LOCATION, OPTIONAL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Up to this many sends, Arrow groups them here as fast as Spark's tasks start.
+_FEW = 5_000_000
+
+_WINDOW_COLUMNS = (*(FaultReport.model_fields.keys() - {"hit", "id"}), "parameters")
+_PROBE_COLUMNS = ("topic", "partition", "action", "at", "answered_at", "ok")
+_STATE_COLUMNS = (
+    *("at", "metadata_offset", "topic", "partition", "leader", "leader_epoch"),
+    *("replicas", "isr", "elr"),
+)
+
+
+def write(run_dir: Path, verdict: Verdict, spark: SparkSession) -> None:
+    """Write `overview.json` of a judged run. Raises DiskError, SparkError."""
+    tables = StoredTables(run_dir)
+    few = verdict.observed.get("sent", 0) <= _FEW
+    overview = _collect(
+        tables,
+        verdict,
+        _locally(tables) if few else lambda grouping: grouping.answer_in_spark(spark, run_dir),
+    )
+    runs.write_model(run_dir / NAME, overview, indent=None)
+
+
+def overview_of(run_dir: Path) -> Overview:
+    """Return the stored overview, or collect it: older runs and unjudged runs have none."""
+    with suppress(RunDirectoryError):
+        return runs.read_model(run_dir, NAME, Overview)
+    tables, verdict = StoredTables(run_dir), None
+    with suppress(RunDirectoryError):
+        verdict = runs.read_verdict(run_dir)
+    return _collect(tables, verdict, _locally(tables))
+
+
+def _locally(tables: StoredTables) -> Ask:
+    return lambda grouping: grouping.answer(tables.batches(grouping.table, grouping.columns))
+
+
+def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overview:
+    windows = _windows(tables, verdict)
+    tables.note_absence("ledger")
+    extent = ask(EXTENT)
+    producers = [] if extent is None else extent.to_pylist()
+    first, last = _extremes(producers, "first", "last")
+    moments = [
+        moment
+        for window in windows
+        for moment in (
+            *(window.injected_at, window.verified_at),
+            *(window.healed_at, window.recovered_at),
+        )
+        if moment is not None
+    ]
+    states = sorted(
+        tables.rows("partition_states", _STATE_COLUMNS), key=lambda row: row["metadata_offset"]
+    )
+    changed = [] if moments or first is not None else [state["at"] for state in states]
+    origin = moment_of(first) or min([*moments, *changed], default=None)
+    ends = [*moments, *changed, *filter(None, [moment_of(last)])]
+    end = (
+        max(((moment - origin).total_seconds() for moment in ends), default=0.0) if origin else 0.0
+    )
+    lost = read_lost(tables)
+    losses = None
+    if lost is not None:
+        last_sequence = {row["producer"]: row["last_sequence"] for row in producers}
+        losses = losses_of(tables, lost, last_sequence=last_sequence)
+    lossy = {(lane.topic, lane.partition) for lane in losses.lanes} if losses else set()
+    lanes = [] if tables.note_absence("partition_states") else _lanes(states, origin, end, lossy)
+    for name in LOCATION:
+        if name not in ("anomalies", *OPTIONAL):  # `read_lost` notes missing anomalies
+            tables.note_absence(name)
+    probed = attempts(tables.rows("probe", _PROBE_COLUMNS))
+    scenario = _scenario(tables.directory)
+    return Overview(
+        origin=origin,
+        end=end,
+        windows=windows,
+        timelines=timelines(
+            ask,
+            origin=first,
+            seconds=max(end, 0.1),
+            sends=sum(row["rows"] for row in producers),
+            lost_at=np.zeros(0, dtype=np.int64) if lost is None else lost.times,
+        )
+        if first is not None
+        else [],
+        lanes=sorted(lanes[:MAX_LANES], key=lambda lane: (lane.topic, lane.partition)),
+        hidden_lanes=len(lanes[MAX_LANES:]),
+        probed=[
+            ProbedPartition(
+                topic=topic,
+                partition=partition,
+                tracks={action: _available(of, origin) for action, of in actions.items()},
+            )
+            for (topic, partition), actions in list(probed.items())[:MAX_LANES]
+            if origin is not None
+        ],
+        hidden_probed=max(len(probed) - MAX_LANES, 0),
+        losses=losses,
+        histories=histories(tables),
+        trace=_trace(tables.directory, scenario) if losses and losses.count else None,
+        safer=safer(scenario, verdict, _predict) if scenario and verdict else None,
+        missing=tables.missing,
+    )
+
+
+def _extremes(rows: Iterable[dict[str, Any]], low: str, high: str) -> tuple[int | None, int | None]:
+    known = [(row[low], row[high]) for row in rows if row[low] is not None]
+    return min((one for one, _ in known), default=None), max(
+        (one for _, one in known), default=None
+    )
+
+
+def _windows(tables: StoredTables, verdict: Verdict | None) -> list[FaultReport]:
+    if not tables.note_absence("fault_windows"):
+        rows = tables.rows("fault_windows", _WINDOW_COLUMNS)
+        windows = [FaultReport.of_window(row) for row in rows]
+    else:
+        windows = verdict.faults if verdict else []
+    return sorted(windows, key=lambda window: (window.injected_at, window.window))
+
+
+def _lanes(
+    states: Iterable[dict[str, Any]],
+    origin: datetime | None,
+    end: float,
+    lossy: Set[tuple[str, int]],
+) -> list[Lane]:
+    """Return leader, epoch and ISR of each partition, those in `lossy` first."""
+    if origin is None:
+        return []
+    by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for state in states:
+        by_partition.setdefault((state["topic"], state["partition"]), []).append(state)
+    lanes = [
+        Lane(
+            topic=topic,
+            partition=partition,
+            replicas=max(len(state["replicas"]) for state in own),
+            spans=_spans(own, origin, end),
+        )
+        for (topic, partition), own in by_partition.items()
+    ]
+    return sorted(
+        lanes, key=lambda lane: ((lane.topic, lane.partition) not in lossy, -len(lane.spans))
+    )
+
+
+def _spans(states: list[dict[str, Any]], origin: datetime, end: float) -> list[StateSpan]:
+    """Merge equal successive states; states that ended before the origin are left out."""
+    spans: list[StateSpan] = []
+    starts = [(state["at"] - origin).total_seconds() for state in states]
+    for state, start, stop in zip(states, starts, [*starts[1:], max(end, starts[-1])], strict=True):
+        if stop <= 0 < end:
+            continue
+        span = StateSpan(
+            start=max(start, 0.0),
+            end=stop,
+            leader=state["leader"],
+            epoch=state["leader_epoch"],
+            isr=state["isr"],
+            elr=state["elr"],
+        )
+        if spans and spans[-1].model_copy(update={"start": span.start, "end": stop}) == span:
+            spans[-1] = spans[-1].model_copy(update={"end": stop})
+        else:
+            spans.append(span)
+    return spans
+
+
+def _available(of: Attempts, origin: datetime) -> list[AvailableSpan]:
+    """Return the whole time of the attempts as periods, each with whether it is available."""
+    spans, begin = [], of.begin
+    for start, stop in of.outages():
+        spans += [(begin, start, True), (start, stop, False)]
+        begin = stop
+    return [
+        AvailableSpan(
+            start=(start - origin).total_seconds(),
+            end=(stop - origin).total_seconds(),
+            available=available,
+        )
+        for start, stop, available in [*spans, (begin, of.end, True)]
+        if start < stop
+    ]
+
+
+def _scenario(run_dir: Path) -> Scenario | None:
+    """Return the resolved scenario; None if this version cannot read it."""
+    try:
+        return load(run_dir / "scenario.yaml")[0].scenario
+    except ScenarioError:
+        return None
+
+
+def _trace(run_dir: Path, scenario: Scenario | None) -> Diagram | None:
+    """Return the diagram of the run's prediction.
+
+    Older runs stored its drawing only. The model's present diagram serves if it is drawn so.
+    """
+    try:
+        foreseen = runs.read_prediction(run_dir)
+    except RunDirectoryError:
+        return None
+    drawn = foreseen.prediction.diagram
+    if foreseen.diagram is not None or not drawn or scenario is None:
+        return foreseen.diagram
+    record = _predict(scenario)
+    return record.diagram if record.prediction.diagram == drawn else None
+
+
+def _predict(scenario: Scenario) -> runs.PredictionRecord:
+    from ackproof.prediction import replication
+
+    return replication.predict(scenario)

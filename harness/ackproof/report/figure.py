@@ -1,0 +1,164 @@
+"""A figure of plotly with a description for screen readers, and what the plots share.
+
+Colours are roles, such as `var(--acked)` or `var(--fault/0.1)` with an opacity. The page's script
+replaces them with the colours of the style sheet, so that plots follow the light or dark scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import plotly.graph_objects as go
+
+#: Height of a row with a label above its bar, and of a lane of a partition.
+ROW_HEIGHT = 34
+LANE_HEIGHT = 46
+MARGIN = {"l": 52, "r": 14, "t": 10, "b": 30}
+
+_BROKER_COLOURS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """An entry of the legend."""
+
+    colour: str
+    text: str
+    opacity: float = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A plot; `spoken` is its description for screen readers.
+
+    `timed`: the x axis is the run's time; the page synchronises these axes. `follow`: how the y
+    axis follows the zoom: all values, the usual ones (a burst is cut off), or all of them on a log
+    scale; empty for a y axis that stays as it is.
+    """
+
+    name: str
+    title: str
+    caption: str
+    spoken: str
+    traces: Sequence[Any]
+    layout: Any
+    keys: Sequence[Key] = ()
+    timed: bool = True
+    follow: Literal["", "all", "usual", "log"] = ""
+
+    @property
+    def height(self) -> int:
+        height: int = self.layout.height
+        return height
+
+
+def colour(name: str, opacity: float | None = None) -> str:
+    """Return a colour role of the style sheet."""
+    return f"var(--{name})" if opacity is None else f"var(--{name}/{opacity:g})"
+
+
+def broker_colour(broker: int) -> str:
+    """Return the name of a broker's colour, the same in all plots."""
+    return f"broker{(broker - 1) % _BROKER_COLOURS + 1}"
+
+
+@cache
+def template() -> Any:
+    """Return the template of all plots."""
+    axis = {
+        **dict.fromkeys(("gridcolor", "linecolor", "zerolinecolor"), colour("line")),
+        "automargin": False,
+        "zeroline": False,
+        "showline": True,
+        "tickfont_color": colour("muted"),
+        "title_font": {"size": 12, "color": colour("muted")},
+    }
+    return go.layout.Template(
+        layout=go.Layout(
+            paper_bgcolor="rgba(0,0,0,0)",
+            plot_bgcolor="rgba(0,0,0,0)",
+            font={"size": 12, "color": colour("ink")},
+            hoverlabel={
+                "bgcolor": colour("surface"),
+                "bordercolor": colour("edge"),
+                "font_color": colour("ink"),
+            },
+            showlegend=False,
+            hovermode="closest",
+            barmode="overlay",
+            # Room for the ticks of losses, which stand on the axis.
+            xaxis={
+                **axis,
+                "showgrid": False,
+                "spikethickness": 1,
+                "spikedash": "dot",
+                "ticks": "outside",
+                "ticklen": 7,
+                "tickcolor": "rgba(0,0,0,0)",
+                "spikecolor": colour("muted"),
+            },
+            yaxis={**axis, "fixedrange": True},
+            annotationdefaults={"showarrow": False, "borderpad": 0},
+        ),
+        data={
+            "bar": [go.Bar(orientation="h", hoverinfo="text", width=0.3, marker_line_width=0)],
+            "scatter": [go.Scatter(line_width=1.5)],
+        },
+    )
+
+
+def lane_axis(rows: int) -> dict[str, Any]:
+    """Return a y axis for `rows` lanes, from 0 at the top downwards."""
+    return {"range": [-rows - 0.05, 0.05], "showticklabels": False, "showgrid": False}
+
+
+def lane_label(text: str, y: float) -> dict[str, Any]:
+    """Return a label at the left edge of a plot with its lower edge at `y`."""
+    return {
+        "xref": "paper",
+        "x": 0,
+        "xanchor": "left",
+        "xshift": 2,
+        "yref": "y",
+        "y": y,
+        "yanchor": "bottom",
+        "text": escaped(text),
+        "font": {"size": 12, "color": colour("ink")},
+    }
+
+
+def escaped(text: str) -> str:
+    """Escape text for plotly, which interprets some HTML tags; keep its line breaks."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("\n", "<br>")
+
+
+def interval_marks(
+    shares: Sequence[float],
+    rows: Sequence[float],
+    texts: Sequence[str],
+    *,
+    below: Sequence[float],
+    above: Sequence[float],
+) -> Any:
+    """Return marks at `shares` with error bars of the lengths `below` and `above`."""
+    return go.Scatter(
+        mode="markers",
+        x=shares,
+        y=rows,
+        hovertext=texts,
+        hoverinfo="text",
+        marker={"color": colour("lost"), "size": 10},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": above,
+            "arrayminus": below,
+            "color": colour("lost"),
+            "thickness": 1.5,
+            "width": 5,
+        },
+    )

@@ -1,0 +1,235 @@
+"""`overview.json`: what the page, the terminal and CI show of a run beside its verdict.
+
+The judge computes it from the run's tables and the model; a report only renders it. Times of plots
+are seconds since `Overview.origin`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from ackproof.runs.verdict import FaultReport, Likelihood, Moment, PartAvailability
+from ackproof_model import Diagram
+
+NAME = "overview.json"
+
+#: Maximum number of lanes in a plot, of groups of lost records, and of histories.
+MAX_LANES = 12
+MAX_GROUPS = 8
+MAX_HISTORIES = 8
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Timeline(_Record):
+    """Sends, reads and transactions in bins of `width` seconds; the first bin begins at 0.
+
+    A send counts at the time of its outcome, or of the send if its outcome has no time. The sends
+    of the probe are left out.
+    """
+
+    width: float
+    acked: list[int]
+    failed: list[int]
+    unknown: list[int]
+    #: Lost records, at the time of their ack.
+    lost: list[int]
+    #: Milliseconds from send to ack, at the time of the send; None in a bin without any. The
+    #: quantiles have an error of up to 1 %.
+    p50: list[float | None]
+    p99: list[float | None]
+    longest: list[float | None]
+    #: Sends without any time.
+    untimed: int
+    #: Acked offsets that a consumer group has not read at the end of each bin.
+    unread: dict[str, list[int]] = {}
+    #: Ended transactions by outcome; `untimed_transactions` have no end.
+    transactions: dict[str, list[int]] = {}
+    untimed_transactions: int = 0
+
+
+class StateSpan(_Record):
+    """A period in which the state of a partition did not change; a `leader` below 0 is none."""
+
+    start: float
+    end: float
+    leader: int
+    epoch: int
+    isr: list[int]
+    elr: list[int]
+
+
+class Lane(_Record):
+    """Leader, epoch and ISR of one partition over time."""
+
+    topic: str
+    partition: int
+    replicas: int
+    spans: list[StateSpan]
+
+
+class AvailableSpan(_Record):
+    start: float
+    end: float
+    available: bool
+
+
+class ProbedPartition(_Record):
+    """When the probe could read (`read`) and write (`write`) a partition."""
+
+    topic: str
+    partition: int
+    tracks: dict[str, list[AvailableSpan]]
+
+
+class Mark(_Record):
+    """`count` lost records at the positions `first` to `last`, inclusive."""
+
+    first: int
+    last: int
+    count: int
+
+
+class LossLane(_Record):
+    """The lost records of a partition by acked offset, or by sequence without an offset (acks=0).
+
+    `end` is one past the last position of the lane: the end of the final log, or of the lost
+    records beyond it.
+    """
+
+    topic: str
+    partition: int
+    producer: int | None
+    by: Literal["offset", "sequence"]
+    count: int
+    marks: list[Mark]
+    log_end: int | None
+    end: int
+
+
+class LostRecord(_Record):
+    """A row of the `anomalies` table."""
+
+    topic: str
+    partition: int
+    producer: int | None
+    sequence: int | None
+    offset: int | None
+    resolved_at: Moment | None
+    window: int | None
+    found: str
+
+
+class LossGroup(_Record):
+    """The lost records of one partition that were acked under the same fault; `first` by time."""
+
+    count: int
+    first_offset: int | None
+    last_offset: int | None
+    first_acked_at: Moment | None
+    last_acked_at: Moment | None
+    first: LostRecord
+
+
+class Losses(_Record):
+    """The lost records. `hidden_lanes` are not in `lanes`, nor are their `hidden_count` records."""
+
+    count: int
+    lanes: list[LossLane]
+    hidden_lanes: int
+    hidden_count: int
+    groups: list[LossGroup]
+
+
+class History(_Record):
+    """Lost records with equal rows in `lost_stories`, whose columns these are.
+
+    `producer`, `sequence`, `offset` and `sent_at` are those of the record that was acked first.
+    """
+
+    count: int
+    topic: str
+    partition: int
+    producer: int | None
+    sequence: int | None
+    offset: int | None
+    sent_at: Moment | None
+    first_offset: int | None
+    last_offset: int | None
+    first_acked_at: Moment | None
+    last_acked_at: Moment | None
+    leader: int | None
+    leader_epoch: int | None
+    isr: list[int] | None
+    next_leader: int | None
+    next_leader_epoch: int | None
+    next_leader_start: int | None
+    next_leader_high_watermark: int | None
+    elected_at: Moment | None
+    election: str | None
+    truncated_by: int | None
+    truncated_to: int | None
+    truncated_at: Moment | None
+    held_by: list[int]
+    case: str
+
+
+class Safer(_Record):
+    """The model's answer for the scenario with Kafka's safest settings for acked records.
+
+    `changes` are the settings that differ from the run's. `predicted` is the likelihood of a loss
+    with them; None if the model was not asked, because nothing can be changed.
+    """
+
+    replicas: int
+    changes: dict[str, str]
+    predicted: Likelihood | None
+    availability: list[PartAvailability]
+
+
+class Overview(_Record):
+    """`overview.json`."""
+
+    schema_version: Literal[1] = 1
+    #: A sentence for each table that is missing or cannot be read.
+    missing: list[str]
+    #: Second 0 of every time axis: the first send, or the first known event without sends.
+    origin: Moment | None
+    #: End of the time axis, seconds since `origin`.
+    end: float
+    #: Fault windows in order of their injection.
+    windows: list[FaultReport]
+    #: The same sends in bins of several widths, the finest first. Empty without sends.
+    timelines: list[Timeline]
+    lanes: list[Lane]
+    hidden_lanes: int
+    #: Empty without a probe.
+    probed: list[ProbedPartition]
+    hidden_probed: int
+    #: None if the run was not analysed.
+    losses: Losses | None
+    #: Those of most records first.
+    histories: list[History]
+    #: The model's shortest trace to a loss, if records were lost.
+    trace: Diagram | None = None
+    #: None where the model was not asked for advice.
+    safer: Safer | None = None
+
+    @property
+    def groups(self) -> list[LossGroup]:
+        """The groups of lost records; empty if the run was not analysed."""
+        return self.losses.groups if self.losses else []
+
+    def second(self, moment: datetime) -> float:
+        """Return the seconds since the origin."""
+        return (moment - (self.origin or moment)).total_seconds()
+
+    def timeline(self, *, bins: int) -> Timeline | None:
+        """Return the finest timeline of at most `bins` bins, else the coarsest one."""
+        fitting = (one for one in self.timelines if len(one.acked) <= bins + 1)
+        return next(fitting, self.timelines[-1] if self.timelines else None)

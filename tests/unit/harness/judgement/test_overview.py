@@ -1,0 +1,486 @@
+"""The overview of a run: bins, quantiles, lanes, losses, histories and advice from its tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.judgement.overview import stored_tables
+from ackproof.judgement.overview.collect import overview_of, write
+from ackproof.judgement.overview.losses import merge
+from ackproof.judgement.overview.safer import safer, safest
+from ackproof.prediction import replication
+from ackproof.runs.directory import PredictionRecord
+from ackproof.runs.overview import MAX_LANES, Mark, Overview, Timeline
+from ackproof.runs.verdict import PredictionReport
+from ackproof.scenario import loader
+from ackproof_spark import by_time
+from ackproof_spark.tables import LOCATION, OPTIONAL
+from support import synthetic_run as synthetic
+
+ACKS = Path(__file__).parents[4] / "scenarios" / "acks.yaml"
+NEEDED = [name for name in LOCATION if name not in OPTIONAL]
+STALLED, RESUMED = 10.0, 20.0
+
+
+def finest(directory: Path) -> Timeline:
+    timeline = overview_of(directory).timeline(bins=600)
+    assert timeline is not None
+    return timeline
+
+
+def acked(directory: Path) -> pa.Table:
+    table = pq.read_table(directory / LOCATION["ledger"])
+    return table.filter(pa.compute.equal(table["outcome"], "acked"))
+
+
+def micros(column: pa.ChunkedArray) -> np.ndarray:
+    return column.cast(pa.int64()).to_numpy()
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Callable[[Path], Path]:
+    return lambda directory: Path(shutil.copytree(directory, tmp_path / "run"))
+
+
+def files(directory: Path, name: str) -> list[Path]:
+    path = directory / LOCATION[name]
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+
+
+def test_every_send_falls_into_one_bin_of_each_timeline(acks_1):
+    observed = acks_1.verdict.observed
+    assert observed["acked"] > observed["lost"] > 0
+    timelines = overview_of(acks_1.directory).timelines
+    assert len(timelines) > 1
+    for timeline in timelines:
+        for outcome in ("acked", "unknown", "failed", "lost"):
+            assert sum(getattr(timeline, outcome)) == observed[outcome]
+
+
+def test_acks_count_at_the_time_of_the_ack(acks_1):
+    timeline, table = finest(acks_1.directory), acked(acks_1.directory)
+    origin = micros(pq.read_table(acks_1.directory / LOCATION["ledger"])["sent_at"]).min()
+    seconds = (micros(table["resolved_at"]) - origin) / 1e6
+    wanted, _ = np.histogram(seconds, np.arange(len(timeline.acked) + 1) * timeline.width)
+    np.testing.assert_array_equal(timeline.acked, wanted)
+
+
+def test_bins_are_bounded_and_wide_enough_for_twenty_sends(acks_1):
+    overview = overview_of(acks_1.directory)
+    assert len(overview.timeline(bins=60).acked) <= 61
+    assert len(overview.timeline(bins=1).acked) <= 61
+    assert np.mean(finest(acks_1.directory).acked) >= 20
+
+
+def test_quantiles_are_within_a_percent_and_the_longest_is_exact(acks_1):
+    timeline, table = finest(acks_1.directory), acked(acks_1.directory)
+    sent = micros(table["sent_at"])
+    latency = (micros(table["resolved_at"]) - sent) / 1000
+    where = (sent - sent.min()) // round(timeline.width * 1e6)
+    for index in range(len(timeline.acked)):
+        values = latency[where == index]
+        if not values.size:
+            assert timeline.p99[index] is None
+            continue
+        assert timeline.longest[index] == pytest.approx(values.max(), rel=1e-8)
+        for share, got in ((0.5, timeline.p50[index]), (0.99, timeline.p99[index])):
+            exact = np.quantile(values, share, method="inverted_cdf")
+            assert got == pytest.approx(exact, rel=0.0101)
+
+
+def test_the_result_does_not_depend_on_the_batch_size(acks_1, monkeypatch):
+    whole = overview_of(acks_1.directory)
+    monkeypatch.setattr(stored_tables, "_BATCH", 97)
+    assert overview_of(acks_1.directory) == whole
+
+
+def test_lanes_show_leader_epoch_and_isr_over_time(acks_1):
+    overview = overview_of(acks_1.directory)
+    lane = overview.lanes[0]
+    assert (lane.topic, lane.partition, lane.replicas) == ("orders", 0, 3)
+    states = [(span.leader, span.epoch, len(span.isr)) for span in lane.spans]
+    assert states == [(1, 0, 3), (2, 1, 2), (2, 1, 3), (1, 2, 3)]
+    starts = [span.start for span in lane.spans]
+    assert starts[:2] == [0.0, pytest.approx(synthetic.ELECTED, abs=0.01)]
+    assert starts[1:] == [span.end for span in lane.spans[:-1]]
+    assert lane.spans[-1].end == overview.end
+
+
+def test_with_more_partitions_than_lanes_those_with_fewest_changes_are_hidden(acks_1, copied):
+    directory = copied(acks_1.directory)
+    path = directory / LOCATION["partition_states"]
+    table = pq.read_table(path)
+    quiet = table.slice(1, 1)
+    column = table.schema.get_field_index("partition")
+    many = [
+        quiet.set_column(column, table.schema.field(column), pa.array([number], pa.int32()))
+        for number in range(3, 40)
+    ]
+    pq.write_table(pa.concat_tables([table, *many]), path)
+    overview = overview_of(directory)
+    assert len(overview.lanes) == MAX_LANES
+    assert overview.hidden_lanes == 40 - MAX_LANES
+    assert {0, 1, 2} <= {lane.partition for lane in overview.lanes}
+
+
+def test_losses_are_placed_by_offset(acks_1):
+    losses = overview_of(acks_1.directory).losses
+    (lane,) = losses.lanes
+    assert losses.count == lane.count == acks_1.verdict.observed["lost"]
+    assert (lane.by, lane.topic, lane.partition) == ("offset", "orders", 0)
+    assert sum(mark.count for mark in lane.marks) == lane.count
+    assert lane.end >= lane.log_end > lane.marks[-1].last
+
+
+def test_losses_without_offset_are_placed_by_sequence(acks_0):
+    losses = overview_of(acks_0.directory).losses
+    assert {(lane.by, lane.producer) for lane in losses.lanes} == {("sequence", 0), ("sequence", 1)}
+    last = pa.compute.max(pq.read_table(acks_0.directory / LOCATION["ledger"])["sequence"]).as_py()
+    assert max(lane.end for lane in losses.lanes) == last + 1
+
+
+@pytest.mark.parametrize(
+    ("positions", "marks"),
+    [
+        ([4, 5, 6], [Mark(first=4, last=6, count=3)]),
+        ([4, 6], [Mark(first=4, last=4, count=1), Mark(first=6, last=6, count=1)]),
+        ([7], [Mark(first=7, last=7, count=1)]),
+    ],
+)
+def test_only_adjacent_positions_share_a_mark(positions, marks):
+    assert merge(np.array(positions)) == marks
+
+
+def test_marks_are_bounded_and_lose_no_record():
+    positions = np.cumsum(np.random.default_rng(1).integers(1, 1000, 5000))
+    marks = merge(positions, 50)
+    assert len(marks) <= 50
+    assert sum(mark.count for mark in marks) == 5000
+    assert (marks[0].first, marks[-1].last) == (positions[0], positions[-1])
+    assert all(a.last < b.first for a, b in pairwise(marks))
+
+
+def test_losses_under_the_same_fault_are_one_group_with_its_extent(acks_1):
+    losses = overview_of(acks_1.directory).losses
+    [group], [lane] = losses.groups, losses.lanes
+    assert group.count == lane.count > 1
+    assert (group.first_offset, group.last_offset) == (lane.marks[0].first, lane.marks[-1].last)
+    assert group.first.window == 1
+    assert group.first.offset == group.first_offset
+    assert group.first.resolved_at == group.first_acked_at < group.last_acked_at
+    assert group.first.found.startswith("record of producer")
+
+
+def test_losses_under_each_fault_are_a_group_in_order_of_time(acks_0, acks_all):
+    groups = overview_of(acks_0.directory).losses.groups
+    assert [group.first.window for group in groups] == [1, 2]
+    assert groups[0].last_acked_at < groups[1].first_acked_at
+    assert all(group.first_offset is None for group in groups)
+    assert sum(group.count for group in groups) == acks_0.verdict.observed["lost"]
+    assert overview_of(acks_all.directory).losses.groups == []
+
+
+def test_equal_histories_are_one_with_its_extent(told):
+    most, single = overview_of(told.directory).histories
+    lost = told.verdict.observed["lost"]
+    assert (most.count, single.count) == (lost - 1, 1)
+    assert (most.isr, single.isr) == ([1, 2, 3], [1])
+    assert single.offset == single.first_offset == single.last_offset
+    assert most.first_offset == single.offset + 1
+    assert most.first_acked_at < most.last_acked_at
+    assert most.held_by == []
+
+
+def test_a_damaged_or_missing_table_has_no_histories(told, copied):
+    directory = copied(told.directory)
+    [file] = files(directory, "lost_stories")
+    file.write_bytes(file.read_bytes()[:-9])
+    assert overview_of(directory).histories == []
+    shutil.rmtree(directory / LOCATION["lost_stories"])
+    assert overview_of(directory).histories == []
+
+
+def test_an_interrupted_run_names_what_is_missing(interrupted):
+    overview = overview_of(interrupted)
+    missing = "\n".join(overview.missing)
+    for name in ("anomalies", "final_log", "partition_ends", "part-1.parquet"):
+        assert name in missing
+    assert "fault_windows" not in missing
+    assert overview.losses is None
+    assert sum(overview.timelines[0].acked) > 0
+    assert overview.windows[1].healed_at is None
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_any_table_may_be_missing_or_empty(acks_1, copied, name):
+    directory = copied(acks_1.directory)
+    assert overview_of(directory).missing == []
+    for file in files(directory, name):
+        pq.write_table(pq.read_table(file).slice(0, 0), file)
+    overview = overview_of(directory)
+    assert overview.missing == []
+    assert overview.origin is not None
+    path = directory / LOCATION[name]
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    missing = overview_of(directory).missing
+    assert [sentence.split(":")[0] for sentence in missing] == [str(LOCATION[name])]
+
+
+def test_a_foreign_table_is_named(acks_1, copied):
+    directory = copied(acks_1.directory)
+    pq.write_table(pa.table({"a": [1]}), directory / LOCATION["partition_ends"])
+    assert overview_of(directory).missing == [
+        "partition_ends.parquet: lacks end_offset, partition, topic."
+    ]
+
+
+def test_times_as_spark_writes_them_are_read(acks_1, copied):
+    directory = copied(acks_1.directory)
+    for name in ("ledger", "anomalies"):
+        for file in files(directory, name):
+            pq.write_table(pq.read_table(file), file, use_deprecated_int96_timestamps=True)
+    spark, ours = overview_of(directory), overview_of(acks_1.directory)
+    assert spark.timelines == ours.timelines
+    assert spark.losses == ours.losses
+
+
+@pytest.mark.spark
+def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients):
+    directory = with_clients
+    cells = by_time.Cells(origin=synthetic.micros(0), width=100_000)
+    for grouping in (
+        by_time.EXTENT,
+        *(cells.sends(), cells.acked_ends(), cells.read_ends(), cells.transactions()),
+    ):
+        batches = stored_tables.StoredTables(directory).batches(grouping.table, grouping.columns)
+        ours, theirs = grouping.answer(batches), grouping.answer_in_spark(spark, directory)
+        keys = [(key, "ascending") for key in grouping.keys]
+        assert ours.num_rows > 0
+        assert theirs.sort_by(keys).equals(ours.sort_by(keys).cast(theirs.schema))
+    collected = overview_of(directory)
+    write(directory, synthetic.verdict_of(directory), spark)
+    stored = Overview.model_validate_json((directory / "overview.json").read_bytes())
+    assert stored == collected == overview_of(directory)
+
+
+def test_a_stored_overview_is_taken_as_it_is_unless_it_is_damaged(acks_1, copied):
+    directory = copied(acks_1.directory)
+    collected = overview_of(directory)
+    stored = collected.model_copy(update={"end": 7.0})
+    (directory / "overview.json").write_text(stored.model_dump_json())
+    assert overview_of(directory) == stored
+    (directory / "overview.json").write_text(stored.model_dump_json()[:-9])
+    assert overview_of(directory) == collected
+
+
+def reads(ledger: pa.Table, group: str, *, stalls: bool) -> list[dict[str, Any]]:
+    """Return what a group reads: everything acked at once, or not between STALLED and RESUMED."""
+    rows = []
+    for row in ledger.to_pylist():
+        at = max(row["resolved_at"], synthetic.START)
+        if stalls and STALLED < (at - synthetic.START).total_seconds() < RESUMED:
+            at = synthetic.at(RESUMED)
+        rows.append(
+            {
+                "consumer": 0,
+                "group": group,
+                "isolation_level": "read_uncommitted",
+                "poll": 0,
+                "number": 0,
+                "read_at": at,
+                **{key: row[key] for key in ("topic", "partition", "offset")},
+                **{key: row[key] for key in ("producer", "sequence")},
+            }
+        )
+    return rows
+
+
+def ended(outcome: str, second: float | None, number: int) -> dict[str, Any]:
+    return {
+        "producer": 0,
+        "transactional_id": "t",
+        "transaction": number,
+        "first_sequence": 0,
+        "end_sequence": 1,
+        "outcome": outcome,
+        "initialized_at": synthetic.START,
+        "ended_at": None if second is None else synthetic.at(second),
+    }
+
+
+def probes() -> list[dict[str, Any]]:
+    """Return attempts in each tenth of a second; writing fails between STALLED and RESUMED."""
+    rows = []
+    for tick in range(400):
+        for action in ("read", "write"):
+            answers = action == "read" or not STALLED <= tick / 10 < RESUMED
+            at = synthetic.at(tick / 10)
+            answered = at + timedelta(milliseconds=5) if answers else None
+            rows.append(
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "action": action,
+                    "at": at,
+                    "answered_at": answered,
+                    "ok": answers,
+                }
+            )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def with_clients(tmp_path_factory, acks_all) -> Path:
+    directory = tmp_path_factory.mktemp("clients") / "run"
+    shutil.copytree(acks_all.directory, directory)
+    ledger = acked(directory)
+    transactions = [
+        *(ended("committed", 5.0, number) for number in range(7)),
+        *(ended("aborted", 30.0, number) for number in range(3)),
+        ended("unknown", None, 9),
+    ]
+    for name, rows in {
+        "reads": reads(ledger, "steady", stalls=False) + reads(ledger, "stalling", stalls=True),
+        "transactions": transactions,
+        "probe": probes(),
+    }.items():
+        synthetic.write_rows(directory, name, rows)
+    return directory
+
+
+def test_a_group_that_stalls_falls_behind_and_catches_up(with_clients):
+    timeline = finest(with_clients)
+    assert list(timeline.unread) == ["stalling", "steady"]
+    stalling, steady = map(np.array, timeline.unread.values())
+    seconds = np.arange(len(stalling)) * timeline.width
+    assert not steady.any(), "it had read everything by the end of each bin"
+    assert (stalling[(seconds > STALLED + 1) & (seconds < RESUMED - 1)] > 0).all()
+    assert not stalling[(seconds < STALLED - 1) | (seconds > RESUMED + 1)].any()
+
+
+def test_transactions_count_at_their_end(with_clients):
+    timeline = finest(with_clients)
+    at = {
+        outcome: (np.flatnonzero(counts) * timeline.width).tolist()
+        for outcome, counts in timeline.transactions.items()
+    }
+    assert at == {"committed": [5.0], "aborted": [30.0], "unknown": []}
+    assert [sum(counts) for counts in timeline.transactions.values()] == [7, 3, 0]
+    assert timeline.untimed_transactions == 1
+
+
+def test_an_outage_of_writing_is_in_its_track(with_clients, acks_all):
+    [probed] = overview_of(with_clients).probed
+    [read], write = probed.tracks["read"], probed.tracks["write"]
+    assert read.available
+    assert [span.available for span in write] == [True, False, True]
+    assert (write[1].start, write[1].end) == (STALLED, pytest.approx(RESUMED, abs=0.01))
+    assert overview_of(acks_all.directory).probed == []
+
+
+def test_a_damaged_table_of_clients_is_reported(with_clients, copied):
+    torn = copied(with_clients)
+    [file] = files(torn, "reads")
+    file.write_bytes(file.read_bytes()[:-400])
+    overview = overview_of(torn)
+    assert not overview.timelines[0].unread
+    assert overview.timelines[0].transactions
+    assert any("reads" in sentence for sentence in overview.missing)
+
+
+def test_the_models_trace_is_that_of_the_prediction(told, acks_all):
+    assert overview_of(told.directory).trace == synthetic.DIAGRAM
+    assert overview_of(acks_all.directory).trace is None
+
+
+def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(told, copied):
+    directory = copied(told.directory)
+    path = directory / "prediction.json"
+    shutil.copy(ACKS, directory / "scenario.yaml")
+    scenario = loader.load(ACKS)[0].scenario
+    foreseen = replication.predict(scenario)
+    path.write_text(foreseen.model_copy(update={"diagram": None}).model_dump_json())
+    assert overview_of(directory).trace == foreseen.diagram
+    document = json.loads(path.read_text())
+    document["prediction"]["diagram"][1] += "?"
+    path.write_text(json.dumps(document))
+    assert overview_of(directory).trace is None
+
+
+def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
+    scenario = loader.load(acks_1.directory / "scenario.yaml")[0].scenario
+    report = PredictionReport(trace=[], reasons={}, bounds="")
+    asked = []
+
+    def predict(changed) -> PredictionRecord:
+        asked.append(changed.workload.settings.acks)
+        return PredictionRecord(predicted={"lost": "possible"}, prediction=report)
+
+    found = safer(scenario, acks_1.verdict, predict)
+    assert asked == ["all"]
+    assert (found.replicas, found.changes, found.predicted) == (3, {"acks": "all"}, "possible")
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_where_settings_cannot_help_the_model_is_not_asked(acks_1, refuses, replicas):
+    scenario = loader.load(ACKS)[2].scenario
+    topic = scenario.topic.model_copy(update={"replication_factor": replicas})
+    scenario = scenario.model_copy(update={"topics": {"orders": topic}})
+    found = safer(scenario, acks_1.verdict, refuses)
+    assert (found.replicas, found.changes, found.predicted) == (replicas, {}, None)
+
+
+def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverified, refuses):
+    scenario = loader.load(ACKS)[0].scenario
+    assert safer(scenario, acks_all.verdict, refuses) is None
+    assert safer(scenario, unverified.verdict, refuses) is None
+    other_make = acks_all.verdict.model_copy(update={"predicted": {"lost": "not modelled"}})
+    assert safer(scenario, other_make, refuses) is None
+
+
+@pytest.fixture
+def refuses():
+    def refuse(_: object) -> PredictionRecord:
+        raise AssertionError("the model was asked")
+
+    return refuse
+
+
+def test_the_safest_settings_and_only_what_they_change():
+    zero, one, everyone = (one.scenario for one in loader.load(ACKS))
+    assert safest(one)[1] == {"acks": "all"}
+    assert safest(everyone)[1] == {}
+    weak = one.topics["orders"].model_copy(
+        update={"settings": {"unclean.leader.election.enable": True}}
+    )
+    changed, changes = safest(zero.model_copy(update={"topics": {"orders": weak}}))
+    assert changes == {
+        "acks": "all",
+        "min.insync.replicas": 2,
+        "unclean.leader.election.enable": False,
+    }
+    assert changed.topic.min_insync_replicas == 2
+    assert changed.topic.unclean_leader_election is False
+    assert changed.workload.settings.acks == "all"
+    defaults = weak.model_copy(update={"settings": {"min.insync.replicas": 2}})
+    old = one.model_copy(update={"kafka": "0.10.2.2", "topics": {"orders": defaults}})
+    assert "unclean.leader.election.enable" in safest(old)[1]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_the_advice_for_the_shipped_comparison_is_its_safe_configuration(acks):
+    """The real model, asked about the safer settings, excludes the loss that it predicts."""
+    losing = loader.load(ACKS)[acks].scenario
+    assert replication.predict(losing).predicted["lost"] == "certain"
+    assert replication.predict(safest(losing)[0]).predicted["lost"] == "impossible"
