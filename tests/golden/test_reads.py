@@ -16,7 +16,7 @@ import pytest
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome, RecordState
 from golden.oracle import _stands_for
-from golden.test_aligned import damaged_history
+from golden.random_runs import damaged_history
 from spark_histories import History, Read, parse, show, write_run
 
 CASES = {
