@@ -20,9 +20,8 @@ from ackproof.judgement.expectations import check_expectations, conclude, effect
 from ackproof.report.formatting import plural
 from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Metrics, Word
 from ackproof.scenario import shipped
-from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
-from ackproof.scenario.model import Expect
+from ackproof.scenario.model import Case, Expect
 from ackproof_spark.anomaly import Anomaly
 
 ROOT = Path(__file__).parents[1]

@@ -27,7 +27,7 @@ from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError
 from ackproof.execution.runner import record
 from ackproof.judgement.judge import judge_run
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.progress import ConsoleReporter
 from ackproof.runs import directory
 from ackproof.scenario.loader import Configured, load
@@ -77,7 +77,7 @@ def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
     words: Counter[tuple[str, str]] = Counter()
     methods: Counter[str] = Counter()
     for seed in seeds:
-        found = replication.predict(load(draw(seed, VERSIONS, out))[0].scenario)
+        found = predict(load(draw(seed, VERSIONS, out))[0].scenario)
         words.update(found.predicted.items())
         methods[found.prediction.bounds.partition(":")[0].partition(",")[0]] += 1
     yield f"{len(seeds)} scenarios predicted: {dict(methods)}"

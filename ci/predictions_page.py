@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.judgement.findings import contradictions, of_availability
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict, settling_s
 from ackproof.runs.verdict import Step, Verdict, Word
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
@@ -128,14 +128,14 @@ def compared(results: Iterable[Result]) -> list[Compared]:
 def _compared(one: Result, path: Path) -> Compared:
     path.write_text(json.dumps(one["scenario"]), encoding="utf-8")
     scenario: Scenario = load(path)[0].scenario
-    found = replication.predict(scenario)
+    found = predict(scenario)
     conclusive, observed = not one["inconclusive"], one["observed"]
     against = [
         *contradictions(found.predicted, observed, conclusive=conclusive),
         *of_availability(
             found.prediction.availability,
             [Step.model_validate(step) for step in one["steps"]],
-            settling_s=replication.settling_s(scenario),
+            settling_s=settling_s(scenario),
             conclusive=conclusive,
         ),
     ]

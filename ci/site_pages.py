@@ -16,11 +16,14 @@ import claims_page
 import reference_pages
 from mkdocs.structure.files import File, Files
 
+from benchmarks import ratios
+
 _MARK = re.compile(r"<!-- generated: (\S+) -->")
 #: In the repository a link to a case leads to its scenario, on the site to its page.
 _CASE = re.compile(r"(?<=\]\()[./]*scenarios/(catalogue/[\w.-]+)\.yaml(?=\))")
 
 PARTS: dict[str, Callable[[], str]] = {
+    "bench": lambda: ratios.table(ratios.stored()),
     "catalogue": lambda: (
         "[Tables](tables.md) of losses, throughput and availability side by side · "
         "[other shipped scenarios](scenarios.md)\n\n"

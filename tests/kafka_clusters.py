@@ -12,7 +12,7 @@ from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import images
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from waiting import until
 
 #: A dead broker is fenced sooner than after 9 s. A slow one is not fenced, because a session has

@@ -50,18 +50,11 @@ def every(*, scenario: Booted = Path("acks")) -> None:
 
 
 @app.command()
-def page(
-    *,
-    add: Annotated[
-        str, typer.Option(metavar="COMMIT", help="Store the ratios on standard input first.")
-    ] = "",
-) -> None:
-    """Write docs/bench-history.md from the stored ratios."""
-    from benchmarks.ratios import store, write_page
+def store(commit: str) -> None:
+    """Store the ratios on standard input in tests/results/bench.jsonl."""
+    from benchmarks import ratios
 
-    if add:
-        store(add, json.load(sys.stdin))
-    write_page()
+    ratios.store(commit, json.load(sys.stdin))
 
 
 @app.command()

@@ -19,7 +19,7 @@ from ackproof.cluster.node_files import new_id
 from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, registered
 

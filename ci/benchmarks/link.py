@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.cluster.booted import booted
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import WorkloadError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from benchmarks.ledger import send_all
 
 _TOPIC = "link"

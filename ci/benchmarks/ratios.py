@@ -19,11 +19,9 @@ from benchmarks.ledger import bench_ledger, fresh_broker
 from benchmarks.link import bench_link
 from benchmarks.model import bench_model
 
-DOCS = Path(__file__).parents[2] / "docs"
-STORED = DOCS / "bench-history.json"
-PAGE = DOCS / "bench-history.md"
+STORED = Path(__file__).parents[2] / "tests" / "results" / "bench.jsonl"
 
-#: Number of measurements on the page, the latest ones.
+#: Number of measurements in the table, the latest ones.
 SHOWN = 8
 
 _CHECK_RECORDS = 10_000_000
@@ -32,14 +30,6 @@ _LINK_RECORDS = 250_000
 
 #: Of the benches whose single turns differ by half.
 _TURNS = 3
-
-_INTRO = """\
-# Ratios over time
-
-Made by `ci/bench` from bench-history.json: every bench once, on one machine.
-Compare columns of equal cores and little load. On a shared machine a ratio may be off by half all
-the same: a change means something when several columns show it.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +107,17 @@ def _check() -> dict[str, float]:
 
 
 def store(commit: str, ratios: Mapping[str, Any]) -> None:
-    stored = json.loads(STORED.read_text()) if STORED.exists() else []
-    STORED.write_text(json.dumps([*stored, {"commit": commit, **ratios}], indent=1) + "\n")
+    with STORED.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"commit": commit, **ratios}) + "\n")
 
 
-def write_page() -> None:
-    PAGE.write_text(page(json.loads(STORED.read_text())))
+def stored() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in STORED.read_text(encoding="utf-8").splitlines()]
 
 
-def page(stored: list[dict[str, Any]]) -> str:
-    """Return the page of these measurements, oldest first, each with the commit it measured."""
-    shown = stored[-SHOWN:]
+def table(measurements: list[dict[str, Any]]) -> str:
+    """Return the table of these measurements, oldest first, each with the commit it measured."""
+    shown = measurements[-SHOWN:]
     dates = [
         datetime.datetime.fromtimestamp(each["at"], datetime.UTC).date().isoformat()
         for each in shown
@@ -136,7 +126,7 @@ def page(stored: list[dict[str, Any]]) -> str:
         f"{date}, `{each['commit']}`, {each['cores']} cores, load {each['load']:.1f}"
         for date, each in zip(dates, shown, strict=True)
     ]
-    lines = [_INTRO, f"| bench | {' | '.join(heads)} |", "|---|" + "---:|" * len(shown)]
+    lines = [f"| bench | {' | '.join(heads)} |", "|---|" + "---:|" * len(shown)]
     for bench, (compared, better) in MEANING.items():
         lines.append(f"| **{bench}**: {compared}; {better} is better |" + " |" * len(shown))
         names = dict.fromkeys(name for each in shown for name in each["ratios"].get(bench, {}))

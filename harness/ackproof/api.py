@@ -33,14 +33,12 @@ from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application import Ledger as DeliveryLedger
 from ackproof.ledger.application import LedgerCluster, Verification
 from ackproof.runs.directory import PredictionRecord
-from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
-from ackproof.scenario.model import TopicSpec
-from ackproof.scenario.security import SecuritySpec
+from ackproof.scenario.cluster import BrokerSpec, ClusterSpec, SecuritySpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault
-from ackproof_faults.conditions.partition_state import LeaderChanges
-from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.conditions.kinds import LeaderChanges, ProgressIs
 from ackproof_faults.schedule.context import ScheduleContext
 
 if TYPE_CHECKING:
@@ -265,7 +263,7 @@ def _scenario_errors(subject: str) -> Iterator[None]:
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
     """Return the model's prediction for each configuration of a scenario file; needs no cluster."""
-    from ackproof.prediction.replication import predict
+    from ackproof.prediction.predict import predict
     from ackproof.scenario.loader import load
 
     return {one.name or one.scenario.name: predict(one.scenario) for one in load(Path(scenario))}

@@ -5,12 +5,36 @@ nodes of the fault's target (brokers or controllers), unless its `nodes`, `topic
 otherwise, and holds until the fault is healed, unless it says otherwise: a process that ended is
 started, one that stalled continues, connections are restored, a setting gets its old value back.
 Removed data and elections have nothing to undo. A fault without effects does nothing.
+
+Each effect has three meanings. `exact`: for the exact search of a schedule. `bounds`: at most what
+it does to a partition, for the sum over a schedule in any order. `disturbances`: what it does to
+coordinators and to requests on their way.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from ackproof_model.configuration import Configuration, Profile
+from ackproof_model.exposure import NOTHING, Budget, Exposure
+
+#: A fault holds longer than it says: injecting, verifying and healing take time, seconds.
+SLACK_S = 5.0
+
+#: A broker's heartbeats are so long apart (`broker.heartbeat.interval.ms`), seconds.
+_HEARTBEAT_S = 2.0
+
+#: As often as the cluster likes, while the effect holds.
+_ANY_NUMBER = math.inf
+
+_LEADER_EPOCHS = (0, 11)
+#: From here on a replica's directory is part of its assignment (KIP-858).
+_DIRECTORY_IDS = (3, 7)
 
 #: replication: between brokers (with ZooKeeper, the controller is one of them); controllers:
 #: between nodes and controllers (or ZooKeeper); clients: between brokers and clients.
@@ -21,14 +45,170 @@ CHANNELS: tuple[Channel, ...] = ("replication", "controllers", "clients")
 #: and controllers.
 Nodes = Literal["targets", "others", "every"]
 
-
 #: What is left of a log: all (`kept`), what was fsynced and any prefix of the rest (`fsynced`), any
 #: prefix (`prefix`), nothing (`empty`).
 LogKept = Literal["kept", "fsynced", "prefix", "empty"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class Partition:
+    """A partition, its cluster, and the producer that writes to it.
+
+    assigned: the brokers of its replicas, the preferred leader first; empty if Kafka chooses them.
+    request_timeout_s: of the producer. fsynced: every record is fsynced before its ack, during the
+    whole run. other_ways: clients may reach a broker by another listener, or through the proxy.
+    proxied: the proxy stands between brokers.
+    """
+
+    topic: str
+    number: int
+    configuration: Configuration
+    request_timeout_s: float
+    assigned: tuple[int, ...] = ()
+    fsynced: bool = False
+    compacted: bool = False
+    other_ways: bool = False
+    proxied: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+    @property
+    def replicas(self) -> int:
+        return self.configuration.replication_factor
+
+    @property
+    def profile(self) -> Profile:
+        return self.configuration.profile
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(map(int, re.findall(r"\d+", self.configuration.kafka_version)))
+
+    def is_among(self, topic: str, partition: int | None) -> bool:
+        """Whether it is this partition of the topic; None for all of them."""
+        return topic == self.topic and partition in (None, self.number)
+
+    def is_named(self, partitions: tuple[str, ...]) -> bool:
+        """Whether it is one of `orders-0`, ...; no name stands for every partition."""
+        return not partitions or str(self) in partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """How a fault hits a partition.
+
+    replicas: how many of its replicas at most. controllers: whether it hits controllers. lasts_s:
+    for how long at most; impaired_s: for how long replicas may not hear each other, by this fault
+    and those that it overlaps or follows.
+    """
+
+    fault: str
+    partition: Partition
+    replicas: int
+    controllers: bool
+    lasts_s: float
+    impaired_s: float
+
+    @property
+    def ends_sessions(self) -> bool:
+        """Whether it may hold for longer than a broker's session lasts without a heartbeat."""
+        return self.lasts_s + SLACK_S >= self.partition.configuration.session_s - _HEARTBEAT_S
+
+    @property
+    def lags(self) -> bool:
+        """Whether it may hold for longer than a follower may lag."""
+        longest = max(self.lasts_s, self.impaired_s)
+        return longest + SLACK_S >= self.partition.configuration.lag_time_s
+
+
+class Disturbance(StrEnum):
+    """What happens to a coordinator, or to a request.
+
+    MOVES: a partition gets another leader, and so a coordinator moves. DEPOSED: a broker that is no
+    longer the coordinator still answers. UNANSWERED: a request is carried out at once or never, and
+    its sender gets no response. LATE_…: its sender repeats it, and it is carried out later: adding
+    a partition to a transaction, a record, the end of a transaction, a commit of offsets, a marker.
+    """
+
+    MOVES = "moves"
+    DEPOSED = "deposed"
+    UNANSWERED = "unanswered"
+    LATE_ADD = "late add"
+    LATE_PRODUCE = "late produce"
+    LATE_END = "late end"
+    LATE_OFFSETS = "late offsets"
+    LATE_MARKER = "late marker"
+
+
+D = Disturbance
+
+#: Requests of clients, of all, that may be late.
+CLIENTS_LATE = (D.LATE_ADD, D.LATE_PRODUCE, D.LATE_END, D.LATE_OFFSETS)
+_LATE = (*CLIENTS_LATE, D.LATE_MARKER)
+
+#: While no controller is active, or another one becomes it, brokers' sessions may end.
+_CONTROLLERS = Exposure(budget=Budget(fencings=_ANY_NUMBER), unanswered=True, late=True)
+
+
+class Effect:
+    """One effect of a fault. The defaults are those of an effect that touches no broker."""
+
+    __slots__ = ()
+
+    #: Brokers run, but do not hear each other.
+    impairs: ClassVar[bool] = False
+    #: Followers may lag although they run.
+    delays_fetches: ClassVar[bool] = False
+    #: Requests may get lost or late, although both ends run.
+    disturbs_requests: ClassVar[bool] = False
+
+    @property
+    def closes_connections(self) -> bool:
+        """Whether clients' connections end, so that they repeat at once what was unanswered."""
+        return False
+
+    @property
+    def only_absent(self) -> bool:
+        """Whether the nodes are away until the fault is healed, and keep all that they stored."""
+        return False
+
+    @property
+    def touches_producers(self) -> bool:
+        """Whether it may have an effect on the records of producers."""
+        return True
+
+    @property
+    def holds_requests(self) -> bool:
+        """Whether a producer's request may wait for long while its connection stays."""
+        return False
+
+    def silences(self, *, timed: bool) -> bool:
+        """Whether producers may get no answer for as long as it holds.
+
+        timed: the fault says for how long it holds. A leader that the controllers cannot reach
+        either is replaced meanwhile.
+        """
+        return False
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        """Return the effects that the exact search supports, for this partition.
+
+        Empty if nothing touches the partition's records; None if the search does not support it.
+        """
+        return None
+
+    def bounds(self, hit: Hit) -> Exposure:
+        """Return at most what it does to the partition."""
+        return NOTHING
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """Return what it may do to coordinators and requests, whatever its order and duration."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends(Effect):
     """The nodes' processes end; healing starts them again.
 
     clean: by a controlled shutdown; otherwise by SIGKILL, after which the page cache survives.
@@ -50,21 +230,106 @@ class Ends:
     silent: bool = False
     nodes: Nodes = "targets"
 
+    @property
+    def closes_connections(self) -> bool:
+        return True
+
+    @property
+    def only_absent(self) -> bool:
+        once = self.times == 1 and not (self.one_by_one or self.for_good or self.silent)
+        return once and self.log == "kept"
+
+    def silences(self, *, timed: bool) -> bool:
+        return timed
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        if self.times > 1 or self.one_by_one or self.for_good or self.silent:
+            return None
+        if self.nodes == "every" and partition.profile.zookeeper:
+            return None
+        if self.log_dir is not None or (self.renewed and partition.version >= _DIRECTORY_IDS):
+            return None  # unknown which directory; KIP-858
+        quorum = (QuorumLost(),) if self.nodes == "every" else ()
+        if self._keeps(partition):
+            return (Ends(clean=self.clean), *quorum)
+        return (Ends(log="empty" if self.log == "empty" else "prefix"), *quorum)
+
+    def _keeps(self, partition: Partition) -> bool:
+        """Whether the partition's logs lose no acked record."""
+        kept = self.log == "kept" or (self.log == "fsynced" and partition.fsynced)
+        return kept or not partition.is_named(self.partitions)
+
+    def bounds(self, hit: Hit) -> Exposure:
+        partition = hit.partition
+        number = (partition.replicas if self.nodes == "every" else hit.replicas) * self.times
+        if not self._keeps(partition):
+            budget = Budget(power_losses=number)
+        else:
+            budget = Budget(clean_stops=number) if self.clean else Budget(kills=number)
+        exposure = Exposure(
+            budget=budget,
+            # A new directory id is assigned anew, which the searched rules leave out (KIP-858).
+            moved=bool(self.renewed and number and partition.version >= _DIRECTORY_IDS),
+            unanswered=bool(number),
+        )
+        if not (hit.controllers or self.nodes == "every"):
+            return exposure
+        if self.log == "kept":
+            return exposure.plus(_CONTROLLERS)
+        return Exposure(anything=f"{hit.fault} may remove what controllers have committed")
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.UNANSWERED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stalls:
+class Stalls(Effect):
     """The nodes' processes stand still, and their connections stay open."""
 
+    impairs: ClassVar[bool] = True
+    delays_fetches: ClassVar[bool] = True
+
+    @property
+    def only_absent(self) -> bool:
+        return True
+
+    @property
+    def holds_requests(self) -> bool:
+        return True
+
+    def silences(self, *, timed: bool) -> bool:
+        return timed
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return (self,)
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if hit.controllers:
+            return _CONTROLLERS
+        if not hit.replicas:
+            return NOTHING
+        budget = Budget(
+            fencings=hit.replicas if hit.ends_sessions else 0,
+            shrinks=hit.replicas * (hit.partition.replicas - 1) if hit.lags else 0,
+        )
+        return Exposure(budget=budget, unanswered=True, late=True)
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Starts:
+class Starts(Effect):
     """A new node joins, and stays."""
 
     controller: bool = False
 
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return None if self.controller else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cuts:
+class Cuts(Effect):
     """The nodes' channels are cut.
 
     direction: which packets are lost: all, those to the other side, or those from it; no connection
@@ -73,6 +338,10 @@ class Cuts:
     the cut comes and goes. among: the nodes are cut off from each other, too. resets: connections
     are reset at once, instead of hanging.
     """
+
+    impairs: ClassVar[bool] = True
+    delays_fetches: ClassVar[bool] = True
+    disturbs_requests: ClassVar[bool] = True
 
     channels: tuple[Channel, ...]
     direction: Literal["both", "to_peers", "from_peers"] = "both"
@@ -83,30 +352,163 @@ class Cuts:
     resets: bool = False
     nodes: Nodes = "targets"
 
+    @property
+    def holds_requests(self) -> bool:
+        return "clients" in self.channels
+
+    def silences(self, *, timed: bool) -> bool:
+        return "clients" in self.channels and "controllers" not in self.channels
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        """Return one cut a channel; it fails both ways, except that of clients."""
+        if self.some or self.repeated:
+            return None
+        if self.served:
+            return (self,) if self.channels == ("replication",) else None
+        if self.channels and partition.profile.zookeeper:
+            return None  # the controller is a broker, and reaches others by replication's listener
+        cuts = [self._exact(channel, partition) for channel in self.channels]
+        known = tuple(cut for cut in cuts if cut is not None)
+        return known if len(known) == len(cuts) else None
+
+    def _exact(self, channel: Channel, partition: Partition) -> Cuts | None:
+        if self.nodes == "every" or (self.nodes == "others" and channel == "replication"):
+            return None
+        if channel == "replication":
+            return Cuts(channels=(channel,), among=self.among)
+        if channel == "controllers":
+            return Cuts(channels=(channel,), nodes=self.nodes)
+        if self.resets or partition.other_ways:
+            return None  # a producer is told at once, or uses another way
+        return Cuts(channels=(channel,), nodes=self.nodes, direction=self.direction)
+
+    def bounds(self, hit: Hit) -> Exposure:
+        partition = hit.partition
+        count = hit.replicas if self.nodes == "targets" else partition.replicas
+        total = NOTHING
+        if hit.controllers or ("controllers" in self.channels and self.repeated):
+            total = _CONTROLLERS
+        elif "controllers" in self.channels and hit.ends_sessions:
+            total = Exposure(budget=Budget(fencings=count))
+        if "replication" in self.channels and partition.replicas > 1:
+            shrinks = Budget(shrinks=_ANY_NUMBER if hit.lags else 0)
+            waits = partition.configuration.acks == "all"
+            total = total.plus(Exposure(budget=shrinks, late=True, unanswered=waits))
+        if "clients" in self.channels and count:
+            total = total.plus(Exposure(unanswered=True, late=True))
+        return total
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """Packets that were lost are sent again until the cut ends.
+
+        Packets that the nodes send are no requests of clients, but may be markers.
+        """
+        found: list[Disturbance] = []
+        if "clients" in self.channels:
+            found += (D.UNANSWERED, *(CLIENTS_LATE if self.direction != "to_peers" else ()))
+        if "controllers" in self.channels:
+            found += (D.MOVES, D.DEPOSED)
+        if "replication" in self.channels:
+            found += (D.LATE_MARKER, D.LATE_PRODUCE)
+        return tuple(found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resets:
+class Resets(Effect):
     """Every open connection of the nodes is closed once; new ones are possible at once."""
 
+    disturbs_requests: ClassVar[bool] = True
+
+    @property
+    def closes_connections(self) -> bool:
+        return True
+
+    def bounds(self, hit: Hit) -> Exposure:
+        return Exposure(unanswered=bool(hit.replicas))
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.UNANSWERED,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slows:
+class Slows(Effect):
     """Everything that the nodes send arrives later; packets may have to be sent again.
 
     by: seconds for each packet, None if unknown: a limit on bandwidth, or a loss of packets.
     """
 
+    delays_fetches: ClassVar[bool] = True
+    disturbs_requests: ClassVar[bool] = True
+
     by: float | None = None
+
+    @property
+    def holds_requests(self) -> bool:
+        return True
+
+    def silences(self, *, timed: bool) -> bool:
+        return timed
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if hit.controllers:
+            return _CONTROLLERS
+        if not hit.replicas:
+            return NOTHING
+        partition = hit.partition
+        prompt = self.by is not None and self.by * 4 < partition.configuration.session_s
+        answered = self.by is not None and self.by * 10 < partition.request_timeout_s
+        budget = Budget(shrinks=_ANY_NUMBER, fencings=0 if prompt else _ANY_NUMBER)
+        return Exposure(budget=budget, unanswered=not answered, late=True)
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
+
+
+#: Requests of consumers and their groups, with which no producer has to do.
+_OF_GROUPS = frozenset(
+    {
+        *("ListOffsets", "OffsetCommit", "OffsetFetch"),
+        *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup"),
+    }
+)
+#: Requests of consumer groups, transactions and clients' metadata: no log depends on them.
+_ASIDE = frozenset(
+    {
+        *_OF_GROUPS,
+        *("FindCoordinator", "ApiVersions", "Metadata", "InitProducerId"),
+        *("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
+        *("WriteTxnMarkers", "AllocateProducerIds"),
+    }
+)
+#: Requests on which brokers' sessions and the active controller depend.
+_OF_CONTROLLERS = frozenset({"Vote", "BeginQuorumEpoch", "FetchSnapshot", "BrokerHeartbeat"})
+#: Requests between brokers and controllers without which a broker is fenced.
+_SESSION = frozenset({"BrokerHeartbeat", "BrokerRegistration"})
+
+#: The requests that may be late. A log asks the coordinator before a transaction's first record
+#: (KIP-890), so that request keeps a record waiting, too.
+_LATE_REQUESTS: Mapping[str, tuple[Disturbance, ...]] = {
+    "AddPartitionsToTxn": (D.LATE_ADD, D.LATE_PRODUCE),
+    "AddOffsetsToTxn": (D.LATE_ADD,),
+    "Produce": (D.LATE_PRODUCE,),
+    "TxnOffsetCommit": (D.LATE_PRODUCE,),
+    "EndTxn": (D.LATE_END,),
+    "OffsetCommit": (D.LATE_OFFSETS,),
+    "WriteTxnMarkers": (D.LATE_MARKER,),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intercepts:
+class Intercepts(Effect):
     """Requests of one kind to the nodes, or their responses, are held, delayed, lost or repeated.
 
     api: Kafka's name of the request. action: `cut` closes the connection instead. by: seconds of a
     delay. client: a prefix of the client.id of those concerned, all if empty. count: at most so
     many messages.
     """
+
+    delays_fetches: ClassVar[bool] = True
+    disturbs_requests: ClassVar[bool] = True
 
     api: str
     direction: Literal["request", "response"]
@@ -115,16 +517,62 @@ class Intercepts:
     client: str = ""
     count: int | None = None
 
+    @property
+    def closes_connections(self) -> bool:
+        return self.action == "cut"
+
+    @property
+    def holds_requests(self) -> bool:
+        return self.api == "Produce"
+
+    def silences(self, *, timed: bool) -> bool:
+        return timed and self.api == "Produce"
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return () if self.api in _OF_GROUPS else None
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if self.api in _ASIDE:
+            return NOTHING
+        if self.api in _OF_CONTROLLERS or hit.controllers:
+            return _CONTROLLERS
+        late = self.action in ("hold", "delay")
+        if self.api == "Produce":
+            twice = self.action == "duplicate"
+            repeated = twice and self.direction == "request"
+            return Exposure(repeated=repeated, unanswered=not twice, late=late)
+        if not hit.partition.proxied:  # only consumers use this listener
+            return NOTHING
+        return Exposure(budget=Budget(shrinks=_ANY_NUMBER), unanswered=True, late=True)
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        found = (*((D.MOVES, D.DEPOSED) if self.api in _SESSION else ()), D.UNANSWERED)
+        if self.direction == "response" or self.action in ("drop", "cut"):
+            return found
+        late = _LATE_REQUESTS.get(self.api, ())
+        if self.action == "hold":  # with everything behind it on its connection
+            behind = (D.LATE_MARKER,) if late == (D.LATE_MARKER,) else CLIENTS_LATE
+            late = behind if late else _LATE
+        return (*found, *late)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removes:
+class Removes(Effect):
     """All records of a topic are deleted, on all brokers and for good."""
 
     topic: str
 
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return None if self.topic == partition.topic else ()
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if self.topic != hit.partition.topic:
+            return NOTHING
+        return Exposure(removed=True, emptied=True, unanswered=True, late=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alters:
+class Alters(Effect):
     """Bytes of stored records change at the nodes; healing changes them back.
 
     partitions: in these partitions only, in all if empty.
@@ -132,20 +580,38 @@ class Alters:
 
     partitions: tuple[str, ...] = ()
 
+    def bounds(self, hit: Hit) -> Exposure:
+        return Exposure(altered=bool(hit.replicas) and hit.partition.is_named(self.partitions))
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetsBack:
+class SetsBack(Effect):
     """The nodes' checkpoint files are older than their logs.
 
-    high_watermarks, recovery_points: which of the files.
+    high_watermarks, recovery_points: which of the files. Recovery reads the whole log again. Before
+    0.11 a follower truncates to its high watermark, and so loses its log.
     """
 
     high_watermarks: bool
     recovery_points: bool
 
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return None if self.high_watermarks and partition.profile.keeps_high_watermark else ()
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if self.high_watermarks and hit.partition.version < _LEADER_EPOCHS:
+            return Exposure(budget=Budget(power_losses=hit.replicas))
+        return NOTHING
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreachable:
+class Unreachable(Effect):
     """A log directory of the nodes cannot be read or written; healing restarts the nodes cleanly.
 
     log_dir: counted from 1; None: all directories, so that the process ends uncleanly. later: not
@@ -155,9 +621,50 @@ class Unreachable:
     log_dir: int | None
     later: bool = False
 
+    @property
+    def closes_connections(self) -> bool:
+        return True
+
+    def silences(self, *, timed: bool) -> bool:
+        return timed
+
+    def bounds(self, hit: Hit) -> Exposure:
+        """Count an unclean end of the directory's replicas, and the restart at healing."""
+        count = hit.replicas
+        return Exposure(budget=Budget(kills=count, clean_stops=count), unanswered=bool(count))
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.UNANSWERED)
+
+
+#: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
+_SAFE = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
+
+
+def expiring(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the topic settings, with their values, by which retention may remove records of a run.
+
+    They say which records are too old, or too many.
+    """
+    for key, least in _SAFE.items():
+        value = str(settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
+        digits = re.fullmatch(r"\+?0*([0-9]+)", value)
+        # Of too many digits Python makes no number.
+        if digits and len(digits[1]) <= len(str(least)) and int(digits[1]) < least:
+            yield key, value
+
+
+#: Topic settings that cannot remove or rewrite an acked record while retention is off.
+_HARMLESS = (
+    *("flush.", "segment.", "compression.", "max.message.bytes", "message.timestamp.", "index."),
+    *("retention.", "file.delete.delay.ms", "preallocate"),
+    *("leader.replication.", "follower.replication."),
+)
+_COMPACTING = ("cleanup.policy", "delete.retention.", "min.cleanable.", "max.compaction.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configures:
+class Configures(Effect):
     """A topic's setting has another value."""
 
     topic: str
@@ -173,18 +680,57 @@ class Configures:
         unclean = self.key == "unclean.leader.election.enable"
         return self.value.lower() == "true" if unclean else None
 
+    def _harmless(self, partition: Partition) -> bool:
+        """Whether the new setting removes and rewrites nothing that was acked."""
+        if self.topic != partition.topic:
+            return True
+        if self.key.startswith(_COMPACTING):
+            return not partition.compacted and "compact" not in self.value.lower()
+        return self.key.startswith(_HARMLESS) and not any(expiring({self.key: self.value}))
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        if self._harmless(partition):
+            return ()
+        searched = ("min.insync.replicas", "unclean.leader.election.enable")
+        return (self,) if self.key in searched else None
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if self._harmless(hit.partition):
+            return NOTHING
+        if (least := self.min_insync_replicas) is not None:
+            return Exposure(lowered=least, unanswered=True)
+        if (unclean := self.unclean_leader_election) is not None:
+            return Exposure(unclean=unclean)
+        if self.key.startswith((*_COMPACTING, "retention.")):
+            return Exposure(rewritten=True)
+        return Exposure(anything=f"the model does not know what {self.key}={self.value} does")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrades:
+class Upgrades(Effect):
     """The nodes run another Kafka version (`version`), or a feature has another level; for good."""
 
     version: str = ""
     feature: str = ""
     level: str = ""
 
+    @property
+    def closes_connections(self) -> bool:
+        return True
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if self.version:
+            return Exposure(versions=(self.version,))
+        if self.feature == "eligible.leader.replicas.version":
+            return Exposure(elr=(self.level != "0",))
+        return NOTHING
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.UNANSWERED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elects:
+class Elects(Effect):
     """An election is requested: of the preferred leaders, or of any live replica (`unclean`).
 
     partition: None for all of the topic's.
@@ -194,9 +740,23 @@ class Elects:
     partition: int | None
     unclean: bool
 
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return (self,) if partition.is_among(self.topic, self.partition) else ()
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if not hit.partition.is_among(self.topic, self.partition):
+            return NOTHING
+        if self.unclean:
+            return Exposure(unclean=True, unanswered=True)
+        # Another replica of the ISR leads, as after a lost session.
+        return Exposure(budget=Budget(fencings=1), unanswered=True)
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.UNANSWERED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassigns:
+class Reassigns(Effect):
     """Partitions move to other replicas, for good.
 
     topic: empty for every replica of the nodes. partition: None for all of the topic's. to: the
@@ -209,28 +769,54 @@ class Reassigns:
     to: tuple[int, ...] = ()
     count: int | None = None
 
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        elsewhere = self.topic and not partition.is_among(self.topic, self.partition)
+        return () if elsewhere else None
+
+    def bounds(self, hit: Hit) -> Exposure:
+        partition = hit.partition
+        if not (partition.is_among(self.topic, self.partition) if self.topic else hit.replicas):
+            return NOTHING
+        # In another order they only prefer another leader: none is added, none removed.
+        moved = not (self.to and set(self.to) == set(partition.assigned))
+        return Exposure(budget=Budget(fencings=1, shrinks=1), moved=moved, unanswered=True)
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.UNANSWERED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddsPartitions:
+class AddsPartitions(Effect):
     """The topic has more partitions from now on."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skews:
+class Skews(Effect):
     """The nodes' clocks are ahead by so many seconds, or behind if negative."""
 
     by: float
 
+    def bounds(self, hit: Hit) -> Exposure:
+        """Replicas lag and requests of brokers time out by a clock that jumps."""
+        budget = Budget(shrinks=_ANY_NUMBER, fencings=_ANY_NUMBER)
+        return Exposure(budget=budget, unanswered=True, late=True) if hit.replicas else NOTHING
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return (D.MOVES, D.DEPOSED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesQuorum:
+class ChangesQuorum(Effect):
     """The voters of the metadata quorum change for good; another controller may become active."""
 
+    def bounds(self, hit: Hit) -> Exposure:
+        return _CONTROLLERS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumLost:
+class QuorumLost(Effect):
     """The controllers have no majority: no fencing, election, registration or change of the ISR.
 
     No fault declares it; it follows from the controllers that a fault ends. A minority of
@@ -238,8 +824,13 @@ class QuorumLost:
     """
 
 
+ClientAction = Literal[
+    "ends", "stalls", "slows", "purges_queue", "purges", "fills", "rejoins", "misdates"
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(Effect):
     """Clients of the run misbehave; no broker is touched.
 
     role: whose. action: `ends` by SIGKILL, or without a flush; `stalls` by SIGSTOP; `slows`: is
@@ -249,39 +840,38 @@ class Client:
     """
 
     role: Literal["producer", "consumer"]
-    action: Literal[
-        "ends", "stalls", "slows", "purges_queue", "purges", "fills", "rejoins", "misdates"
-    ]
+    action: ClientAction
     successor: bool = False
     by: float = 0.0
 
+    @property
+    def touches_producers(self) -> bool:
+        return self.role == "producer"
+
+    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+        return () if self.role == "consumer" else None
+
+    def bounds(self, hit: Hit) -> Exposure:
+        if self.role == "consumer":
+            return NOTHING
+        # With acks=0, what was acked may still be in the queue of a process that ends.
+        ends = self.action == "ends" and hit.partition.configuration.acks == "0"
+        return Exposure(unanswered=ends or self.action == "stalls")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anything:
+class Anything(Effect):
     """Nobody knows: nothing is excluded."""
 
+    @property
+    def closes_connections(self) -> bool:
+        return True
 
-Effect = (
-    Ends
-    | Stalls
-    | Starts
-    | Cuts
-    | Resets
-    | Slows
-    | Intercepts
-    | Removes
-    | Alters
-    | SetsBack
-    | Unreachable
-    | Configures
-    | Upgrades
-    | Elects
-    | Reassigns
-    | AddsPartitions
-    | Skews
-    | ChangesQuorum
-    | QuorumLost
-    | Client
-    | Anything
-)
+    def bounds(self, hit: Hit) -> Exposure:
+        return Exposure(anything=f"{hit.fault} may do anything")
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        return tuple(Disturbance)
+
+
 Effects = tuple[Effect, ...]

@@ -20,7 +20,7 @@ from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.loader import load
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from kafka_clusters import boot
 from waiting import until
 

@@ -22,7 +22,8 @@ from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.ledger.producer_ledger import recover as recovered
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 from ackproof_faults.clients.crash_client import CrashClient
 from ackproof_faults.clients.fill_buffer import FillBuffer
 from ackproof_faults.clients.pause_client import PauseClient

@@ -14,7 +14,7 @@ import node_actions
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import fake_clock
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import FaultError
 from ackproof_faults.process.skew_clock import SkewClock
 from integration.faulting import in_force, recover

@@ -12,7 +12,7 @@ from ackproof.containers import commands
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from kafka_clusters import boot
 from waiting import until
 

@@ -15,12 +15,12 @@ import pytest
 from docker import DockerClient
 
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from integration.sending import log_end
 from kafka_clusters import boot
 from waiting import until

@@ -15,7 +15,7 @@ from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import FaultError, inject
 from ackproof_faults.interfaces.kafka_proxy import Rule
 from ackproof_faults.network.link import LinkFault

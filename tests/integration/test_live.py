@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_spark.live.topic_source import Offset, TopicReader
 from ackproof_spark.tables import LOCATION

@@ -22,7 +22,7 @@ from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
 from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import inject
 from ackproof_faults.network.isolate_replication import IsolateReplication

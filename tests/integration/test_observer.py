@@ -20,7 +20,7 @@ from ackproof.containers import commands
 from ackproof.observation import controllers_log, metadata_log, zookeeper_log
 from ackproof.observation.metadata_log import PartitionState
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from kafka_clusters import boot
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

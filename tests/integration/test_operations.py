@@ -19,7 +19,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import (
     Fault,

@@ -18,8 +18,8 @@ from ackproof.cluster import lifecycle
 from ackproof.cluster.pool import ClusterPool, leaves_no_trace
 from ackproof.containers.engine import LABEL_RUN, remove_run
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.internal_topics import OFFSETS
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import OFFSETS, TopicSpec
 from kafka_clusters import boot
 from waiting import until
 

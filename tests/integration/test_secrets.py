@@ -19,8 +19,8 @@ from ackproof.containers.engine import LABEL
 from ackproof.execution.runner import run
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
+from ackproof.scenario.cluster import SecuritySpec
 from ackproof.scenario.loader import load
-from ackproof.scenario.security import SecuritySpec
 from ackproof_spark.tables import LOCATION
 
 pytestmark = pytest.mark.cluster

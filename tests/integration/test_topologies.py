@@ -14,7 +14,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot
 from waiting import until

@@ -16,8 +16,8 @@ from ackproof.console import Console
 from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError, shown
 
 if TYPE_CHECKING:
+    from ackproof.scenario.changes import Overrides, Overriding
     from ackproof.scenario.loader import Configured
-    from ackproof.scenario.overrides import Overrides, Overriding
     from ackproof.scenario.types import YamlPath
 
 LOCAL_SPARK = "local[*]"
@@ -167,12 +167,12 @@ def configurations_of(
 
     Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
     """
-    from ackproof.scenario import overrides
+    from ackproof.scenario import changes
     from ackproof.scenario.loader import load_all
     from ackproof.scenario.shards import Shard, share
 
     check_kafka(kafka)
-    loaded = load_all(scenario, overriding or overrides.none)
+    loaded = load_all(scenario, overriding or changes.none)
     if kafka and all(one.scenario.kafka != kafka for one in loaded):
         loaded = _with_version(loaded, kafka, scenario, overriding)
     selected = [
@@ -206,13 +206,13 @@ def _with_version(
     loaded: Sequence[Configured], kafka: str, scenario: Path, overriding: Overriding | None
 ) -> list[Configured]:
     """Return the configurations under another Kafka version, those that become equal once."""
-    from ackproof.scenario import overrides
+    from ackproof.scenario import changes
     from ackproof.scenario.loader import load_all
 
     def with_version(document: Mapping[str, Any]) -> Overrides:
-        given = overriding(document) if overriding else overrides.none(document)
-        version = overrides.Overrides(merged={"kafka": kafka}, sources={("kafka",): "--kafka"})
-        return overrides.joined(given, version)
+        given = overriding(document) if overriding else changes.none(document)
+        version = changes.Overrides(merged={"kafka": kafka}, sources={("kafka",): "--kafka"})
+        return changes.joined(given, version)
 
     had = ", ".join(dict.fromkeys(one.scenario.kafka for one in loaded))
     stderr().print(f"{scenario}: written for Kafka {had}, used with {kafka}", highlight=False)
@@ -235,8 +235,8 @@ def scenario_warnings(configurations: Sequence[Configured]) -> list[str]:
     What only some configurations of a file ignore, such as the setting of an older version, is
     meant for the others.
     """
-    from ackproof.scenario.loader import line_of
-    from ackproof.scenario.warnings import warnings
+    from ackproof.scenario.documents import line_of
+    from ackproof.scenario.validation import warnings
 
     found = [(one, dict(warnings(one.scenario))) for one in configurations]
 

@@ -15,7 +15,7 @@ from ackproof.errors import ScenarioError
 if TYPE_CHECKING:
     from ackproof.own_config.overlay import Overlay
     from ackproof.own_config.settings import OwnConfig
-    from ackproof.scenario.overrides import Overrides
+    from ackproof.scenario.changes import Overrides
 
 #: The scenario for a user's files if the command names none.
 YOUR_CONFIGURATION = "your-configuration"
@@ -146,7 +146,7 @@ class Overriding:
     def __call__(self, document: Mapping[str, Any]) -> Overrides:
         """Return the overrides for a file."""
         from ackproof.own_config.overlay import overlay
-        from ackproof.scenario.overrides import from_assignments, joined
+        from ackproof.scenario.changes import from_assignments, joined
 
         last = from_assignments(self._assigned, "--set")
         if self._own is None:

@@ -65,7 +65,7 @@ def predict(
     )
     scenario = own_files.scenario_path(scenario, own)
     from ackproof.judgement.expectations import foreseen_violations
-    from ackproof.prediction.several import predict_each
+    from ackproof.prediction.predict import predict_each
 
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
     configurations = configurations_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -25,26 +25,13 @@ if TYPE_CHECKING:
 _LATEST = RUNS / "latest"
 
 
-Steps = Annotated[
-    bool,
-    typer.Option(
-        "--steps",
-        help="Instead, print which steps of the reference model the runs have shown, and which "
-        "never, by Kafka version.",
-    ),
-]
-
-
-def runs(out: Out = RUNS, steps: Steps = False, as_json: Json = False) -> None:
+def runs(out: Out = RUNS, as_json: Json = False) -> None:
     """List the stored runs, the newest last.
 
     Example: [bold]ackproof runs[/]
     """
     if out != RUNS and not out.is_dir():
         raise RunDirectoryError(f"{out}: no such folder", hint="Name a folder of run directories.")
-    if steps:
-        _print_steps(out, as_json=as_json)
-        return
     from ackproof.report.console_tables import print_runs
 
     found = list(_stored(out))
@@ -95,42 +82,6 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
         return
     typer.echo(page)
     typer.launch(page.as_uri())
-
-
-def _print_steps(out: Path, *, as_json: bool) -> None:
-    from ackproof.judgement import model_coverage
-    from ackproof.runs.directory import read_model
-    from ackproof.runs.trace import TraceRecord
-
-    found = model_coverage.by_version(
-        read_model(path.parent, path.name, TraceRecord)
-        for path in sorted(out.glob("*/trace.json"))
-        if not path.parent.is_symlink()
-    )
-    every = {**found, "all versions": model_coverage.of_all(found.values())}
-    if as_json:
-        print_json(
-            {
-                version: {
-                    "runs": one.runs,
-                    "controller": one.controller,
-                    "replicas": one.replicas,
-                    "never": {
-                        "controller": one.unseen_of_controller,
-                        "replicas": one.unseen_of_replicas,
-                    },
-                }
-                for version, one in every.items()
-            }
-        )
-        return
-    if len(found) == 1:
-        every = dict(found)  # the total would repeat the only version
-    for version, one in every.items():
-        name = f"Kafka {version}" if version in found else version
-        typer.echo(f"{name}, {one.runs} run{'' if one.runs == 1 else 's'}")
-        for line in model_coverage.lines(one):
-            typer.echo(f"  {line}")
 
 
 def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.ledger.in_flight import Int64s
 from ackproof_spark.record import encoder
 

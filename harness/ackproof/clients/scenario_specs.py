@@ -8,9 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.consumer_spec import ConsumerSpec
-from ackproof.clients.probe_spec import RATE, WRITER_SETTINGS, ProbeSpec
-from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.clients.specs import (
+    RATE,
+    WRITER_SETTINGS,
+    ConsumerSpec,
+    ProbeSpec,
+    ProducerSpec,
+    TransactionSpec,
+)
 from ackproof.ledger import arrow_stream, probe_attempts, processed_records, producer_ledger
 from ackproof.scenario.model import Scenario
 from ackproof_spark.record import HEADER_SIZE

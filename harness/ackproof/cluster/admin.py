@@ -12,10 +12,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from ackproof.errors import ClusterError
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.interfaces.cluster import Placement
 from ackproof_spark.record import END_MARKER
 
 TopicPartition = tuple[str, int]

@@ -30,11 +30,10 @@ from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.observation.metadata_log import MetadataLog
 from ackproof.runs.directory import Clock
 from ackproof.scenario.attach import AttachSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.interfaces.metadata import Metadata
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.interfaces.cluster import Cluster, Metadata
 
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",

@@ -44,10 +44,9 @@ from ackproof.observation.replica_logs import ReplicaLog, take_replica_logs
 from ackproof.proxy.proxy import LinkProxy
 from ackproof.runs.directory import Clock
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.interfaces.operations import Operations
+from ackproof_faults.interfaces.cluster import Cluster, Operations
 
 _ANSWER_S = 60.0
 

@@ -33,7 +33,7 @@ from ackproof.containers.engine import archive, labels
 from ackproof.containers.image_build import template
 from ackproof.containers.images import CLASSPATH, CONFIG_DIR, DATA_DIR, JAVA_OPTIONS, VOLUME_DIR
 from ackproof.errors import ClusterError
-from ackproof.scenario import internal_topics
+from ackproof.scenario import topics as internal_topics
 from ackproof.scenario.types import setting_text
 
 CONFIG = f"{CONFIG_DIR}/server.properties"

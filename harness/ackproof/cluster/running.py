@@ -13,7 +13,7 @@ from ackproof.errors import ClusterError
 from ackproof.observation.metadata_log import MetadataLog
 from ackproof.observation.replica_logs import ReplicaLog
 from ackproof.runs.directory import Clock
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import Cluster
 

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
-from ackproof.scenario.security import SecuritySpec
+from ackproof.scenario.cluster import SecuritySpec
 
 USER = "ackproof"
 

@@ -114,17 +114,17 @@ def client_jars(version: str, say: Say) -> Path:
 def _check_digests(folder: Path) -> None:
     try:
         expected = json.loads((folder / _DIGESTS).read_text())
-        found = {name: _digest(folder / name) for name in expected}
+        actual = {name: _digest(folder / name) for name in expected}
     except (OSError, ValueError) as error:
         raise ImageError(
             f"the jars of kafka-clients in {folder} are damaged: {error}",
             hint="remove that folder; they are resolved again",
         ) from None
     for name, digest in expected.items():
-        if found[name] != digest:
+        if actual[name] != digest:
             raise ImageError(
                 f"{folder / name} is not the jar that Maven resolved: its SHA-256 is "
-                f"{found[name]}, not {digest}",
+                f"{actual[name]}, not {digest}",
                 hint="remove that folder; the jars are resolved again",
             )
 

@@ -17,7 +17,7 @@ from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
 from ackproof.ledger import application_tables
-from ackproof.prediction.replication import not_modelled
+from ackproof.prediction.predict import not_modelled
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-from ackproof.clients.application import AnyWorkload
+from ackproof.clients.application_process import AnyWorkload
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.running import RunCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
-from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultError, Schedule, SendCounts
 
@@ -42,7 +41,7 @@ def run_fault_phase(
         cluster.interfaces,
         partitions=[
             (name, n)
-            for name, topic in every_topic(scenario).items()
+            for name, topic in scenario.every_topic.items()
             for n in range(topic.partitions)
         ],
         sends=sends,

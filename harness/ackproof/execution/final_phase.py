@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ackproof.clients import forwarded_records
-from ackproof.clients.application import AnyWorkload, acked_logs
+from ackproof.clients import forwarding
+from ackproof.clients.application_process import AnyWorkload, acked_logs
 from ackproof.cluster.admin import KEEP_EVERYTHING, TopicPartition
 from ackproof.cluster.running import RunCluster
 from ackproof.errors import ClusterError
@@ -164,7 +164,7 @@ def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> N
     topics = [topic for targets in scenario.forwarded.values() for topic in targets]
     partitions = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
     if partitions:
-        forwarded_records.take(
+        forwarding.take(
             run.run_dir,
             run_id=run.run_id,
             source=scenario.workload.topic,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof import doctor
-from ackproof.clients import java_program, librdkafka_wheel
-from ackproof.clients.application import ApplicationSupervisor, require_startable
+from ackproof.clients import java_client, librdkafka_wheel
+from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
@@ -30,8 +30,7 @@ from ackproof.execution.final_phase import run_final_phase
 from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.prediction.attached import predict_attached
-from ackproof.prediction.replication import predict
+from ackproof.prediction.predict import predict, predict_attached
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
@@ -223,7 +222,7 @@ def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
         require_startable(scenario.workload.application)
     for client in scenario.clients:
         if client.java is not None:
-            java_program.class_path(client.java, reporter.note)
+            java_client.class_path(client.java, reporter.note)
         if client.librdkafka is not None:
             librdkafka_wheel.folder(client.librdkafka, reporter.note)
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ackproof.observation.metadata_log import PartitionState
 from ackproof.waiting import Repeating
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.interfaces.cluster import Placement
 
 _EVERY_S = 0.1
 

@@ -14,9 +14,9 @@ from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import brokers, producers
 from ackproof.own_config.files import whole
 from ackproof.own_config.settings import Given, OwnConfig, Settings
+from ackproof.scenario.changes import Overrides
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored
-from ackproof.scenario.overrides import Overrides
 from ackproof.scenario.types import YamlPath
 from ackproof_model.configuration import Profile
 

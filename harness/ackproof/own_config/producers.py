@@ -10,8 +10,7 @@ from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.settings import Given, Settings
 from ackproof.scenario.kafka_keys import known
-from ackproof.scenario.librdkafka import KNOWN, forbidden
-from ackproof.scenario.producer import ALIASES, OWNED_CLIENT_SETTINGS
+from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
 
 #: Names of the Java client that librdkafka has under another name.
 _RENAMED = {
@@ -81,7 +80,7 @@ def _unused(key: str, name: str) -> str:
     """Return why a setting is not used; '' if it is."""
     if key == "transactional.id":
         return "the run's sends are in no transaction; set workload.transactions for that"
-    if key in OWNED_CLIENT_SETTINGS or key.startswith(_CONNECTION):
+    if key in OWNED_PRODUCER_SETTINGS or key.startswith(_CONNECTION):
         return "ackproof sets it for its own cluster"
     if key == _BUFFER or name in KNOWN:
         return ""

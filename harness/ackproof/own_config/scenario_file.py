@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from ackproof.own_config.overlay import Overlay, overlay
 from ackproof.own_config.settings import OwnConfig
-from ackproof.scenario import loader
+from ackproof.scenario import documents, loader
 
 
 def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
@@ -18,7 +18,7 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
 
     Raises ScenarioError if the user's configuration is not legal in a scenario.
     """
-    document = loader.parse(source)
+    document = documents.parse(source)
     made = overlay(own, document, kafka=kafka)
     loader.load(source, lambda _: made.overrides)
     for path, value in made.overrides.replaced.items():

@@ -1,71 +1,98 @@
-"""Predictions for transactions and consumer groups, under any fault.
+"""What the faults of a schedule do to requests of clients and to coordinators.
 
-Three questions are put together. What faults do to requests on their way and to coordinators:
-`disturbances`. What the partitions of a topic or of a coordinator can lose: the model of
-replication, asked about that partition with its own settings. What then becomes of transactions and
-committed offsets: the model's specifications of both, searched with these perturbations.
+Whether records are lost is the question of the model of replication, which is asked about the
+partitions of the coordinators, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from ackproof.prediction import groups, reused_buffers, transactional
-from ackproof.prediction.reasons import ClientPrediction
-from ackproof.scenario.internal_topics import every_topic
-from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof.scenario.producer import ProducerSettings
-from ackproof_model import Profile
+from ackproof.scenario.client import ClientLibrary
+from ackproof.scenario.model import Scenario
+from ackproof_faults.schedule.blocks import plain
+from ackproof_model import Likelihood
+from ackproof_model.effects import CLIENTS_LATE, Client, Disturbance
+from ackproof_spark.anomaly import Anomaly
 
-#: Whether the topic that a scenario's workload writes to may lose acked records.
-MayLose = Callable[[Scenario], bool]
+#: An anomaly, its prediction, and the reason in one sentence.
+ClientPrediction = tuple[Anomaly, Likelihood, str]
 
-#: How coordinators and forwarding consumers write.
-_ACKS_ALL = ProducerSettings.model_validate({"acks": "all", "enable.idempotence": True})
+#: At most so many perturbations are combined.
+IN_ALL = 2
+
+#: When the sender of a request repeats it, milliseconds: librdkafka, the Java client, a broker.
+_CLIENT_TIMEOUT = ("socket.timeout.ms", 60_000)
+_JAVA_TIMEOUT = ("request.timeout.ms", 30_000)
+_BROKER_TIMEOUT = ("request.timeout.ms", 30_000)
+
+#: Seconds that a fault may hold longer than its `heal_after`.
+_MARGIN_S = 10.0
 
 
-def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[ClientPrediction]:
-    """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
+def disturbances(
+    scenario: Scenario, client: ClientLibrary, settings: Mapping[str, object]
+) -> Mapping[Disturbance, str]:
+    """Return what may happen to such a client with these settings, each with the fault behind it.
 
-    And for what a version of the Java producer does wrong.
-
-    The model must have a profile of the scenario's Kafka version.
+    A request is repeated when its connection ends, or after a timeout. Without a fault that ends
+    connections, a fault that holds requests for a shorter time makes none late.
     """
-
-    @cache
-    def may_lose(topic: str) -> bool:
-        """Whether this topic, written with acks=all, may lose what all in-sync replicas have."""
-        return replication(_written(scenario, topic))
-
-    @cache
-    def may_lose_visible() -> bool:
-        """Whether the workload's topic may lose what consumers have read."""
-        return replication(_visible(scenario))
-
-    yield from reused_buffers.predict(scenario)
-    if scenario.workload.transactions is not None:
-        yield from transactional.predict(scenario, may_lose)
-    for name, group in scenario.workload.consumers.items():
-        yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
-
-
-def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
-    """Return the scenario as if its workload wrote to `topic`, with acks=all."""
-    topics = every_topic(scenario)
-    spec = topics[topic].model_copy(update=changed)
-    workload = scenario.workload.model_copy(
-        update={"topic": topic, "settings": _ACKS_ALL, "transactions": None, "consumers": {}}
-    )
-    return scenario.model_copy(update={"topics": {**topics, topic: spec}, "workload": workload})
+    by: dict[Disturbance, str] = {}
+    lasting: dict[Disturbance, float] = defaultdict(float)
+    repeats = not plain(scenario.faults)
+    closes = False
+    for fault in scenario.every_fault:
+        lasts = math.inf if repeats or fault.heal_after is None else fault.heal_after + _MARGIN_S
+        for effect in fault.effects:
+            closes |= effect.closes_connections
+            for disturbance in set(effect.disturbances()):
+                by.setdefault(disturbance, fault.name)
+                lasting[disturbance] += lasts
+    timeout = _CLIENT_TIMEOUT if client.java is None else _JAVA_TIMEOUT
+    patience = dict.fromkeys(CLIENTS_LATE, _seconds(settings, timeout))
+    patience[Disturbance.LATE_MARKER] = _seconds(scenario.cluster.settings, _BROKER_TIMEOUT)
+    return {
+        disturbance: fault
+        for disturbance, fault in by.items()
+        if closes or lasting[disturbance] >= patience.get(disturbance, 0.0)
+    }
 
 
-def _visible(scenario: Scenario) -> Scenario:
-    """Return the scenario in which acked means: below the high watermark, so that it can be read.
+def _seconds(settings: Mapping[str, object], timeout: tuple[str, int]) -> float:
+    return float(str(settings.get(*timeout))) / 1000
 
-    Before 3.7 the high watermark moves even if the ISR is smaller than min.insync.replicas.
-    """
-    topic: TopicSpec = scenario.topic
-    frozen = Profile.of(scenario.kafka).hw_freeze
-    settings = topic.settings if frozen else {**topic.settings, "min.insync.replicas": 1}
-    return _written(scenario, scenario.workload.topic, settings=settings)
+
+def client_effects(scenario: Scenario, role: str) -> Iterator[tuple[Client, str]]:
+    """Yield the effects of faults on clients of a role, each with the fault's name."""
+    for fault in scenario.every_fault:
+        for effect in fault.effects:
+            if isinstance(effect, Client) and effect.role == role:
+                yield effect, fault.name
+
+
+class _Left(Protocol):
+    @property
+    def left(self) -> tuple[int, ...]: ...
+
+
+def spent(
+    kinds: Sequence[str], budgets: Sequence[int], trace: Sequence[tuple[str, _Left]]
+) -> list[str]:
+    """Return the kinds of perturbations that a trace uses."""
+    left = trace[-1][1].left
+    return [kind for kind, n, rest in zip(kinds, budgets, left, strict=False) if rest < n]
+
+
+def in_words(kinds: Iterable[str], words: Mapping[str, str], causes: Mapping[str, str]) -> str:
+    """Return perturbations as `a late marker (isolate) and a failover (kill)`."""
+    parts = [
+        words[kind] + (f" ({causes[kind]})" if causes.get(kind) else "")
+        for kind in dict.fromkeys(kinds)
+    ]
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"

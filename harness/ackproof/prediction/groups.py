@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ackproof.prediction import transactional
-from ackproof.prediction.disturbances import Disturbance, disturbances
-from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
-from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS, Commit
-from ackproof.scenario.consumers import ConsumerGroup
-from ackproof.scenario.internal_topics import OFFSETS
+from ackproof.prediction import transactions as of_transactions
+from ackproof.prediction.clients import (
+    IN_ALL,
+    ClientPrediction,
+    client_effects,
+    disturbances,
+    in_words,
+    spent,
+)
+from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS, Commit, ConsumerGroup
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import OFFSETS
 from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
-from ackproof_model.effects import Client
+from ackproof_model.effects import Disturbance
 from ackproof_spark.anomaly import Anomaly
 
 #: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
@@ -151,7 +156,7 @@ def _by_outputs(
             answers[Anomaly.UNPROCESSED] = Likelihood.POSSIBLE, reason
     if group.commit is not Commit.TRANSACTION:
         return answers
-    model, causes = transactional.question(
+    model, causes = of_transactions.question(
         scenario,
         disturbances(scenario, group.client, {"request.timeout.ms": FORWARDING_TIMEOUT_MS}),
         client=group.client,
@@ -161,7 +166,7 @@ def _by_outputs(
     )
     found = transactions.search(model, until=list(_OF_TRANSACTIONS.values()))
     for anomaly, kind in _OF_TRANSACTIONS.items():
-        likelihood, reason = transactional.answer(kind, model, found, causes)
+        likelihood, reason = of_transactions.answer(kind, model, found, causes)
         if likelihood is not Likelihood.IMPOSSIBLE:
             what = (
                 "a committed transaction loses records"
@@ -174,18 +179,14 @@ def _by_outputs(
 
 def _shared(scenario: Scenario, group: ConsumerGroup) -> bool:
     """Whether a member without a session goes on beside its successor."""
-    return group.via == "assign" and any(one.successor for one, _ in _of_consumers(scenario))
+    return group.via == "assign" and any(
+        effect.successor for effect, _ in client_effects(scenario, "consumer")
+    )
 
 
 def _cause(scenario: Scenario, action: str) -> str:
-    return next((name for one, name in _of_consumers(scenario) if one.action == action), "")
-
-
-def _of_consumers(scenario: Scenario) -> Iterator[tuple[Client, str]]:
-    for fault in scenario.every_fault:
-        for effect in fault.effects:
-            if isinstance(effect, Client) and effect.role == "consumer":
-                yield effect, fault.name
+    effects = client_effects(scenario, "consumer")
+    return next((fault for effect, fault in effects if effect.action == action), "")
 
 
 def _of_brokers(scenario: Scenario) -> str:

@@ -24,7 +24,8 @@ from ackproof.report import wording
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Expectation, Verdict, Word
 from ackproof.safe_files import replacing
-from ackproof.scenario.loader import Configured, line_of
+from ackproof.scenario.documents import line_of
+from ackproof.scenario.loader import Configured
 
 _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

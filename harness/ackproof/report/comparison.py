@@ -305,12 +305,12 @@ def _losses_of_runs(groups: dict[str, list[Verdict]]) -> str:
 
 
 def _duplicates_of_runs(groups: dict[str, list[Verdict]]) -> str:
-    found = [
+    duplicated = [
         f"{fmt.count(_total(group, 'duplicated'))} with {label}"
         for label, group in groups.items()
         if _total(group, "duplicated")
     ]
-    return f"Records written more than once: {fmt.listing(found)}." if found else ""
+    return f"Records written more than once: {fmt.listing(duplicated)}." if duplicated else ""
 
 
 def _costs_of_runs(groups: dict[str, list[Verdict]]) -> str:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ackproof.comparison.summary import Cell, Summary
 from ackproof.report import formatting as fmt
 from ackproof.report.comparison import dominators, loss_rate, p99_ms, unavailable_s
-from ackproof.report.figure import Figure, colour, interval_marks, lane_label
+from ackproof.report.figure import Figure, Interval, colour, intervals, lane_label
 from ackproof.report.formatting import percent
 
 #: Maximum number of configurations that are all labelled.
@@ -26,40 +26,30 @@ def figures(summary: Summary) -> list[Figure]:
 
 
 def _loss_rates(cells: Sequence[Cell], confidence: float) -> Figure:
-    shares = [round(100 * loss_rate(cell), 3) for cell in cells]
-    texts = [f"{cell.configuration}: {_trials_text(cell, confidence)}" for cell in cells]
-    rows = [len(cells) - 1 - row for row in range(len(cells))]
-    trace = interval_marks(
-        shares,
-        rows,
-        texts,
-        below=[
-            round(share - 100 * cell.lost_share_low, 3)
-            for cell, share in zip(cells, shares, strict=True)
-        ],
-        above=[
-            round(100 * cell.lost_share_high - share, 3)
-            for cell, share in zip(cells, shares, strict=True)
-        ],
+    rows = [
+        Interval(
+            label=cell.configuration,
+            text=f"{cell.configuration}: {_trials_text(cell, confidence)}",
+            share=100 * loss_rate(cell),
+            low=100 * cell.lost_share_low,
+            high=100 * cell.lost_share_high,
+        )
+        for cell in cells
+    ]
+    layout = go.Layout(
+        height=_ROW * len(cells) + _MARGIN["t"] + _MARGIN["b"],
+        margin={**_MARGIN, "l": 14},
+        xaxis={"range": [-2, 102], "ticksuffix": " %", "title_text": "trials"},
+        yaxis={"visible": False, "range": [0.4 - len(cells), 0.7]},
+        annotations=[lane_label(row.label, 0.12 - at) for at, row in enumerate(rows)],
     )
-    return Figure(
+    return intervals(
+        rows,
+        layout,
         name="chances",
         title="Trials that lose records",
         caption=f"Share of trials, with {percent(confidence)} Clopper-Pearson intervals that hold "
         "whenever the comparison was stopped.",
-        spoken="; ".join(texts) + ".",
-        timed=False,
-        traces=[trace],
-        layout=go.Layout(
-            height=_ROW * len(cells) + _MARGIN["t"] + _MARGIN["b"],
-            margin={**_MARGIN, "l": 14},
-            xaxis={"range": [-2, 102], "ticksuffix": " %", "title_text": "trials"},
-            yaxis={"visible": False, "range": [-0.6, len(cells) - 0.3]},
-            annotations=[
-                lane_label(cell.configuration, row + 0.12)
-                for cell, row in zip(cells, rows, strict=True)
-            ],
-        ),
     )
 
 

@@ -49,37 +49,37 @@ def print_prediction(
     console.print(table)
     report = record.prediction
     if report.at_risk:
-        _say(console, f"records at risk: sent {', or '.join(report.at_risk)}")
+        print_item(console, "  ", f"records at risk: sent {', or '.join(report.at_risk)}")
     if report.error_codes:
-        _say(console, f"errors that producers may see: {', '.join(report.error_codes)}")
+        print_item(console, "  ", f"errors that producers may see: {', '.join(report.error_codes)}")
     if report.availability:
         _print_availability(console, report.availability)
     if report.trace:
         console.print("  the shortest trace to a loss:")
         for number, step in enumerate(report.trace, start=1):
-            _say(console, f"{number:2}. {step}", hanging=4)
+            print_item(console, f"  {number:2}. ", step)
         for line in report.diagram:
             console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
-    _say(console, report.bounds, style="dim")
+    print_item(console, "  ", report.bounds, style="dim")
     for violation in violations:
-        _say(console, f"not as expected: {violation}", style="red")
+        print_item(console, "  ", f"not as expected: {violation}", style="red")
     console.print()
 
 
-def _say(console: Console, text: str, *, style: str = "", hanging: int = 0) -> None:
-    """Print a text with an indent; its lines begin below its character number `hanging`."""
-    lines = Table.grid(padding=0)
-    lines.add_column(width=2 + hanging)
-    lines.add_column(overflow="fold")
-    lines.add_row(Text(f"  {text[:hanging]}"), Text(text[hanging:], style=style))
-    console.print(lines)
+def print_item(console: Console, label: str, text: str, *, style: str = "") -> None:
+    """Print a text after a label; further lines are indented by the width of the label."""
+    grid = Table.grid(padding=0)
+    grid.add_column(width=len(label))
+    grid.add_column(overflow="fold")
+    grid.add_row(label, Text(text, style=style))
+    console.print(grid)
 
 
 def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> None:
     table = _table()
     table.add_row("[bold]part of the schedule[/]", "[bold]read[/]", "[bold]write, acks=all[/]")
-    for one in parts:
-        table.add_row(escape(one.part), one.readable, one.writable)
+    for part in parts:
+        table.add_row(escape(part.part), part.readable, part.writable)
     console.print(table)
 
 

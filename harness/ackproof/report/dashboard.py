@@ -18,10 +18,11 @@ from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.report.figure import (
     Figure,
+    Interval,
     Key,
     broker_colour,
     colour,
-    interval_marks,
+    intervals,
     lane_label,
 )
 from ackproof.report.html import write_page
@@ -196,43 +197,26 @@ def _causes(rows: _Rows) -> Figure | None:
 
 
 def _shares(
-    rows: _Rows,
-    *,
-    name: str,
-    title: str,
-    caption: str,
-    column: str,
-    axis: str,
-    describe: Callable[[dict[str, Any]], str],
+    rows: _Rows, *, column: str, axis: str, describe: Callable[[dict[str, Any]], str], **texts: str
 ) -> Figure | None:
     """Plot `column` for each configuration, with its interval if there is one."""
     if not rows:
         return None
-    labels, texts = [_label(row) for row in rows], []
-    shares, below, above = [], [], []
-    for row, label in zip(rows, labels, strict=True):
-        share, low, high = (
-            100 * (row[column] if row[f"{column}{end}"] is None else row[f"{column}{end}"])
-            for end in ("", "_low", "_high")
+    shown = []
+    for row in rows:
+        share, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
+        text = f"{_label(row)}: {describe(row)}"
+        if low is None:
+            low = high = share
+        else:
+            text += f"\n95 % interval {100 * low:.3g} to {100 * high:.3g} %"
+        shown.append(
+            Interval(
+                label=_label(row), text=text, share=100 * share, low=100 * low, high=100 * high
+            )
         )
-        shares.append(round(share, 5))
-        below.append(round(max(share - low, 0.0), 5))
-        above.append(round(max(high - share, 0.0), 5))
-        known = row[f"{column}_low"] is not None
-        texts.append(
-            f"{label}: {describe(row)}"
-            + (f"\n95 % interval {low:.3g} to {high:.3g} %" if known else "")
-        )
-    trace = interval_marks(shares, _rows_of(labels), texts, below=below, above=above)
-    return Figure(
-        name=name,
-        title=title,
-        caption=caption,
-        spoken="; ".join(text.replace("\n", ", ") for text in texts) + ".",
-        timed=False,
-        traces=[trace],
-        layout=_by_configuration(labels, title=axis),
-    )
+    layout = _by_configuration([row.label for row in shown], title=axis)
+    return intervals(shown, layout, **texts)
 
 
 def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:

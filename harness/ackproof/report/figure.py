@@ -100,7 +100,7 @@ def template() -> Any:
                 "tickcolor": "rgba(0,0,0,0)",
                 "spikecolor": colour("muted"),
             },
-            yaxis={**axis, "fixedrange": True},
+            yaxis={**axis, "showgrid": True, "fixedrange": True},
             annotationdefaults={"showarrow": False, "borderpad": 0},
         ),
         data={
@@ -136,29 +136,36 @@ def escaped(text: str) -> str:
     return text.replace("\n", "<br>")
 
 
-def interval_marks(
-    shares: Sequence[float],
-    rows: Sequence[float],
-    texts: Sequence[str],
-    *,
-    below: Sequence[float],
-    above: Sequence[float],
-) -> Any:
-    """Return marks at `shares` with error bars of the lengths `below` and `above`."""
-    return go.Scatter(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A row of `intervals`: a share of 100 with the ends of its interval."""
+
+    label: str
+    text: str
+    share: float
+    low: float
+    high: float
+
+
+def intervals(rows: Sequence[Interval], layout: Any, **texts: Any) -> Figure:
+    """Plot one mark with error bars a row, the first at the top; `layout` has axes and margin."""
+    at = [-row for row in range(len(rows))]
+    marks = go.Scatter(
         mode="markers",
-        x=shares,
-        y=rows,
-        hovertext=texts,
+        x=[round(row.share, 5) for row in rows],
+        y=at,
+        hovertext=[row.text for row in rows],
         hoverinfo="text",
         marker={"color": colour("lost"), "size": 10},
         error_x={
             "type": "data",
             "symmetric": False,
-            "array": above,
-            "arrayminus": below,
             "color": colour("lost"),
+            "array": [round(max(row.high - row.share, 0.0), 5) for row in rows],
+            "arrayminus": [round(max(row.share - row.low, 0.0), 5) for row in rows],
             "thickness": 1.5,
             "width": 5,
         },
     )
+    spoken = "; ".join(row.text.replace("\n", ", ") for row in rows) + "."
+    return Figure(spoken=spoken, timed=False, traces=[marks], layout=layout, **texts)

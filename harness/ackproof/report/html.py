@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -68,17 +68,20 @@ class _RunView:
     name: str
     figures: list[Figure]
     outcome: wording.Outcome | None
-    sentence: str
     advice: str
-    stories: list[str]
     #: Sequence diagrams with titles and captions.
     diagrams: list[tuple[Diagram, str, str]]
-    #: Lengths of the bars in the comparison's table; None without a verdict.
-    row: _Row | None
+    #: Lengths of the bars in the comparison's table, 0 to 1; empty without a verdict.
+    bars: Mapping[str, float]
 
     @property
     def verdict(self) -> Verdict | None:
         return self.run.verdict
+
+    @property
+    def stories(self) -> list[str]:
+        overview = self.run.overview
+        return [wording.story(group, overview.windows) for group in overview.groups]
 
     def span(self, window: FaultReport) -> str:
         """Return a fault's times in seconds since the origin."""
@@ -93,13 +96,14 @@ class _RunView:
         return json.dumps(zoom_range(self.run.overview, window))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """Lengths of the bars in a row of the comparison's table, 0 to 1."""
-
-    lost: float
-    unavailable: float
-    latency: float
+#: What the bars in the comparison's table show.
+_BARS: Mapping[str, Callable[[Verdict], float]] = {
+    "lost": lambda verdict: (
+        verdict.observed.get("lost", 0) / max(verdict.observed.get("acked", 0), 1)
+    ),
+    "unavailable": lambda verdict: verdict.metrics.unavailability_s,
+    "latency": lambda verdict: getattr(verdict.metrics.ack_latency_ms, "p99", 0.0),
+}
 
 
 def write_html(
@@ -253,14 +257,13 @@ def _diagrams(run: Run) -> list[tuple[Diagram, str, str]]:
 
 def _views(runs: Sequence[Run]) -> list[_RunView]:
     verdicts = [run.verdict for run in runs if run.verdict]
-    most_lost = max((_lost_share(verdict) for verdict in verdicts), default=0.0)
-    longest = max((verdict.metrics.unavailability_s for verdict in verdicts), default=0.0)
-    slowest = max((_p99(verdict) for verdict in verdicts), default=0.0)
+    longest = {name: max(map(bar, verdicts), default=0.0) for name, bar in _BARS.items()}
     names = [run.name for run in runs]
     views = []
     for number, run in enumerate(runs, start=1):
         trial = names[: number - 1].count(run.name) + 1
         verdict, overview = run.verdict, run.overview
+        alone = verdict if len(runs) == 1 else None
         views.append(
             _RunView(
                 anchor=f"run-{number}",
@@ -268,34 +271,18 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=figures(overview, run.timeline),
                 outcome=wording.outcome(verdict) if verdict else None,
-                sentence=wording.sentence(verdict) if verdict else "",
                 # In a comparison the advice is drawn from the other configurations.
-                advice=advice.of_run(verdict, overview.safer) if verdict and len(runs) == 1 else "",
-                stories=[wording.story(group, overview.windows) for group in overview.groups],
+                advice=advice.of_run(alone, overview.safer) if alone else "",
                 diagrams=_diagrams(run),
-                row=_Row(
-                    lost=_part(_lost_share(verdict), most_lost),
-                    unavailable=_part(verdict.metrics.unavailability_s, longest),
-                    latency=_part(_p99(verdict), slowest),
-                )
+                bars={
+                    name: round(bar(verdict) / longest[name], 4) if longest[name] else 0.0
+                    for name, bar in _BARS.items()
+                }
                 if verdict
-                else None,
+                else {},
             )
         )
     return views
-
-
-def _lost_share(verdict: Verdict) -> float:
-    return verdict.observed.get("lost", 0) / max(verdict.observed.get("acked", 0), 1)
-
-
-def _p99(verdict: Verdict) -> float:
-    latency = verdict.metrics.ack_latency_ms
-    return latency.p99 if latency else 0.0
-
-
-def _part(value: float, most: float) -> float:
-    return round(value / most, 4) if most else 0.0
 
 
 def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +17,7 @@ from ackproof.comparison.summary import Summary
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import advice, comparison, wording
 from ackproof.report import formatting as fmt
-from ackproof.report.console_tables import TONE
+from ackproof.report.console_tables import TONE, print_item
 from ackproof.report.wording import (
     agreement,
     agreement_of,
@@ -150,9 +149,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
         _say(console, line)
     for line in wording.finding_sentences(verdict):
         _say(console, f"FINDING: {line}", style=_FINDING)
-    for line in wording.unobserved_sentences(verdict):
-        _say(console, line, style="dim")
-    for line in wording.unchecked_sentences(verdict):
+    for line in (*wording.unobserved_sentences(verdict), *wording.unchecked_sentences(verdict)):
         _say(console, line, style="dim")
     _print_expectations(console, verdict)
     _print_prediction(console, verdict)
@@ -227,7 +224,7 @@ def _print_prediction(console: Console, verdict: Verdict) -> None:
     if verdict.prediction.trace:
         _say(console, "The model's shortest trace:")
         for number, step in enumerate(verdict.prediction.trace, start=1):
-            _print_item(console, f" {number:>2}. ", step)
+            print_item(console, f" {number:>2}. ", step)
 
 
 def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
@@ -238,31 +235,29 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
         line = Text(f"{fmt.fault(fault.window)} {fault.fault}", style="bold")
         line.append(wording.fault_with_target(fault).removeprefix(fault.fault), style="not bold")
         console.print(line, highlight=False)
-        _say(
-            console,
-            f"injected {fmt.clock(fault.injected_at)}, "
-            f"verified {fmt.clock(fault.verified_at)}, "
-            f"healed {fmt.clock(fault.healed_at)}, "
-            f"recovered {fmt.clock(fault.recovered_at)}",
-            indent=3,
-        )
-        _say(console, f"trigger: {fault.trigger}", indent=3)
-        proof = f"proof: {fault.evidence}" if fault.verified else f"NOT VERIFIED: {fault.evidence}"
-        _say(console, proof, indent=3, style="" if fault.verified else "bold yellow")
+        moments = {
+            name: fmt.clock(getattr(fault, f"{name}_at"))
+            for name in ("injected", "verified", "healed", "recovered")
+        }
+        times = ", ".join(f"{name} {moment}" for name, moment in moments.items())
+        proof, style = ("proof", "") if fault.verified else ("NOT VERIFIED", "bold yellow")
+        print_item(console, "   ", times)
+        print_item(console, "   ", f"trigger: {fault.trigger}")
+        print_item(console, "   ", f"{proof}: {fault.evidence}", style=style)
 
 
 def _print_causes(console: Console, verdict: Verdict) -> None:
     if verdict.causes:
         _head(console, "Why")
     for line in wording.cause_sentences(verdict):
-        _print_item(console, " - ", line)
+        print_item(console, " - ", line)
 
 
 def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
     if overview.groups:
         _head(console, f"Lost records ({fmt.count(verdict.observed.get('lost', 0))})")
     for group in overview.groups:
-        _print_item(console, " - ", wording.story(group, verdict.faults))
+        print_item(console, " - ", wording.story(group, verdict.faults))
 
 
 def _table() -> Table:
@@ -285,21 +280,9 @@ def _head(console: Console, title: str) -> None:
     console.print(Text(title, style="bold underline"))
 
 
-def _print_item(console: Console, label: str, text: str) -> None:
-    """Print an item of a list; further lines are indented by the width of the label."""
-    grid = Table.grid(padding=0)
-    grid.add_column(width=len(label))
-    grid.add_column(overflow="fold")
-    grid.add_row(label, Text(text))
-    console.print(grid)
-
-
-def _say(console: Console, text: str, *, style: str = "", indent: int = 0) -> None:
+def _say(console: Console, text: str, *, style: str = "") -> None:
     """Print text without interpreting markup in it, and without highlighting numbers."""
-    if indent:
-        console.print(Padding(Text(text, style=style), (0, 0, 0, indent), expand=False))
-    else:
-        console.print(Text(text, style=style), highlight=False)
+    console.print(Text(text, style=style), highlight=False)
 
 
 def _path(console: Console, label: str, path: Path) -> None:

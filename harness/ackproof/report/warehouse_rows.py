@@ -207,9 +207,10 @@ def _settings(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
-def address(place: str) -> str:
+def address(location: str) -> str:
     """Return a warehouse's address: a path on this machine is made absolute."""
-    return place if "://" in place or place.startswith("file:") else str(Path(place).resolve())
+    local = "://" not in location and not location.startswith("file:")
+    return str(Path(location).resolve()) if local else location
 
 
 def has_jars(kind: Format) -> bool:
@@ -236,8 +237,8 @@ def opened(
     """Yield the warehouse at an address, in a Spark session with the jars of its format.
 
     With `create` a missing one is made, of format `kind` (None: `default_format`). Raises
-    WarehouseError for what is not a warehouse, or one of a format other than `kind`; SparkError for
-    failures of Spark.
+    WarehouseError if the address has no warehouse, or one of another format than `kind`;
+    SparkError if Spark fails.
     """
     from ackproof_spark.spark.connector import Package
     from ackproof_spark.spark.session import is_connect, session, use

@@ -27,6 +27,7 @@ from ackproof.runs.verdict import (
     Verdict,
     Word,
 )
+from ackproof.scenario.types import setting_text
 from ackproof_faults import fault_of
 
 #: What colours are chosen by: whether acked records were lost, and not whether that was expected.
@@ -154,12 +155,8 @@ def facts(verdicts: Sequence[Verdict]) -> list[str]:
 
 def settings(verdict: Verdict) -> str:
     """Return the varied settings that the name of the configuration does not contain."""
-    pairs = (f"{key}={_plain(value)}" for key, value in verdict.configuration.items())
+    pairs = (f"{key}={setting_text(value)}" for key, value in verdict.configuration.items())
     return ", ".join(pair for pair in pairs if pair not in name(verdict))
-
-
-def _plain(value: str | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def anomalies(verdict: Verdict) -> list[str]:
@@ -168,20 +165,20 @@ def anomalies(verdict: Verdict) -> list[str]:
     return [key for key in keys if key not in (*SENDS, *COUNTS)]
 
 
-def told_and_folded(verdict: Verdict) -> tuple[list[str], list[str]]:
-    """Return the anomalies to tell of, and those that did not occur and need not have.
+def shown_and_folded(verdict: Verdict) -> tuple[list[str], list[str]]:
+    """Return the anomalies to show, and those that did not occur and need not have.
 
-    Told are those that occurred, that are certain, or whose prediction a finding contradicts.
+    Shown are those that occurred, that are certain, or whose prediction a finding contradicts.
     """
-    found = {finding.anomaly for finding in verdict.findings}
-    told = [
+    contradicted = {finding.anomaly for finding in verdict.findings}
+    shown = [
         anomaly
         for anomaly in anomalies(verdict)
         if verdict.observed.get(anomaly, 0)
         or verdict.predicted.get(anomaly) == "certain"
-        or anomaly in found
+        or anomaly in contradicted
     ]
-    return told, [anomaly for anomaly in anomalies(verdict) if anomaly not in told]
+    return shown, [anomaly for anomaly in anomalies(verdict) if anomaly not in shown]
 
 
 def topic_sentences(verdict: Verdict) -> list[str]:

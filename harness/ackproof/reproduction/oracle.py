@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from ackproof.errors import AckproofError
-from ackproof.prediction.replication import predict
+from ackproof.prediction.predict import predict
 from ackproof.progress import Reporter
 from ackproof.reproduction.store import CandidateTrial, ShrinkStore, candidate_key
 from ackproof.reproduction.summary import Answer

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ackproof_faults.conditions.condition import Condition
-from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.kinds import After, ProgressIs
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, Outcome
 
 #: Without a send (or an ack) for this long, their number is not used as the clock.

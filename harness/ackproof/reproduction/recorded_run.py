@@ -27,8 +27,7 @@ from ackproof.scenario.validation import validate
 from ackproof_faults import Fault, plain, registered
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
-from ackproof_faults.conditions.events import FaultHas
-from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.kinds import After, FaultHas, ProgressIs
 from ackproof_faults.conditions.trigger import Conditions, either
 
 _Window = Mapping[str, Any]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-
 from pydantic import BaseModel, ConfigDict
 
 
@@ -46,15 +43,6 @@ class TraceRecord(BaseModel):
     partitions: list[PartitionTrace]
 
     @property
-    def controller_steps(self) -> dict[str, int]:
-        return {} if self.controller is None else self.controller.steps
-
-    @property
-    def local_steps(self) -> dict[str, int]:
-        """The steps of all partitions' replicas, counted by kind."""
-        return summed(trace.local.steps for trace in self.partitions if trace.local is not None)
-
-    @property
     def not_checked(self) -> list[str]:
         """The partitions that were not checked, one line for each reason."""
         reasons: dict[str, list[str]] = {}
@@ -62,11 +50,3 @@ class TraceRecord(BaseModel):
             if trace.not_checked:
                 reasons.setdefault(trace.not_checked, []).append(f"{trace.topic}-{trace.partition}")
         return [f"{', '.join(partitions)}: {reason}" for reason, partitions in reasons.items()]
-
-
-def summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Return the sum of several counts, sorted by key."""
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(sorted(total.items()))

@@ -103,7 +103,7 @@ def _resolved(key: str, value: str) -> str:
     return _REFERENCE.sub(value_of, value)
 
 
-def problems(
+def attach_problems(
     attach: AttachSpec,
     *,
     others: set[str],

@@ -12,10 +12,48 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from ackproof.kafka_versions import FEATURES_SINCE, numbers, uses_zookeeper
-from ackproof.scenario import security
 from ackproof.scenario.attach import AttachSpec
-from ackproof.scenario.security import SecuritySpec
 from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, padding
+
+#: Settings for one listener and mechanism came with KIP-103 and KIP-226.
+_SINCE = (2, 0)
+#: SCRAM credentials at format time came with KIP-900. Without them no first client can log in.
+_SCRAM_SINCE = (3, 5)
+
+
+class SecuritySpec(StrictModel):
+    """How clients reach the brokers; certificates and passwords are made for the run."""
+
+    tls: Literal["none", "server", "mutual"] = Field(
+        default="none",
+        description="server: brokers show a certificate; mutual: clients, too",
+    )
+    sasl: Literal["none", "plain", "scram-sha-512"] = Field(
+        default="none", description="how clients log in"
+    )
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's `security.protocol`."""
+        if self.sasl == "none":
+            return "PLAINTEXT" if self.tls == "none" else "SSL"
+        return "SASL_PLAINTEXT" if self.tls == "none" else "SASL_SSL"
+
+
+def security_problems(security: SecuritySpec, kafka: str) -> Iterator[Problem]:
+    """Yield what this Kafka version does not support, as (place, problem)."""
+    if security.protocol != "PLAINTEXT" and numbers(kafka) < _SINCE:
+        yield (
+            ("cluster", "security"),
+            f"ackproof supports TLS and SASL with Kafka from 2.0.0 on, and kafka is {kafka}",
+        )
+    elif security.sasl == "scram-sha-512" and numbers(kafka) < _SCRAM_SINCE:
+        yield (
+            ("cluster", "security", "sasl"),
+            f"Kafka formats a cluster with SCRAM credentials from 3.5.0 on (KIP-900), and kafka "
+            f"is {kafka}: use plain",
+        )
+
 
 #: Settings that ackproof derives from the topology; a scenario cannot set them.
 OWNED_SETTINGS = frozenset(
@@ -197,16 +235,6 @@ class ClusterSpec(StrictModel):
         examples=[{"eligible.leader.replicas.version": 0}],
     )
 
-    @property
-    def changed(self) -> set[str]:
-        """The keys whose values differ from their defaults."""
-        fields = type(self).model_fields.items()
-        return {
-            name
-            for name, field in fields
-            if getattr(self, name) != field.get_default(call_default_factory=True)
-        }
-
     def broker(self, number: int) -> BrokerSpec:
         """Return the values for the broker `number`: its own, else those for all brokers."""
         own = self.overrides.get(number, BrokerSpec())
@@ -221,7 +249,7 @@ class ClusterSpec(StrictModel):
         )
 
 
-def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
+def cluster_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     """Yield what is wrong with a cluster, and what this Kafka version does not support."""
     yield from _setting_problems(cluster.settings, ("cluster", "settings"))
     for number, own in cluster.overrides.items():
@@ -239,7 +267,7 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     yield from _listener_problems(cluster.listeners)
     yield from _proxied_problems(cluster, kafka)
     yield from _controller_problems(cluster, kafka)
-    yield from security.problems(cluster.security, kafka)
+    yield from security_problems(cluster.security, kafka)
     yield from _directory_problems(cluster, kafka)
     for feature in cluster.features:
         yield from _feature_problems(feature, kafka)

@@ -3,72 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from enum import StrEnum
+from typing import Annotated, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
     WrapValidator,
-    model_validator,
 )
 
-from ackproof.scenario.client import Client, ClientLibrary
-from ackproof.scenario.commit import Commit
-from ackproof.scenario.java import JavaConsumerSettings, java_version
-from ackproof.scenario.librdkafka import refusal, require_accepted
-from ackproof.scenario.types import Setting, StrictModel
+from ackproof.scenario.client import Client, ClientLibrary, JavaConsumerSettings, settings_of_client
+from ackproof.scenario.librdkafka import ConsumerSettings
+from ackproof.scenario.types import StrictModel
 
-#: Consumer settings that a scenario cannot set, and why.
-OWNED_CONSUMER_SETTINGS = {
-    "bootstrap.servers": "set by ackproof itself",
-    "metadata.broker.list": "set by ackproof itself",
-    "client.id": "set by ackproof itself",
-    "group.id": "the name of the consumer group in workload.consumers",
-    "enable.auto.commit": "set by the key `commit`",
-    "enable.auto.offset.store": "set by the key `commit`",
-    "enable.partition.eof": "not supported",
-}
+#: The transaction timeout and the delivery timeout of what consumers forward, milliseconds.
+FORWARDING_TIMEOUT_MS = 10_000
+
+
+class Commit(StrEnum):
+    """When a consumer commits the offsets of the records that it polled.
+
+    `AUTO`: librdkafka commits every `auto.commit.interval.ms`, as soon as it has handed the records
+    to the application. `BEFORE`, `AFTER`: synchronously, before or after processing the records of
+    a poll. `TRANSACTION`: together with the records that it forwards, one transaction a poll.
+    `NEVER`: not at all.
+    """
+
+    AUTO = "auto"
+    BEFORE = "before"
+    AFTER = "after"
+    TRANSACTION = "transaction"
+    NEVER = "never"
+
 
 #: A group.id, which is also a group's name in tables and reports.
 GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
-
-
-class ConsumerSettings(BaseModel):
-    """librdkafka's settings for the consumers of a group, passed on unchanged."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    __pydantic_extra__: dict[str, Setting]
-
-    @model_validator(mode="after")
-    def _librdkafka_takes_them(self) -> Self:
-        if problem := refusal(self.__pydantic_extra__):
-            raise ValueError(problem)
-        for key in self.__pydantic_extra__:
-            if key in OWNED_CONSUMER_SETTINGS:
-                raise ValueError(f"{key} is {OWNED_CONSUMER_SETTINGS[key]}: remove it")
-        require_accepted("Consumer", {"group.id": "any", **self.as_client_settings()})
-        return self
-
-    def as_client_settings(self) -> dict[str, Setting]:
-        """Return every setting under librdkafka's name."""
-        return dict(self.__pydantic_extra__)
-
-    @property
-    def isolation_level(self) -> str:
-        return str(self.__pydantic_extra__.get("isolation.level", "read_committed"))
-
-
-def _for_client(value: Any, _: ValidatorFunctionWrapHandler, so_far: ValidationInfo) -> Any:
-    """Validate settings by the rules of the client that comes before them, if it is legal."""
-    if "client" not in so_far.data:
-        return value
-    version = java_version(so_far.data)
-    if version is None:
-        return ConsumerSettings.model_validate(value)
-    return JavaConsumerSettings.of(value, version, "consumer")
 
 
 class ConsumerGroup(StrictModel):
@@ -107,9 +75,10 @@ class ConsumerGroup(StrictModel):
         description="the client library; by default the workload's",
         json_schema_extra={"default": "librdkafka"},
     )
-    settings: Annotated[ConsumerSettings | JavaConsumerSettings, WrapValidator(_for_client)] = (
-        Field(validate_default=True, default_factory=dict)
-    )
+    settings: Annotated[
+        ConsumerSettings | JavaConsumerSettings,
+        WrapValidator(settings_of_client(ConsumerSettings, JavaConsumerSettings, "consumer")),
+    ] = Field(validate_default=True, default_factory=dict)
 
     @property
     def commits(self) -> Commit:

@@ -6,31 +6,31 @@ from collections.abc import Iterator
 
 from ackproof.kafka_versions import numbers, uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
-from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape
 from ackproof_faults.conditions.condition import Condition, compares
-from ackproof_faults.conditions.events import FaultHas, LogSays
-from ackproof_faults.conditions.partition_state import (
+from ackproof_faults.conditions.kinds import (
+    After,
     ElrCondition,
     ElrIsExactly,
+    FaultHas,
     IsrIs,
     IsrIsExactly,
     LastKnownLeaderIs,
     LeaderIs,
+    LogSays,
     PartitionCondition,
+    ProgressIs,
 )
-from ackproof_faults.conditions.progress import After, ProgressIs
-from ackproof_faults.schedule.blast_radius import Limit
 from ackproof_faults.schedule.blocks import located_faults
-from ackproof_faults.schedule.conflicts import certain_conflicts
+from ackproof_faults.schedule.limits import Limit, certain_conflicts
 
 #: The first version with eligible leader replicas.
 _FIRST_ELR = (4, 0)
 
 
-def problems(scenario: Scenario) -> Iterator[Problem]:
+def fault_problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield what is wrong with the faults of a scenario."""
     faults = [(("faults", *where), fault) for where, fault in located_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
@@ -67,7 +67,7 @@ def _shape(scenario: Scenario) -> Shape:
         if cluster.combined
         else tuple(range(CONTROLLER_ID, CONTROLLER_ID + cluster.controllers)),
         listeners=(*OWN_LISTENERS, *cluster.listeners),
-        topics={name: topic.partitions for name, topic in every_topic(scenario).items()},
+        topics={name: topic.partitions for name, topic in scenario.every_topic.items()},
         log_dirs=min(one.log_dirs or 1 for one in own),
         disk=None if None in sizes else min(size for size in sizes if size is not None),
         own_clocks=cluster.clock == "adjustable",
@@ -176,7 +176,7 @@ def _elr_problems(
 
 
 def _possible_size(scenario: Scenario, condition: IsrIs) -> bool:
-    topic = every_topic(scenario).get(condition.topic)
+    topic = scenario.every_topic.get(condition.topic)
     most = topic.replication_factor if topic else scenario.cluster.brokers
     # Replicas can be added while the run goes on.
     most = max(most, scenario.cluster.brokers if scenario.cluster.attach is None else most)
@@ -192,7 +192,7 @@ def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterat
 def _partition_problems(
     scenario: Scenario, where: YamlPath, topic: str, partition: int
 ) -> Iterator[Problem]:
-    spec = every_topic(scenario).get(topic)
+    spec = scenario.every_topic.get(topic)
     if spec is None:
         yield where, f"there is no topic {topic!r} here ({', '.join(sorted(scenario.topics))})"
     elif partition >= spec.partitions:

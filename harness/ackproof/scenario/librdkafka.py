@@ -1,4 +1,4 @@
-"""Explains settings that librdkafka refuses, with the nearest name that it knows."""
+"""The settings of librdkafka's clients: which are legal, and why librdkafka refuses others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from ackproof.scenario.types import Setting, padding
 
@@ -31,13 +40,7 @@ KNOWN = (
     *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "metadata.max.age.ms"),
     *("topic.metadata.refresh.interval.ms", "topic.metadata.propagation.max.ms"),
     *("metadata.recovery.strategy", "statistics.interval.ms", "debug", "client.dns.lookup"),
-    *(
-        "group.id",
-        "broker.address.family",
-        "broker.address.ttl",
-        "api.version.request",
-        "log_level",
-    ),
+    *("broker.address.family", "broker.address.ttl", "api.version.request", "log_level"),
 )
 
 
@@ -125,3 +128,136 @@ def _explained(message: str) -> str:
     near = difflib.get_close_matches(unknown[1], KNOWN, n=1) if unknown else []
     guess = f"; did you mean {near[0]!r}?" if near else ""
     return f"librdkafka refuses this: {message}{guess}"
+
+
+_OURS = "set by ackproof itself"
+
+#: Settings that a scenario cannot set, and why.
+OWNED_PRODUCER_SETTINGS = dict.fromkeys(
+    ("bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"), _OURS
+)
+_OWNED_CONSUMER_SETTINGS = {
+    "bootstrap.servers": _OURS,
+    "metadata.broker.list": _OURS,
+    "client.id": _OURS,
+    "group.id": "the name of the consumer group in workload.consumers",
+    "enable.auto.commit": "set by the key `commit`",
+    "enable.auto.offset.store": "set by the key `commit`",
+    "enable.partition.eof": "not supported",
+}
+
+#: Aliases in librdkafka for settings that are validated and predicted under another name.
+ALIASES = {
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.timeout.ms": "delivery.timeout.ms",
+}
+
+
+AcksValue = Literal["0", "1", "all"]
+
+_ACKS: Mapping[str, AcksValue] = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+
+
+def parse_acks(value: object) -> AcksValue:
+    if isinstance(value, bool) or str(value) not in _ACKS:
+        raise ValueError(f"{value!r} is not a value of acks (0, 1 or all)")
+    return _ACKS[str(value)]
+
+
+Acks = Annotated[
+    AcksValue,
+    BeforeValidator(parse_acks),
+    WithJsonSchema({"enum": [0, 1, -1, "0", "1", "-1", "all"]}),
+]
+
+
+def require_legal(*, idempotence: bool, acks: str, retries: int, max_in_flight: int) -> None:
+    """Raise ValueError for settings that clients refuse together.
+
+    KIP-98 and KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs.
+    """
+    if idempotence and acks != "all":
+        raise ValueError(
+            f"enable.idempotence: true needs acks: all, not acks: {acks} "
+            "(set enable.idempotence: false or acks: all)"
+        )
+    if idempotence and retries == 0:
+        raise ValueError(
+            "enable.idempotence: true needs retries above 0 (set enable.idempotence: false, or "
+            "remove retries)"
+        )
+    if idempotence and max_in_flight > 5:
+        raise ValueError(
+            "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
+            f"5, not {max_in_flight}"
+        )
+
+
+class ProducerSettings(BaseModel):
+    """Settings of every producer, by its client's names; passed on unchanged.
+
+    With librdkafka `acks` and `enable.idempotence` are required: losses depend on them, and its
+    defaults (all, off) differ from the Java client's (all, on). With the Java client what is left
+    out has the default of its version.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, validate_by_name=False)
+    __pydantic_extra__: dict[str, Setting]
+
+    acks: Acks
+    idempotence: bool = Field(alias="enable.idempotence")
+    retries: int = Field(default=2147483647, ge=0)
+    max_in_flight: int = Field(default=5, ge=1, alias="max.in.flight.requests.per.connection")
+    linger_ms: float = Field(default=5, ge=0, le=900000, alias="linger.ms")
+    delivery_timeout_ms: int = Field(default=120000, ge=1, alias="delivery.timeout.ms")
+
+    @model_validator(mode="after")
+    def _is_legal(self) -> Self:
+        require_legal(
+            idempotence=self.idempotence,
+            acks=self.acks,
+            retries=self.retries,
+            max_in_flight=self.max_in_flight,
+        )
+        _require_not_owned(self.__pydantic_extra__, OWNED_PRODUCER_SETTINGS)
+        for key in self.__pydantic_extra__:
+            if key in ALIASES:
+                raise ValueError(f"{key} is another name of {ALIASES[key]}: use {ALIASES[key]}")
+        require_accepted("Producer", self.as_client_settings())
+        return self
+
+    def as_client_settings(self) -> dict[str, Setting]:
+        """Return every setting under librdkafka's name."""
+        return self.model_dump(by_alias=True)
+
+
+class ConsumerSettings(BaseModel):
+    """librdkafka's settings for the consumers of a group, passed on unchanged."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Setting]
+
+    @model_validator(mode="after")
+    def _is_legal(self) -> Self:
+        _require_not_owned(self.__pydantic_extra__, _OWNED_CONSUMER_SETTINGS)
+        require_accepted("Consumer", {"group.id": "any", **self.__pydantic_extra__})
+        return self
+
+    def as_client_settings(self) -> dict[str, Setting]:
+        """Return every setting under librdkafka's name."""
+        return dict(self.__pydantic_extra__)
+
+    @property
+    def isolation_level(self) -> str:
+        return str(self.__pydantic_extra__.get("isolation.level", "read_committed"))
+
+
+def _require_not_owned(settings: Mapping[str, Setting], owned: Mapping[str, str]) -> None:
+    if problem := refusal(settings):
+        raise ValueError(problem)
+    for key in settings:
+        if key in owned:
+            raise ValueError(f"{key} is {owned[key]}: remove it")

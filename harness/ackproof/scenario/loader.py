@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import difflib
 import re
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+from ruamel.yaml.comments import CommentedMap
 
-from ackproof import safe_files
 from ackproof.errors import ScenarioError
-from ackproof.scenario import document_size, matrix, overrides
+from ackproof.scenario import changes
+from ackproof.scenario.changes import Overrides, Overriding
+from ackproof.scenario.documents import locate, parse, shortened
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.overrides import Overrides, Overriding
 from ackproof.scenario.types import Setting, YamlPath
 from ackproof.scenario.validation import IMPOSSIBLE, validate
 from ackproof_faults import Fault, registered
@@ -50,7 +48,7 @@ class Configured:
         return self.scenario.case.skip if self.scenario.case else ""
 
 
-def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured]:
+def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
     """Return the configurations of a file: one, or one for each entry of its matrix.
 
     `overriding` replaces values of the file. Raises ScenarioError.
@@ -63,15 +61,15 @@ def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured
         return [Configured(scenario=scenario, name="", varied={}, path=path, overrides=own)]
     found = []
     try:
-        entries = matrix.entries(document["matrix"])
-    except matrix.MatrixError as error:
-        line, _ = _locate(document, error.path)
-        raise ScenarioError(f"{path}:{line}: {_short(str(error))}") from None
+        entries = changes.entries(document["matrix"])
+    except changes.MatrixError as error:
+        line, _ = locate(document, error.path)
+        raise ScenarioError(f"{path}:{line}: {shortened(str(error))}") from None
     for entry in entries:
         scenario = _validate(
             path,
             document,
-            own.on_configuration(matrix.configured(base, entry.changes)),
+            own.on_configuration(changes.configured(base, entry.changes)),
             own,
             within=entry.path,
             name=entry.name,
@@ -80,7 +78,7 @@ def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured
             Configured(
                 scenario=scenario,
                 name=entry.name,
-                varied=matrix.varied(entry.changes),
+                varied=changes.varied(entry.changes),
                 path=path,
                 overrides=own,
             )
@@ -88,7 +86,7 @@ def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured
     return found
 
 
-def load_all(path: Path, overriding: Overriding = overrides.none) -> list[Configured]:
+def load_all(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
     """Return the configurations of a file, or of all scenario files in a folder, by path."""
     return [one for file in scenario_files(path) for one in load(file, overriding)]
 
@@ -106,14 +104,6 @@ def scenario_files(path: Path) -> list[Path]:
             f"{path} holds no scenario file", hint="Name a folder with *.yaml or *.yml files."
         )
     return files
-
-
-def line_of(path: Path, place: YamlPath) -> int:
-    """Return the line of the deepest part of `place` in the file; 1 if it cannot be read."""
-    try:
-        return _locate(parse(path), place)[0]
-    except ScenarioError:
-        return 1
 
 
 def dump(scenario: Scenario, path: Path, *, defaults: bool = True) -> None:
@@ -139,50 +129,6 @@ def _brief(step: BaseModel) -> dict[str, Any]:
     return {"fault": step.name, **settings} if isinstance(step, Fault) else settings
 
 
-def parse(path: Path) -> CommentedMap:
-    """Return a scenario file's document with its comments. Raises ScenarioError."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
-            text = safe_files.read(path, most=_MOST_BYTES).decode("utf-8")
-            if len(text) > _MOST_CHARACTERS:
-                raise ScenarioError(
-                    f"{path}: it has {len(text):,} characters, and {_MOST_CHARACTERS:,} is the most"
-                )
-            document = YAML().load(text)
-    except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
-        guess = f" Did you mean {path.parent / near[0]}?" if near else ""
-        raise ScenarioError(
-            f"{path}: no such scenario file.{guess}",
-            hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "
-            "(`ackproof scenarios` lists them).",
-        ) from None
-    except IsADirectoryError:
-        raise ScenarioError(f"{path} is a folder", hint="Name one scenario file in it.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(
-            f"{path}: cannot be read: {getattr(error, 'strerror', '') or error}",
-            hint="A scenario is a YAML file in UTF-8 that you may read.",
-        ) from error
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ScenarioError(
-            f"{path}:{line}: not valid YAML: {_short(str(error.problem))}"
-        ) from error
-    except (YAMLError, RecursionError, ValueError, TypeError) as error:
-        problem = _short(" ".join(str(error).split()))
-        raise ScenarioError(f"{path}: not valid YAML: {problem}") from error
-    if not isinstance(document, CommentedMap):
-        raise ScenarioError(
-            f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
-            f"not {_YAML_WORDS.get(type(document), 'that')}"
-        )
-    if problem := document_size.problem(document):
-        raise ScenarioError(f"{path}: {problem}")
-    return document
-
-
 def _validate(
     path: Path,
     document: CommentedMap,
@@ -199,12 +145,12 @@ def _validate(
         errors = invalid.errors(include_url=False)
         for error in errors[:_MOST_ERRORS]:
             place, problem = _explain(error)
-            line, in_matrix = _locate(document, (*within, *place))
+            line, in_matrix = locate(document, (*within, *place))
             combined = within == ("matrix",)
             if not (within and in_matrix):
-                line, in_matrix = _locate(document, place)[0], False
-            dotted = _short(".".join(map(str, place))) or "scenario"
-            problem = _short(problem)
+                line, in_matrix = locate(document, place)[0], False
+            dotted = shortened(".".join(map(str, place))) or "scenario"
+            problem = shortened(problem)
             if source := _source(own, place, problem):
                 lines.append(f"{source}: {dotted}: {problem}")
                 continue
@@ -272,20 +218,6 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
 #: The most errors of one file that are explained.
 _MOST_ERRORS = 20
 
-#: YAML is read at some 0.15 ms a line.
-_MOST_CHARACTERS = 1_000_000
-
-#: What so many characters take in UTF-8.
-_MOST_BYTES = 4 * _MOST_CHARACTERS
-
-#: The most characters of a problem that are shown: of its begin, which has the value, and its end.
-_SHOWN = 300
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]} … {text[-_SHOWN:]}"
-
-
 #: What a value must be, in YAML's terms, by pydantic's type of error.
 _EXPECTED = {
     "dict_type": "a mapping of keys",
@@ -308,8 +240,6 @@ _BOUNDS = {
     "less_than": ("below", "lt"),
     "less_than_equal": ("at most", "le"),
 }
-
-_YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}
 
 
 def _plain(value: object) -> str:
@@ -366,19 +296,3 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for one in get_args(annotation) if (model := _model_in(one))), None)
-
-
-def _locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:
-    """Return the 1-based line of the deepest part of a path that exists; whether all of it does."""
-    node: Any = document
-    line = 1
-    for part in place:
-        if isinstance(node, CommentedMap) and part in node:
-            # The keys that `<<` merges into a mapping have no line of their own.
-            line = node.lc.key(part)[0] + 1 if part in (node.lc.data or {}) else line
-        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
-            line = node.lc.item(part)[0] + 1
-        else:
-            return line, False
-        node = node[part]
-    return line, True

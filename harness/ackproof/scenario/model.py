@@ -12,65 +12,39 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
-from ackproof.scenario.case import Case
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.retention import expiring
-from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
+from ackproof.scenario.topics import TopicSpec, internal_topics
+from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
+from ackproof_model.effects import expiring
+
+
+class Case(StrictModel):
+    """What a catalogue says of a scenario. Nothing of it but `skip` changes a run."""
+
+    id: str = Field(
+        pattern=r"^[A-Z][1-9][0-9]*[a-z]?$",
+        description="the number in the catalogue, by which commands find the scenario",
+        examples=["B6"],
+    )
+    title: str = Field(description="the case in a few words")
+    shows: str = Field(description="the story: what happens, and which rule of Kafka lets it")
+    loses_on: str = Field(default="", description="the Kafka versions that it holds for")
+    fixed_in: str = Field(default="", description="the versions that ended it, and by what")
+    instead: str = Field(default="", description="what to configure or to do instead")
+    sources: list[str] = Field(
+        default_factory=list, description="KIPs, JIRA issues and publications"
+    )
+    skip: str = Field(
+        default="",
+        description="why no machine here can run it: `run` and `compare` pass over it",
+    )
+
 
 _TRANSACTIONS = "transaction.version"
-
-
-class TopicSpec(StrictModel):
-    """One topic. Retention is off, so that only a loss removes a record."""
-
-    partitions: int = Field(default=1, ge=1, le=1000, description="number of partitions")
-    replication_factor: int = Field(default=3, ge=1, description="replicas of each partition")
-    assignment: list[list[int]] = Field(
-        default_factory=list,
-        description="the brokers of each partition's replicas, the preferred leader first; "
-        "partitions and replication_factor follow from it",
-        examples=[[[1, 2, 3], [2, 3, 1]]],
-    )
-    settings: dict[str, Setting] = Field(
-        default_factory=dict,
-        description="topic settings, by Kafka's names",
-        examples=[{"min.insync.replicas": 2, "unclean.leader.election.enable": False}],
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _counts_follow_from_the_assignment(cls, given: Any) -> Any:
-        found = given.get("assignment") if isinstance(given, dict) else None
-        if not (isinstance(found, list) and found and all(isinstance(one, list) for one in found)):
-            return given
-        counts = {"partitions": len(found), "replication_factor": len(found[0])}
-        for key, count in counts.items():
-            if given.get(key, count) != count:
-                raise ValueError(f"{key} is {given[key]}, but assignment has {count}: remove {key}")
-        return {**given, **counts}
-
-    @property
-    def min_insync_replicas(self) -> int:
-        """The effective `min.insync.replicas`; Kafka's default is 1."""
-        return int(self.settings.get("min.insync.replicas", 1))
-
-    @property
-    def unclean_leader_election(self) -> bool | None:
-        """Whether a replica outside the ISR may become leader; None for the version's default.
-
-        That is yes before 0.11, and no from there on.
-        """
-        value = self.settings.get("unclean.leader.election.enable")
-        return None if value is None else str(value).lower() == "true"
-
-    @property
-    def compacted(self) -> bool:
-        """Whether Kafka removes older records with the same key."""
-        return "compact" in str(self.settings.get("cleanup.policy", "delete")).lower()
 
 
 Expectation = Literal["none", "some", "any"]
@@ -182,6 +156,11 @@ class Scenario(StrictModel):
     @classmethod
     def _clients_are_complete(cls, given: Any) -> Any:
         return with_clients(given) if isinstance(given, Mapping) else given
+
+    @property
+    def every_topic(self) -> Mapping[str, TopicSpec]:
+        """The topics and the internal ones, which faults may target, too."""
+        return {**internal_topics(self.cluster, self.kafka), **self.topics}
 
     @property
     def topic(self) -> TopicSpec:

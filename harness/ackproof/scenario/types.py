@@ -54,3 +54,12 @@ class StrictModel(BaseModel):
     """A mapping of a scenario file. Unknown keys are errors, and instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @property
+    def changed(self) -> set[str]:
+        """The keys whose values differ from their defaults."""
+        return {
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.get_default(call_default_factory=True)
+        }

@@ -10,15 +10,19 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ackproof import kafka_versions
-from ackproof.scenario import attach as attach_spec
-from ackproof.scenario import cluster, fault_validation
+from ackproof.kafka_versions import caps_min_isr, uses_zookeeper
 from ackproof.scenario.application import application_problems
+from ackproof.scenario.attach import attach_problems
+from ackproof.scenario.client import JavaConsumerSettings, JavaProducerSettings
+from ackproof.scenario.cluster import cluster_problems
 from ackproof.scenario.consumers import consumer_problems
-from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof.scenario.retention import expiring
-from ackproof.scenario.transactions import transaction_problems
-from ackproof.scenario.types import Problem, padding
-from ackproof.scenario.workload import Sends, Workload
+from ackproof.scenario.fault_validation import fault_problems
+from ackproof.scenario.kafka_keys import Scope, ignored
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
+from ackproof.scenario.types import Problem, Setting, YamlPath, padding
+from ackproof.scenario.workload import Sends, Workload, transaction_problems
+from ackproof_model.effects import expiring
 
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
 IMPOSSIBLE = "impossible"
@@ -63,9 +67,9 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     yield from _client_problems(scenario)
     yield from _certificate_problems(scenario)
     if attach is None:
-        yield from cluster.problems(scenario.cluster, scenario.kafka)
+        yield from cluster_problems(scenario.cluster, scenario.kafka)
     else:
-        yield from attach_spec.problems(
+        yield from attach_problems(
             attach,
             others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
@@ -117,7 +121,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             f"that are written to, and they may be {PROBED_PARTITIONS} at most: remove partitions "
             "or the probe",
         )
-    yield from fault_validation.problems(scenario)
+    yield from fault_problems(scenario)
 
 
 def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Problem]:
@@ -269,3 +273,75 @@ def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Pro
             yield place, f"{replicas} names a broker twice"
         elif not all(1 <= broker <= last for broker in replicas):
             yield place, f"{replicas} names an unknown broker (the brokers are 1 to {last})"
+
+
+#: Settings of one way to keep metadata, by whether that is ZooKeeper.
+_OF_METADATA = {
+    True: frozenset({"zookeeper.session.timeout.ms"}),
+    False: frozenset({"broker.session.timeout.ms", "broker.heartbeat.interval.ms"}),
+}
+
+
+def warnings(scenario: Scenario) -> Iterator[Problem]:
+    """Yield where a scenario is legal but doubtful, and why."""
+    for name, topic in scenario.topics.items():
+        yield from _replication_warnings(name, topic, scenario.kafka)
+        place: YamlPath = ("topics", name, "settings")
+        yield from _key_warnings("topic", topic.settings, place, scenario.kafka)
+    yield from _client_warnings(scenario.workload)
+    if scenario.cluster.attach is not None:
+        return
+    place = ("cluster", "settings")
+    yield from _key_warnings("broker", scenario.cluster.settings, place, scenario.kafka)
+    for number, own in scenario.cluster.overrides.items():
+        place = ("cluster", "overrides", number, "settings")
+        yield from _key_warnings("broker", own.settings, place, scenario.kafka)
+
+
+def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[Problem]:
+    place = ("topics", name, "settings", "min.insync.replicas")
+    least, replicas = topic.min_insync_replicas, topic.replication_factor
+    if least > replicas:
+        effect = (
+            f"Kafka {kafka} takes it as {replicas}, so one broker that is down or behind stops "
+            "every write with acks=all"
+            if caps_min_isr(kafka)
+            else f"Kafka {kafka} refuses every write with acks=all"
+        )
+        yield (
+            place,
+            f"{least} is above the replication factor {replicas}: {effect}; "
+            f"{max(replicas - 1, 1)} is usual",
+        )
+    elif least == replicas > 1:
+        yield (
+            place,
+            f"{least} is the replication factor: one broker that is down or behind stops every "
+            f"write with acks=all; {replicas - 1} is usual",
+        )
+
+
+def _client_warnings(workload: Workload) -> Iterator[Problem]:
+    """Yield the settings that a Java client of this version ignores."""
+    places: dict[YamlPath, object] = {("workload",): workload.settings}
+    places |= {("workload", "beside", name): one.settings for name, one in workload.beside.items()}
+    places |= {
+        ("workload", "consumers", name): group.settings
+        for name, group in workload.consumers.items()
+    }
+    for place, settings in places.items():
+        if isinstance(settings, JavaProducerSettings | JavaConsumerSettings):
+            for key, reason in settings.ignored().items():
+                yield (*place, "settings", key), reason
+
+
+def _key_warnings(
+    scope: Scope, settings: Mapping[str, Setting], place: YamlPath, kafka: str
+) -> Iterator[Problem]:
+    zookeeper = uses_zookeeper(kafka)
+    for key in settings:
+        if reason := ignored(scope, key, kafka):
+            yield (*place, key), reason
+        elif key in _OF_METADATA[not zookeeper]:
+            mode = "ZooKeeper" if zookeeper else "KRaft"
+            yield (*place, key), f"Kafka {kafka} runs with {mode} here and ignores it"

@@ -3,29 +3,106 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
     model_validator,
 )
 
 from ackproof.scenario.application import Application
-from ackproof.scenario.client import Client, ClientLibrary
+from ackproof.scenario.client import Client, ClientLibrary, JavaProducerSettings, settings_of_client
 from ackproof.scenario.consumers import ConsumerGroup, GroupName
-from ackproof.scenario.java import JavaProducerSettings, java_version
-from ackproof.scenario.producer import ProducerSettings
-from ackproof.scenario.transactions import Transactions
+from ackproof.scenario.librdkafka import ProducerSettings
 from ackproof.scenario.types import Setting, StrictModel
 from ackproof_faults.conditions.durations import Duration
 from ackproof_spark.record import HEADER_SIZE
+
+
+def _parse_share(value: object) -> object:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
+    return float(match[1]) / 100 if match else value
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_parse_share),
+    Field(ge=0, le=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+                {"type": "number", "minimum": 0, "maximum": 1},
+            ]
+        }
+    ),
+]
+
+
+class Transactions(StrictModel):
+    """Every producer sends in transactions and has its own transactional.id."""
+
+    size: int = Field(default=100, ge=1, le=100_000, description="sends in one transaction")
+    abort: Share = Field(
+        default=0.0, description="the share of transactions that producers abort", examples=["10%"]
+    )
+    timeout: Duration = Field(
+        default=10.0,
+        ge=1,
+        le=900,
+        description="transaction.timeout.ms: the coordinator then aborts a transaction still open",
+    )
+    crash_in: int | None = Field(
+        default=None,
+        ge=0,
+        description="the number of a transaction, from 0: each producer is killed in it, and a "
+        "successor begins",
+    )
+    zombie_in: int | None = Field(
+        default=None,
+        ge=0,
+        description="the number of a transaction, from 0: each producer waits in it until its "
+        "successor has begun, and then commits (a zombie)",
+    )
+    successor: Literal["same", "new"] = Field(
+        default="same", description="the transactional.id of a successor: the same or a new one"
+    )
+
+    @model_validator(mode="after")
+    def _one_interruption(self) -> Self:
+        if self.crash_in is not None and self.zombie_in is not None:
+            raise ValueError("crash_in and zombie_in exclude each other: name one")
+        return self
+
+
+def transaction_problems(
+    transactions: Transactions | None, settings: ProducerSettings | JavaProducerSettings
+) -> Iterator[tuple[str, str]]:
+    """Yield producer settings that are illegal with transactions, each with the problem.
+
+    The rules are those of librdkafka (`rd_kafka_conf_finalize`) and of the Java client.
+    """
+    if transactions is None:
+        return
+    if not settings.idempotence:
+        yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
+    if isinstance(settings, JavaProducerSettings):
+        return
+    timeout = int(transactions.timeout * 1000)
+    default = type(settings).model_fields["delivery_timeout_ms"].default
+    # A stored scenario contains the defaults, which its author did not choose.
+    if settings.delivery_timeout_ms > timeout and settings.delivery_timeout_ms != default:
+        yield (
+            "delivery.timeout.ms",
+            f"{settings.delivery_timeout_ms} ms is more than the transactions' timeout of "
+            f"{timeout} ms, which librdkafka refuses: lower it, or raise transactions.timeout",
+        )
+
 
 #: Beyond these no machine gets: a larger value is a mistake in the file.
 _MOST_PER_SECOND, _MOST_RECORDS, _MOST_SECONDS = 100_000_000, 10**12, 366 * 24 * 3600
@@ -107,16 +184,6 @@ def _known_error(name: str) -> str:
 ErrorName = Annotated[str, AfterValidator(_known_error)]
 
 
-def _for_client(value: Any, _: ValidatorFunctionWrapHandler, so_far: ValidationInfo) -> Any:
-    """Validate settings by the rules of the client that comes before them, if it is legal."""
-    if "client" not in so_far.data:
-        return value
-    version = java_version(so_far.data)
-    if version is None:
-        return ProducerSettings.model_validate(value)
-    return JavaProducerSettings.of(value, version, "producer")
-
-
 def _settings_schema() -> dict[str, Any]:
     """Return the schema of settings of any client: only librdkafka requires some."""
     schema = ProducerSettings.model_json_schema()
@@ -167,7 +234,7 @@ class Sends(StrictModel):
     )
     settings: Annotated[
         ProducerSettings | JavaProducerSettings,
-        WrapValidator(_for_client),
+        WrapValidator(settings_of_client(ProducerSettings, JavaProducerSettings, "producer")),
         WithJsonSchema(_settings_schema()),
     ] = Field(validate_default=True, default_factory=dict)
     may_stop_for: tuple[ErrorName, ...] = Field(
@@ -226,15 +293,6 @@ class Workload(Sends):
         description="your application, which sends to the topics of the scenario instead of "
         "ackproof's producers; settings are then what it is known to use",
     )
-
-    @property
-    def changed(self) -> set[str]:
-        """The keys that differ from their defaults."""
-        return {
-            name
-            for name, field in type(self).model_fields.items()
-            if getattr(self, name) != field.get_default(call_default_factory=True)
-        }
 
     @property
     def client_settings(self) -> dict[str, Setting]:

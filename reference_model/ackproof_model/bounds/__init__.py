@@ -5,6 +5,5 @@
 """
 
 from ackproof_model.bounds.answer import Bound, bound
-from ackproof_model.bounds.stress import NOTHING, Budget, Stress
 
-__all__ = ["NOTHING", "Bound", "Budget", "Stress", "bound"]
+__all__ = ["Bound", "bound"]

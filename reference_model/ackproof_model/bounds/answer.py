@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ackproof_model.bounds.losing import Minima, Question, stored
-from ackproof_model.bounds.stress import Budget, Stress
 from ackproof_model.configuration import Configuration, Profile, Truncation
+from ackproof_model.exposure import Budget, Exposure
 from ackproof_model.prediction.narrative import name
 from ackproof_model.prediction.predict import Likelihood, inconsistent
 
@@ -39,93 +39,93 @@ class Bound:
     bounds: str
 
 
-def bound(configuration: Configuration, stress: Stress) -> Bound:
-    """Return what any order of the effects in `stress` may do under a configuration."""
-    likely, why, trace = next(_lost(configuration, stress))
+def bound(configuration: Configuration, exposure: Exposure) -> Bound:
+    """Return what any order of the effects in `exposure` may do under a configuration."""
+    likely, why, trace = next(_lost(configuration, exposure))
     answers = {"lost": (likely, why)}
-    answers |= {anomaly: next(_resent(configuration, stress, anomaly)) for anomaly in _RESENDS}
-    answers |= dict(_of_logs(configuration, stress))
-    answers["read-then-gone"] = _read_then_gone(configuration, stress)
-    if stress.anything:
-        nothing = (_POSSIBLE, f"{stress.anything}, so nothing is excluded")
+    answers |= {anomaly: next(_resent(configuration, exposure, anomaly)) for anomaly in _RESENDS}
+    answers |= dict(_of_logs(configuration, exposure))
+    answers["read-then-gone"] = _read_then_gone(configuration, exposure)
+    if exposure.anything:
+        nothing = (_POSSIBLE, f"{exposure.anything}, so nothing is excluded")
         answers = dict.fromkeys(answers, nothing)
     likelihood = {anomaly: answer[0] for anomaly, answer in answers.items()}
     answers["inconsistent"] = (
-        answers["lost"] if stress.anything else inconsistent(configuration, likelihood)
+        answers["lost"] if exposure.anything else inconsistent(configuration, likelihood)
     )
     return Bound(
         likelihood={anomaly: answer[0] for anomaly, answer in answers.items()},
         reasons={anomaly: answer[1] for anomaly, answer in answers.items()},
         trace=trace,
-        bounds=_bounds(stress),
+        bounds=_bounds(exposure),
     )
 
 
-def _bounds(stress: Stress) -> str:
+def _bounds(exposure: Exposure) -> str:
     return (
-        f"any order, at any time, of at most {stress.budget}, on any replicas; conditions, "
+        f"any order, at any time, of at most {exposure.budget}, on any replicas; conditions, "
         "durations and targets of the schedule only limit these numbers; left out: how many "
         "records, and timers, so that only a removed topic is certainly lost"
     )
 
 
-def _questions(configuration: Configuration, stress: Stress) -> Iterator[Question]:
+def _questions(configuration: Configuration, exposure: Exposure) -> Iterator[Question]:
     """Yield a question for each set of rules that may apply while the schedule lasts."""
     replicas = configuration.replication_factor
-    for version in (configuration.kafka_version, *stress.versions):
+    for version in (configuration.kafka_version, *exposure.versions):
         elr = configuration.profile.elr
-        for enabled in dict.fromkeys((elr, *stress.elr)):
+        for enabled in dict.fromkeys((elr, *exposure.elr)):
             yield Question(
                 kafka_version=version,
                 elr=enabled,
                 acks="all" if configuration.acks == "all" else "1",
                 replicas=replicas,
                 min_insync_replicas=min(
-                    configuration.min_insync_replicas, replicas, stress.lowered or replicas
+                    configuration.min_insync_replicas, replicas, exposure.lowered or replicas
                 ),
-                unclean=configuration.unclean_election or stress.unclean,
+                unclean=configuration.unclean_election or exposure.unclean,
             )
 
 
-def _lost(configuration: Configuration, stress: Stress) -> Iterator[Found]:
+def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[Found]:
     """Yield answers about acked records that are lost; the first one holds."""
-    if stress.emptied:
+    if exposure.emptied:
         yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
-    if stress.removed:
+    if exposure.removed:
         yield _POSSIBLE, "the topic may be deleted after records were acked", ()
-    if stress.rewritten:
+    if exposure.rewritten:
         yield _POSSIBLE, _REWRITTEN, ()
-    if configuration.acks == "0" and (stress.unanswered or stress.late):
+    if configuration.acks == "0" and (exposure.unanswered or exposure.late):
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
-    if (never := _never_acked(configuration)) and stress.lowered is None and not stress.moved:
+    if (never := _never_acked(configuration)) and exposure.lowered is None and not exposure.moved:
         yield _IMPOSSIBLE, never, ()
-    budget = _with_altered(stress)
-    if stress.moved and budget.total:
+    budget = _with_altered(exposure)
+    if exposure.moved and budget.total:
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
     found = [
-        _lost_under(question, budget, constant=stress.lowered is None)
-        for question in _questions(configuration, stress)
+        _lost_under(question, budget, constant=exposure.lowered is None)
+        for question in _questions(configuration, exposure)
     ]
     answer = max(found, key=lambda one: list(Likelihood).index(one[0]))
-    if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, stress)):
+    if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
     yield answer
 
 
-def _read_then_gone(configuration: Configuration, stress: Stress) -> Answer:
+def _read_then_gone(configuration: Configuration, exposure: Exposure) -> Answer:
     """Return whether a record may disappear after a consumer has read it.
 
     Consumers read below the high watermark: what every replica of the ISR has, of whatever size,
     and from 3.7 only of an ISR of min.insync.replicas (KAFKA-15583). Such a record is as safe as
     one that acks=all has acked.
     """
-    if stress.removed:
+    if exposure.removed:
         return _POSSIBLE, "the topic may be deleted after records were read"
     freeze = configuration.profile.hw_freeze
     minimum = configuration.min_insync_replicas if freeze else 1
     committed = replace(configuration, acks="all", min_insync_replicas=minimum)
-    likelihood, reason, _ = next(_lost(committed, stress))
+    likelihood, reason, _ = next(_lost(committed, exposure))
     return likelihood, f"of what was below the high watermark: {reason}"
 
 
@@ -138,18 +138,18 @@ def _never_acked(configuration: Configuration) -> str:
     return ""
 
 
-def _with_altered(stress: Stress) -> Budget:
+def _with_altered(exposure: Exposure) -> Budget:
     """Return the budget; a broker that ends while bytes are altered may drop what follows them."""
-    budget = stress.budget
-    if not stress.altered:
+    budget = exposure.budget
+    if not exposure.altered:
         return budget
     losses = budget.power_losses + budget.kills + budget.clean_stops
     return replace(budget, power_losses=losses, shrinks=math.inf)
 
 
-def _loses_by_delay(configuration: Configuration, stress: Stress) -> str:
+def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
     profile = configuration.profile
-    if stress.late and profile.stale_fetch and configuration.replication_factor > 1:
+    if exposure.late and profile.stale_fetch and configuration.replication_factor > 1:
         return (
             "a fetch response that is late may make a follower drop committed records (before "
             "3.9.1 and in 4.0.0: KAFKA-18991)"
@@ -225,12 +225,12 @@ def _settled(profile: Profile) -> bool:
 _RESENDS = ("duplicated", "reordered")
 
 
-def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Iterator[Answer]:
+def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Iterator[Answer]:
     """Yield answers about a record that is written twice, or after a newer one; the first holds."""
     order = anomaly == "reordered"
-    if stress.removed:
+    if exposure.removed:
         yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
-    if configuration.idempotence and _loses_producer_state(configuration, stress):
+    if configuration.idempotence and _loses_producer_state(configuration, exposure):
         yield (
             _POSSIBLE,
             "a log may lose records, and with them what it knows of the producer, which then "
@@ -242,11 +242,11 @@ def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Itera
             "idempotence: a leader refuses what it has, and what comes out of order (left out: a "
             "producer that begins a new epoch after a timeout)",
         )
-    if stress.repeated:
+    if exposure.repeated:
         yield _POSSIBLE, "a request arrives twice, and idempotence is off"
-    if not (stress.unanswered or stress.late):
+    if not (exposure.unanswered or exposure.late):
         yield _IMPOSSIBLE, "every request is answered, so none is sent again"
-    if order and stress.late:
+    if order and exposure.late:
         yield _POSSIBLE, "a request may arrive after one that was sent later"
     if configuration.acks == "0" or configuration.retries == 0:
         yield _IMPOSSIBLE, "the producer sends nothing again"
@@ -255,20 +255,20 @@ def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Itera
     yield _POSSIBLE, "requests may stay unanswered and are sent again, without idempotence"
 
 
-def _loses_producer_state(configuration: Configuration, stress: Stress) -> bool:
-    unclean = stress.unclean or (configuration.unclean_election and stress.budget.total > 0)
-    return bool(unclean or stress.altered or stress.budget.power_losses)
+def _loses_producer_state(configuration: Configuration, exposure: Exposure) -> bool:
+    unclean = exposure.unclean or (configuration.unclean_election and exposure.budget.total > 0)
+    return bool(unclean or exposure.altered or exposure.budget.power_losses)
 
 
-def _of_logs(configuration: Configuration, stress: Stress) -> Iterator[tuple[str, Answer]]:
+def _of_logs(configuration: Configuration, exposure: Exposure) -> Iterator[tuple[str, Answer]]:
     """Yield the answers that do not depend on the order of perturbations."""
     yield "phantom", (_IMPOSSIBLE, "no effect of the schedule writes a record that was not sent")
-    if stress.altered:
+    if exposure.altered:
         yield "corrupt", (_POSSIBLE, "stored bytes are altered")
     else:
         yield "corrupt", (_IMPOSSIBLE, "no effect of the schedule alters stored bytes")
-    yield "diverged", _diverged(configuration, stress)
-    if stress.rewritten:
+    yield "diverged", _diverged(configuration, exposure)
+    if exposure.rewritten:
         yield "gap", (_POSSIBLE, _REWRITTEN)
     else:
         yield (
@@ -277,13 +277,13 @@ def _of_logs(configuration: Configuration, stress: Stress) -> Iterator[tuple[str
         )
 
 
-def _diverged(configuration: Configuration, stress: Stress) -> Answer:
+def _diverged(configuration: Configuration, exposure: Exposure) -> Answer:
     if configuration.replication_factor == 1:
         return _IMPOSSIBLE, "there is one replica"
-    if stress.altered or stress.rewritten:
+    if exposure.altered or exposure.rewritten:
         return _POSSIBLE, "a replica's stored bytes may change without the others'"
-    versions = (configuration.kafka_version, *stress.versions)
-    if stress.budget.total and not all(_settled(Profile.of(version)) for version in versions):
+    versions = (configuration.kafka_version, *exposure.versions)
+    if exposure.budget.total and not all(_settled(Profile.of(version)) for version in versions):
         return _POSSIBLE, (
             "before 2.1 followers do not truncate all that a new leader lacks (KIP-279, KIP-320)"
         )

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from ackproof_model.adversary.bounds import AdversaryModel
-from ackproof_model.bounds.stress import Budget
 from ackproof_model.configuration import Acks, Profile
+from ackproof_model.exposure import Budget
 
 FILE = Path(__file__).with_name("losing.json")
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 import node_actions
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.topics import TopicSpec
 from integration.sending import send
 
 #: The versions on which claims are tried: two of the ZooKeeper era, and two of today.

@@ -292,14 +292,16 @@ def test_a_comparison_that_missed_an_anomaly_has_no_ratio(benches, monkeypatch):
     assert json.loads(CliRunner().invoke(app, ["all"]).stdout)["ratios"]["check"] == {}
 
 
-def test_the_page_shows_the_latest_of_the_stored_ratios():
-    assert ratios.PAGE.read_text() == ratios.page(json.loads(ratios.STORED.read_text()))
+def test_the_table_shows_the_latest_of_the_stored_ratios(tmp_path, monkeypatch):
+    monkeypatch.setattr(ratios, "STORED", tmp_path / "bench.jsonl")
     old = {"at": 0, "commit": "old", "cores": 2, "load": 0.5, "ratios": {"boot": {"fresh": 9.0}}}
     new = [
         {"at": 86400 * n, "commit": f"c{n}", "cores": 2, "load": 0.1, "ratios": {"link": {"a": n}}}
         for n in range(1, 9)
     ]
-    text = ratios.page([old, *new])
+    for each in (old, *new):
+        ratios.store(each.pop("commit"), each)
+    text = ratios.table(ratios.stored())
     assert "`old`" not in text
     assert "9.00" not in text
     assert "1970-01-09, `c8`, 2 cores, load 0.1" in text

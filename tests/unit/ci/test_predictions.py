@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
 from ackproof_faults import registered
 from ackproof_faults.process.kill import Kill
@@ -127,7 +127,7 @@ def test_every_fault_is_drawn(tmp_path: Path) -> None:
 def test_every_fifth_seed_is_one_from_which_records_cannot_escape(tmp_path: Path) -> None:
     for seed in (65, 85, 225):  # cut and killed; elected unclean; cut and without power
         scenario = load(drawing.draw(seed, drawing.VERSIONS, tmp_path))[0].scenario
-        assert replication.predict(scenario).predicted["lost"] == "certain", seed
+        assert predict(scenario).predicted["lost"] == "certain", seed
 
 
 def test_results_are_stored_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from ackproof_spark.forensics.sentences import cause
 from ackproof_spark.forensics.terms import Election, Term
 from integration.command import clock
 from support import synthetic_run as synthetic
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 FILE = '''
 """Brokers drown."""

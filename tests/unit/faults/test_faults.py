@@ -14,7 +14,7 @@ from ackproof_faults.control import NoFault
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
 from ackproof_faults.process.restart import Restart
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 
 class Clock:

@@ -19,7 +19,7 @@ from ackproof.errors import ClusterError, ScenarioError
 from ackproof.ledger import application
 from ackproof.ledger.application import Ledger
 from ackproof_faults import FaultError, Kill, acked, isr, leader
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof import doctor
+from support.fake_engine import FakeEngine
 
 
 @pytest.fixture
@@ -48,10 +49,11 @@ def test_an_old_java_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:
     """Return what doctor says of an engine with these answers."""
-    version = {"Version": "4.3.1", "Components": [{"Name": component}]}
-    told = {"MemoryLimit": True, "CpuCfsQuota": True, "CgroupVersion": "2", **info}
-    fake: Any = SimpleNamespace(version=lambda: version, info=lambda: told)
-    return {check.what: check for check in doctor._engine(fake)}
+    engine: Any = FakeEngine(
+        version={"Version": "4.3.1", "Components": [{"Name": component}]},
+        info={"MemoryLimit": True, "CpuCfsQuota": True, "CgroupVersion": "2", **info},
+    )
+    return {check.what: check for check in doctor._engine(engine)}
 
 
 def test_an_engine_of_root_lacks_nothing() -> None:

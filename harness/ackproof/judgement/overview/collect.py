@@ -78,7 +78,8 @@ def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overvie
     tables.note_absence("ledger")
     extent = ask(EXTENT)
     producers = [] if extent is None else extent.to_pylist()
-    first, last = _extremes(producers, "first", "last")
+    first = min((row["first"] for row in producers if row["first"] is not None), default=None)
+    last = max((row["last"] for row in producers if row["last"] is not None), default=None)
     moments = [
         moment
         for window in windows
@@ -139,13 +140,6 @@ def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overvie
         trace=_trace(tables.directory, scenario) if losses and losses.count else None,
         safer=safer(scenario, verdict, _predict) if scenario and verdict else None,
         missing=tables.missing,
-    )
-
-
-def _extremes(rows: Iterable[dict[str, Any]], low: str, high: str) -> tuple[int | None, int | None]:
-    known = [(row[low], row[high]) for row in rows if row[low] is not None]
-    return min((one for one, _ in known), default=None), max(
-        (one for _, one in known), default=None
     )
 
 
@@ -248,6 +242,6 @@ def _trace(run_dir: Path, scenario: Scenario | None) -> Diagram | None:
 
 
 def _predict(scenario: Scenario) -> runs.PredictionRecord:
-    from ackproof.prediction import replication
+    from ackproof.prediction.predict import predict
 
-    return replication.predict(scenario)
+    return predict(scenario)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ackproof.judgement.overview.stored_tables import (
     ABSENT,
@@ -124,40 +125,23 @@ def _loss_lanes(
     lost: LostNumbers, log_ends: Mapping[tuple[str, int], int], last_sequence: Mapping[int, int]
 ) -> list[LossLane]:
     lanes = []
+
+    def add(chosen: NDArray[np.bool_], positions: Numbers, end: int, **fields: Any) -> None:
+        if chosen.any():
+            marks = merge(np.sort(positions[chosen]))
+            end, count = max(marks[-1].last + 1, end), int(np.count_nonzero(chosen))
+            lanes.append(LossLane(count=count, marks=marks, end=end, **fields))
+
     for index, (topic, partition) in enumerate(lost.partitions):
-        here = lost.partition == index
-        offsets = lost.offset[here & (lost.offset != ABSENT)]
+        here, known = lost.partition == index, lost.offset != ABSENT
         log_end = log_ends.get((topic, partition))
-        if offsets.size:
-            marks = merge(np.sort(offsets))
-            lanes.append(
-                LossLane(
-                    topic=topic,
-                    partition=partition,
-                    producer=None,
-                    by="offset",
-                    count=int(offsets.size),
-                    marks=marks,
-                    log_end=log_end,
-                    end=max(marks[-1].last + 1, log_end or 0),
-                )
-            )
-        without = here & (lost.offset == ABSENT)
-        for producer in np.unique(lost.producer[without]).tolist():
-            sequences = lost.sequence[without & (lost.producer == producer)]
-            marks = merge(np.sort(sequences))
-            lanes.append(
-                LossLane(
-                    topic=topic,
-                    partition=partition,
-                    producer=None if producer == ABSENT else producer,
-                    by="sequence",
-                    count=int(sequences.size),
-                    marks=marks,
-                    log_end=None,
-                    end=max(marks[-1].last, last_sequence.get(producer, 0)) + 1,
-                )
-            )
+        lane: dict[str, Any] = {"topic": topic, "partition": partition, "producer": None}
+        add(here & known, lost.offset, log_end or 0, by="offset", log_end=log_end, **lane)
+        for producer in np.unique(lost.producer[here & ~known]).tolist():
+            chosen = here & ~known & (lost.producer == producer)
+            lane["producer"] = None if producer == ABSENT else producer
+            end = last_sequence.get(producer, 0) + 1
+            add(chosen, lost.sequence, end, by="sequence", log_end=None, **lane)
     return lanes
 
 
@@ -260,5 +244,5 @@ def _history(row: Mapping[str, Any]) -> History:
             for name in _LISTS
         },
     }
-    kept = {name: row[name] for name in History.model_fields if name not in renamed}
-    return History(**kept, **renamed)
+    shared = {name: row[name] for name in History.model_fields if name not in renamed}
+    return History(**shared, **renamed)

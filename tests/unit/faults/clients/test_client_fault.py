@@ -8,7 +8,7 @@ import pytest
 
 from ackproof_faults import FaultError
 from ackproof_faults.clients.pause_client import PauseClient
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 
 def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:

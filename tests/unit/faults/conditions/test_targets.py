@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_faults.conditions.targets import parse_target
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 
 @pytest.mark.parametrize(

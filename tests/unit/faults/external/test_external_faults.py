@@ -11,7 +11,7 @@ from ackproof_faults import FaultError, inject
 from ackproof_faults.external.command import Command
 from ackproof_faults.external.docker import Docker
 from integration.command import clock
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 
 def command(**commands: str) -> Command:

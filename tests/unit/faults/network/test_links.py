@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import CommandResult, FaultError, Shape
-from ackproof_faults.network._cuts import CLIENTS, Cut, rules, verify_cut
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import CLIENTS, Cut, Links, rules, verify_cut
 from ackproof_faults.network._nftables import ruleset
 from ackproof_faults.network.bridge import Bridge
 from ackproof_faults.network.flapping import Flapping
@@ -17,7 +16,7 @@ from ackproof_faults.network.isolate import Isolate
 from ackproof_faults.network.majorities_ring import MajoritiesRing, majority
 from ackproof_faults.network.partition import Partition
 from ackproof_faults.network.split import Split
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 SHAPE = Shape(
     brokers=(1, 2, 3),

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ackproof_faults import Fault, FaultError, inject
-from ackproof_faults.interfaces.operations import Place, Placement
+from ackproof_faults.interfaces.cluster import Place, Placement
 from ackproof_faults.operations.change_replication_factor import replicas
 from integration.command import clock
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 from unit.faults.schedule.test_blocks import STEPS
 
 

@@ -17,9 +17,9 @@ from ackproof_faults import (
     every_fault,
     plain,
 )
-from ackproof_faults.schedule.conflicts import certain_conflicts
+from ackproof_faults.schedule.limits import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 from unit.faults.schedule.test_runners import World, names
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])

@@ -15,7 +15,7 @@ from ackproof_faults import (
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
 from ackproof_faults.schedule.blocks import Block
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 
 
 @dataclass(kw_only=True)

@@ -10,7 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from ackproof.cli.main import app
-from ackproof.prediction import replication
+from ackproof.prediction import predict as prediction
 from ackproof.runs.directory import PredictionRecord
 
 SCENARIO = Path(__file__).parents[4] / "scenarios" / "acks-all.yaml"
@@ -20,7 +20,7 @@ def gated(monkeypatch: pytest.MonkeyPatch, lost: str, *options: str, path: Path)
     record = PredictionRecord.model_validate(
         {"predicted": {"lost": lost}, "prediction": {"trace": [], "reasons": {}, "bounds": "all"}}
     )
-    monkeypatch.setattr(replication, "predict", lambda scenario: record)
+    monkeypatch.setattr(prediction, "predict", lambda scenario: record)
     return CliRunner().invoke(app, ["predict", str(path), *options])
 
 

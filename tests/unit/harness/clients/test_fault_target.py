@@ -34,7 +34,7 @@ from ackproof_faults.clients.slow_client import SlowClient
 from ackproof_faults.interfaces.clients import Clients
 from ackproof_faults.interfaces.clients import Order as Told
 from integration.command import clock
-from unit.faults.fake_cluster import FakeCluster
+from support.fake_cluster import FakeCluster
 from unit.harness.clients.mock_cluster import mock_cluster
 from waiting import until
 

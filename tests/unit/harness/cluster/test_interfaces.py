@@ -19,8 +19,8 @@ from ackproof.cluster.topology import arrange, ports_needed
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
-from ackproof_faults.errors import FaultError
+from ackproof.scenario.topics import TopicSpec
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import INTERFACES
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from ackproof.cluster import pool as module
 from ackproof.cluster.pool import ClusterPool
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import Scenario
+from support.fake_engine import FakeEngine
 
 GIB = 1 << 30
 
@@ -58,9 +60,9 @@ class Clusters:
         assert self.removable.wait(60)
         self.removed.append(run_id)
 
-    def pool(self) -> ClusterPool:
-        engine = SimpleNamespace(info=lambda: {"MemTotal": self.memory})
-        return ClusterPool(engine)  # type: ignore[arg-type]
+    def pool(self, *, reuse: bool = False) -> ClusterPool:
+        engine: Any = FakeEngine(info={"MemTotal": self.memory})
+        return ClusterPool(engine, reuse=reuse)
 
     def run(self, pool: ClusterPool, name: str, *, then: Scenario | None = None) -> str:
         """Return the name of the cluster that a run got; `then` runs next."""
@@ -146,8 +148,7 @@ def test_a_reused_cluster_keeps_a_topic_whose_record_shares_a_batch_with_an_earl
 ) -> None:
     """All records of a batch of the controllers' log have the time of its first one."""
     monkeypatch.setattr(module, "renewed", lambda cluster: None)
-    engine = SimpleNamespace(info=lambda: {"MemTotal": clusters.memory})
-    with ClusterPool(engine, reuse=True) as pool:  # type: ignore[arg-type]
+    with clusters.pool(reuse=True) as pool:
         with pool.lease(scenario(), image="i", run_id="a", logs=Path()) as lease:
             lease.allow_reuse()
         batch_began = datetime.now(UTC) - timedelta(milliseconds=25)

@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from ackproof.cluster.node_files import server_properties
 from ackproof.cluster.security import Security, issue, secured
 from ackproof.cluster.topology import arrange
-from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.security import SecuritySpec
+from ackproof.scenario.cluster import ClusterSpec, SecuritySpec
 
 
 def made(**spec: str) -> Security:

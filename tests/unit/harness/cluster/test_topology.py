@@ -12,7 +12,7 @@ from ackproof.cluster.topology import (
     arrange,
     ports_needed,
 )
-from ackproof.scenario.cluster import ClusterSpec, problems
+from ackproof.scenario.cluster import ClusterSpec, cluster_problems
 
 
 def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
@@ -145,7 +145,7 @@ def test_only_dedicated_kraft_controllers_can_be_proxied(
     cluster: dict[str, Any], kafka: str, refused: bool
 ) -> None:
     spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
-    messages = [problem for _, problem in problems(spec, kafka)]
+    messages = [problem for _, problem in cluster_problems(spec, kafka)]
     assert any("only with dedicated KRaft controllers" in one for one in messages) is refused
 
 

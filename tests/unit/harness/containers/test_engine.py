@@ -9,10 +9,11 @@ from uuid import uuid4
 import docker
 import pytest
 from docker.context import ContextAPI
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, DockerException
 
 from ackproof.containers import engine
 from ackproof.errors import EngineError, ExitCode
+from support.fake_engine import FakeEngine, api_error
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +59,20 @@ class TestConnect:
         assert "dockerd" in caught.value.hint
         assert caught.value.exit_code is ExitCode.ENVIRONMENT
 
-    def test_a_refused_connection_is_a_missing_engine(self, monkeypatch):
+    @pytest.mark.parametrize(
+        ("error", "says"),
+        [
+            (
+                ConnectionRefusedError(111, "Connection refused"),
+                "no container engine answers at unix:///sock",
+            ),
+            (ValueError("client version 1.9 is too old"), "cannot be used: Error while fetching"),
+        ],
+    )
+    def test_a_failed_connection_names_its_reason(self, monkeypatch, error, says):
         use_context(monkeypatch, "unix:///sock")
-        refuse(monkeypatch, ConnectionRefusedError(111, "Connection refused"))
-        with pytest.raises(EngineError, match="no container engine answers at unix:///sock"):
+        refuse(monkeypatch, error)
+        with pytest.raises(EngineError, match=says):
             engine.connect()
 
     def test_a_permission_error_names_the_group_of_the_socket(self, monkeypatch, tmp_path):
@@ -90,36 +101,27 @@ class TestConnect:
         assert f"DOCKER_HOST={host!r}" in caught.value.message
         assert "legal: unix:///" in caught.value.hint
 
-    def test_other_failures_keep_their_message(self, monkeypatch):
-        use_context(monkeypatch, "unix:///sock")
-        refuse(monkeypatch, ValueError("client version 1.9 is too old"))
-        with pytest.raises(EngineError, match="cannot be used: Error while fetching"):
-            engine.connect()
-
     def test_missing_library_is_an_engine_error(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "docker", None)
         with pytest.raises(EngineError, match="docker is not installed: pip"):
             engine.connect()
 
-    def test_testcontainers_uses_the_same_engine_without_a_reaper(self, monkeypatch):
+    @pytest.mark.parametrize(
+        ("name", "socket", "docker_host"),
+        [
+            ("colima", "unix:///home/ada/colima.sock", "unix:///home/ada/colima.sock"),
+            ("default", "unix:///var/run/docker.sock", ""),
+        ],
+    )
+    def test_testcontainers_uses_the_same_engine_without_a_reaper(
+        self, monkeypatch, name, socket, docker_host
+    ):
         client = SimpleNamespace(ping=lambda: True)
         replace_docker(monkeypatch, lambda **_: client)
-        use_context(monkeypatch, "unix:///home/ada/.colima/docker.sock", name="colima")
+        use_context(monkeypatch, socket, name=name)
         assert engine.connect() is client
         assert os.environ["TESTCONTAINERS_RYUK_DISABLED"] == "true"
-        assert os.environ["DOCKER_HOST"] == "unix:///home/ada/.colima/docker.sock"
-
-    def test_the_default_context_does_not_set_docker_host(self, monkeypatch):
-        replace_docker(monkeypatch, lambda **_: SimpleNamespace(ping=lambda: True))
-        use_context(monkeypatch, "unix:///var/run/docker.sock")
-        engine.connect()
-        assert os.environ["DOCKER_HOST"] == ""
-
-
-def api_error(status, explanation):
-    response = SimpleNamespace(status_code=status, url="", reason="")
-    kind = NotFound if status == 404 else APIError
-    return kind("refused", response=response, explanation=explanation)
+        assert os.environ["DOCKER_HOST"] == docker_host
 
 
 class FreezingContainer:
@@ -157,67 +159,14 @@ class TestFreeze:
         assert container.attempts == 1
 
 
-class FakeApi:
-    """An engine's objects, with errors of their removal by name."""
-
-    def __init__(self, containers=(), networks=(), volumes=None, errors=None):
-        self.lists = {"containers": containers, "networks": networks, "volumes": volumes}
-        self.errors = errors or {}
-        self.removed = []
-
-    def containers(self, *, all, filters):  # noqa: A002  # docker-py's name
-        assert all
-        assert filters == {"label": "io.ackproof=1"}
-        return [
-            {"Id": name, "Names": [f"/{name}"], "Labels": marks}
-            for name, marks in self.lists["containers"]
-        ]
-
-    def networks(self, *, filters):
-        return [
-            {"Id": name, "Name": name, "Labels": marks} for name, marks in self.lists["networks"]
-        ]
-
-    def volumes(self, *, filters):
-        found = self.lists["volumes"]
-        return {"Volumes": found and [{"Name": name, "Labels": marks} for name, marks in found]}
-
-    def _remove(self, name):
-        if script := self.errors.get(name):
-            raise script.pop(0)
-        self.removed.append(name)
-
-    def remove_container(self, name, *, force, v):
-        assert force
-        assert v
-        self._remove(name)
-
-    def remove_network(self, name):
-        self._remove(name)
-
-    def remove_volume(self, name):
-        self._remove(name)
-
-
 def marks(pid, run="r1"):
     return {engine.LABEL: "1", engine.LABEL_RUN: run, engine.LABEL_PID: str(pid)}
 
 
-def client(**lists):
-    return SimpleNamespace(api=FakeApi(**lists))
-
-
 class TestLeftovers:
-    def test_labels_name_run_and_process(self):
-        assert engine.labels("run7") == {
-            "io.ackproof": "1",
-            "io.ackproof.run": "run7",
-            "io.ackproof.pid": str(os.getpid()),
-        }
-
     def test_leftovers_are_objects_of_ended_processes(self, dead_pid):
         found = engine.leftovers(
-            client(
+            FakeEngine(
                 containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))],
                 networks=[("net", marks(dead_pid))],
                 volumes=[("vol", marks(dead_pid)), ("vol-mine", marks(os.getpid()))],
@@ -229,32 +178,27 @@ class TestLeftovers:
             ("volume", "vol", "r1", dead_pid),
         ]
 
-    def test_everything_includes_objects_of_running_processes(self, dead_pid):
-        found = engine.leftovers(
-            client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))]),
-            everything=True,
-        )
-        assert [item.name for item in found] == ["mine", "orphan"]
-
     def test_objects_of_running_processes_are_removed_only_with_everything(self, dead_pid):
-        fake = client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))])
+        fake = FakeEngine(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))])
         assert engine.remove_leftovers(fake).containers == 1
-        assert fake.api.removed == ["orphan"]
-        assert engine.remove_leftovers(fake, everything=True).containers == 2
+        assert fake.removed == ["orphan"]
+        everything = engine.leftovers(fake, everything=True)
+        assert [item.name for item in everything] == ["mine", "orphan"]
+        assert engine.remove(fake, everything).containers == 2
 
     @pytest.mark.parametrize("pid", ["", "abc", "-1", "0", "9" * 30])
     def test_an_invalid_process_id_counts_as_ended(self, pid):
-        assert len(engine.leftovers(client(containers=[("x", marks(pid))]))) == 1
+        assert len(engine.leftovers(FakeEngine(containers=[("x", marks(pid))]))) == 1
 
     def test_a_process_of_another_user_counts_as_running(self, monkeypatch):
         def kill(pid, signal):
             raise PermissionError
 
         monkeypatch.setattr(os, "kill", kill)
-        assert engine.leftovers(client(containers=[("x", marks(4711))])) == ()
+        assert engine.leftovers(FakeEngine(containers=[("x", marks(4711))])) == ()
 
     def test_containers_are_removed_first_and_counted(self, dead_pid):
-        fake = client(
+        fake = FakeEngine(
             containers=[("c1", marks(dead_pid)), ("c2", marks(dead_pid))],
             networks=[("n", marks(dead_pid))],
             volumes=[("v", marks(dead_pid))],
@@ -262,10 +206,10 @@ class TestLeftovers:
         found = engine.leftovers(fake)
         removed = engine.remove(fake, found[::-1])
         assert removed == engine.Removed(containers=2, networks=1, volumes=1)
-        assert fake.api.removed[2:] == ["n", "v"]
+        assert fake.removed[2:] == ["n", "v"]
 
     def test_objects_that_are_gone_or_being_removed_are_not_counted(self, dead_pid):
-        fake = client(
+        fake = FakeEngine(
             containers=[("gone", marks(dead_pid)), ("going", marks(dead_pid))],
             volumes=[("gone-too", marks(dead_pid))],
             errors={
@@ -277,16 +221,16 @@ class TestLeftovers:
         assert engine.remove_leftovers(fake) == engine.Removed()
 
     def test_the_removal_of_an_object_in_use_is_repeated(self, dead_pid):
-        fake = client(
+        fake = FakeEngine(
             volumes=[("v", marks(dead_pid))],
             errors={"v": [api_error(409, "volume is in use")]},
         )
         assert engine.remove_leftovers(fake) == engine.Removed(volumes=1)
-        assert fake.api.removed == ["v"]
+        assert fake.removed == ["v"]
 
     def test_an_object_that_stays_in_use_is_kept(self, dead_pid, monkeypatch):
         monkeypatch.setattr(engine, "REMOVAL_WAIT_S", 0.0)
-        fake = client(
+        fake = FakeEngine(
             networks=[("n", marks(dead_pid))],
             volumes=[("v", marks(dead_pid))],
             errors={"n": [api_error(403, "network n has active endpoints")]},

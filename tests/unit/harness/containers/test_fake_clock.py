@@ -14,23 +14,18 @@ import pytest
 
 from ackproof.containers import fake_clock
 from ackproof.errors import EngineError
+from support.fake_engine import FakeEngine
 
 PRINT_CLOCKS = (
     "import sys, time\nfor _ in sys.stdin: print(time.time(), time.monotonic(), flush=True)"
 )
 
 
-class Engine:
-    """An engine with this machine's architecture or another one."""
-
-    def __init__(self, arch: str | None = None) -> None:
-        self.arch = arch
-
-    def version(self) -> dict[str, str | None]:
-        return {"Arch": self.arch or fake_clock._ENGINES.get(fake_clock.platform.machine())}
+def engine(arch: str | None) -> Any:
+    return FakeEngine(version={"Arch": arch})
 
 
-HERE: Any = Engine()
+HERE = engine(fake_clock._ENGINES.get(fake_clock.platform.machine()))
 
 
 @pytest.fixture
@@ -113,9 +108,8 @@ def test_the_library_is_compiled_once(library: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_engine_of_another_architecture_is_refused() -> None:
-    other: Any = Engine("riscv64")
     with pytest.raises(EngineError, match="containers run Linux on riscv64"):
-        fake_clock.library(other)
+        fake_clock.library(engine("riscv64"))
 
 
 def test_a_machine_without_a_compiler_is_refused(

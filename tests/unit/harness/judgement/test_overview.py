@@ -19,7 +19,7 @@ from ackproof.judgement.overview import stored_tables
 from ackproof.judgement.overview.collect import overview_of, write
 from ackproof.judgement.overview.losses import merge
 from ackproof.judgement.overview.safer import safer, safest
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.overview import MAX_LANES, Mark, Overview, Timeline
 from ackproof.runs.verdict import PredictionReport
@@ -409,7 +409,7 @@ def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(told, copied)
     path = directory / "prediction.json"
     shutil.copy(ACKS, directory / "scenario.yaml")
     scenario = loader.load(ACKS)[0].scenario
-    foreseen = replication.predict(scenario)
+    foreseen = predict(scenario)
     path.write_text(foreseen.model_copy(update={"diagram": None}).model_dump_json())
     assert overview_of(directory).trace == foreseen.diagram
     document = json.loads(path.read_text())
@@ -482,5 +482,5 @@ def test_the_safest_settings_and_only_what_they_change():
 def test_the_advice_for_the_shipped_comparison_is_its_safe_configuration(acks):
     """The real model, asked about the safer settings, excludes the loss that it predicts."""
     losing = loader.load(ACKS)[acks].scenario
-    assert replication.predict(losing).predicted["lost"] == "certain"
-    assert replication.predict(safest(losing)[0]).predicted["lost"] == "impossible"
+    assert predict(losing).predicted["lost"] == "certain"
+    assert predict(safest(losing)[0]).predicted["lost"] == "impossible"

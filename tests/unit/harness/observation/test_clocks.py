@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ackproof.observation.clocks import ahead_of_engine, engine_clock
+from support.fake_engine import FakeEngine
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -43,6 +43,6 @@ def test_lines_without_a_time_give_no_offset() -> None:
 
 def test_the_uncertainty_of_the_engine_clock_is_half_the_round_trip() -> None:
     times = iter([NOON, NOON + timedelta(milliseconds=20)])
-    client: Any = SimpleNamespace(info=lambda: {"SystemTime": "2026-01-01T12:00:05.010000123Z"})
+    client: Any = FakeEngine(info={"SystemTime": "2026-01-01T12:00:05.010000123Z"})
     clock = engine_clock(client, lambda: next(times))
     assert (clock.of, clock.offset_ms, clock.give_or_take_ms) == ("engine", 5000, 10)

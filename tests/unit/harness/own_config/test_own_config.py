@@ -12,7 +12,7 @@ from ackproof.own_config import described, files, producers, properties, strimzi
 from ackproof.own_config.overlay import Overlay, overlay
 from ackproof.own_config.scenario_file import render
 from ackproof.own_config.settings import Given, OwnConfig
-from ackproof.scenario import loader
+from ackproof.scenario import documents, loader
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.shipped import folder
 
@@ -169,7 +169,7 @@ def laid(
             paths[part] = tmp_path / f"{part}.properties"
             paths[part].write_text(text)
     own = files.read(**paths)
-    made = overlay(own, loader.parse(YOURS))
+    made = overlay(own, documents.parse(YOURS))
     return loader.load(YOURS, lambda _: made.overrides)[0].scenario, made
 
 
@@ -249,7 +249,7 @@ def test_a_minimum_isr_that_only_brokers_have_is_a_warning(
     (tmp_path / "s").write_text(f"process.roles={roles}\nmin.insync.replicas=2\n")
     (tmp_path / "t").write_text(topic)
     own = files.read(server=tmp_path / "s", topic=tmp_path / "t")
-    made = overlay(own, loader.parse(YOURS), kafka=kafka)
+    made = overlay(own, documents.parse(YOURS), kafka=kafka)
     assert [one for one in made.warnings if "s:2: min.insync.replicas: with eligi" in one] == list(
         made.warnings
     )
@@ -262,7 +262,7 @@ def test_what_a_running_broker_answers_is_in_force(tmp_path: Path) -> None:
         "  min.insync.replicas=2 sensitive=false synonyms={}\n"
         "  process.roles=broker sensitive=false synonyms={}\n"
     )
-    assert overlay(files.read(server=tmp_path / "s"), loader.parse(YOURS)).warnings == ()
+    assert overlay(files.read(server=tmp_path / "s"), documents.parse(YOURS)).warnings == ()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "iso-8859-1"])

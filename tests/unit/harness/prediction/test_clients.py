@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ackproof.judgement.findings import contradictions
-from ackproof.prediction.clients import predict_clients
-from ackproof.prediction.replication import predict
-from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.prediction.predict import predict, predict_clients
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 
 NO_FAULT = {"fault": "none"}
 KILL = {"fault": "kill", "target": "leader of orders-0"}
@@ -355,13 +355,12 @@ def test_of_unknown_rules_there_is_no_prediction_for_clients():
     ("direction", "lost"), [("request", "possible"), ("response", "impossible")]
 )
 def test_b13_a_late_abort_may_lose_the_beginning_of_a_committed_transaction(direction, lost):
-    from ackproof.prediction import replication
     from ackproof.scenario.loader import load
     from ackproof.scenario.shipped import find
 
     arms = {one.name: one.scenario for one in load(find("B13"))}
     name = {"request": "abort", "response": "response"}[direction]
-    assert replication.predict(arms[f"{name} delayed on 4.3.1"]).predicted["lost"] == lost
+    assert predict(arms[f"{name} delayed on 4.3.1"]).predicted["lost"] == lost
 
 
 @pytest.mark.parametrize(

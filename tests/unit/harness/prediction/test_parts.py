@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.prediction import replication
+from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 
@@ -21,7 +21,7 @@ def parts(
 ) -> dict[str, tuple[str, str]]:
     found = load(SCENARIOS / "acks.yaml")[2].scenario
     base = {**found.model_dump(by_alias=True), "faults": list(steps), **changes}
-    record = replication.predict(Scenario.model_validate(base), max_states=max_states)
+    record = predict(Scenario.model_validate(base), max_states=max_states)
     return {one.part: (one.readable, one.writable) for one in record.prediction.availability}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.prediction.reused_buffers import predict
+from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.scenario.model import Scenario
 
 
@@ -35,13 +35,13 @@ def scenario(client: object, *faults: dict[str, object]) -> Scenario:
     ],
 )
 def test_versions_from_2_8_until_the_fix_of_their_line_are_affected(version, affected):
-    found = list(predict(scenario({"java": version}, {"fault": "pause", "target": 1})))
+    found = list(reused_buffers(scenario({"java": version}, {"fault": "pause", "target": 1})))
     assert [(str(anomaly), told.value) for anomaly, told, _ in found] == (
         [("phantom", "possible")] if affected else []
     )
 
 
 def test_librdkafka_is_not_affected_and_no_batch_expires_without_a_fault():
-    assert list(predict(scenario("librdkafka", {"fault": "pause", "target": 1}))) == []
-    assert list(predict(scenario({"java": "3.9.1"}))) == []
-    assert list(predict(scenario({"java": "3.9.1"}, {"fault": "none"}))) == []
+    assert list(reused_buffers(scenario("librdkafka", {"fault": "pause", "target": 1}))) == []
+    assert list(reused_buffers(scenario({"java": "3.9.1"}))) == []
+    assert list(reused_buffers(scenario({"java": "3.9.1"}, {"fault": "none"}))) == []

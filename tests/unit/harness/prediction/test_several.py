@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 
-from ackproof.prediction import replication
-from ackproof.prediction.several import predict_each
+from ackproof.prediction import predict as prediction
+from ackproof.prediction.predict import predict, predict_each
 from ackproof.scenario.model import Scenario
 
 ACKS = ("0", "1", "all")
@@ -33,17 +33,17 @@ def scenario(acks: str) -> Scenario:
 def test_several_processes_predict_the_same(monkeypatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     scenarios = [scenario(acks) for acks in ACKS]
-    alone = [replication.predict(one) for one in scenarios]
+    alone = [predict(one) for one in scenarios]
     assert len({record.predicted["lost"] for record in alone}) > 1
     assert predict_each(scenarios) == alone
     monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
-    monkeypatch.setattr(replication, "predict", lambda one: alone[scenarios.index(one)])
+    monkeypatch.setattr(prediction, "predict", lambda one: alone[scenarios.index(one)])
     assert predict_each(scenarios) == alone
 
 
 def test_predicting_loads_no_library_of_tables() -> None:
     code = (
-        "import sys, ackproof.cli.main, ackproof.prediction.several\n"
+        "import sys, ackproof.cli.main, ackproof.prediction.predict\n"
         "import ackproof.judgement.expectations\n"
         "heavy = {'pyarrow', 'numpy', 'pyspark', 'docker'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"

@@ -11,13 +11,13 @@ import pytest
 from ackproof.report.dashboard import Trends, figures, write_dashboard
 from unit.harness.report.browser import look, needs_browser
 
+OF = {"scenario": "acks", "configuration_name": "acks=1", "kafka_version": "4.3.1"}
+
 
 def run(number: int, **changes: object) -> dict[str, object]:
     return {
         "run_id": f"run-{number}",
-        "scenario": "acks",
-        "configuration_name": "acks=1",
-        "kafka_version": "4.3.1",
+        **OF,
         "commit": f"{number}" + 39 * "a",
         "verdict": "holds",
         "reason": "as expected",
@@ -34,9 +34,7 @@ def run(number: int, **changes: object) -> dict[str, object]:
 
 def loss(**changes: object) -> dict[str, object]:
     return {
-        "scenario": "acks",
-        "configuration_name": "acks=1",
-        "kafka_version": "4.3.1",
+        **OF,
         "runs": 2,
         "runs_with_loss": 1,
         "runs_with_loss_share": 0.5,
@@ -55,9 +53,7 @@ TRENDS = Trends(
     losses=[loss()],
     duplicates=[
         {
-            "scenario": "acks",
-            "configuration_name": "acks=1",
-            "kafka_version": "4.3.1",
+            **OF,
             "acked": 2000,
             "duplicated": 3,
             "duplicated_per_million_acked": 1500.0,
@@ -66,9 +62,7 @@ TRENDS = Trends(
     recoveries=[
         {
             "run_id": "run-1",
-            "scenario": "acks",
-            "configuration_name": "acks=1",
-            "kafka_version": "4.3.1",
+            **OF,
             "fault": "kill",
             "target": "leader of orders-0",
             "recovery_s": 4.5,
@@ -89,9 +83,7 @@ TRENDS = Trends(
     ],
     causes=[
         {
-            "scenario": "acks",
-            "configuration_name": "acks=1",
-            "kafka_version": "4.3.1",
+            **OF,
             "case": case,
             "title": title,
             "runs": runs,

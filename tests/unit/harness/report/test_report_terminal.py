@@ -10,8 +10,7 @@ import pytest
 from ackproof.console import Console
 from ackproof.report import wording
 from ackproof.report.terminal import print_comparison, print_run
-from ackproof.report.wording import agreement
-from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Word
+from ackproof.runs.verdict import NOT_KAFKA, Word
 
 
 def printed(call, *, width: int = 80, terminal: bool = False) -> str:
@@ -87,7 +86,6 @@ def test_a_cluster_of_another_make_has_no_version_of_kafka(acks_all):
     text = printed(lambda console: print_run(console, other, acks_all.directory), width=160)
     assert "(not Apache Kafka, seed 1" in text
     assert "Kafka 4" not in text
-    assert wording.kafka(UNKNOWN_VERSION) == "Kafka's version unknown"
 
 
 def test_without_a_terminal_the_output_is_plain_text(acks_1):
@@ -155,29 +153,15 @@ def test_long_paths_are_not_wrapped(acks_1, tmp_path):
     assert f"Run directory: {directory}" in shown(acks_1._replace(directory=directory))
 
 
-@pytest.mark.parametrize(
-    ("predicted", "observed", "verdict", "together"),
-    [
-        ("certain", 3, Word.HOLDS, "yes"),
-        ("certain", 0, Word.VIOLATED, "undecided"),
-        ("certain", 3, Word.INCONCLUSIVE, "yes"),
-        ("possible", 0, Word.HOLDS, "yes"),
-        ("possible", 3, Word.INCONCLUSIVE, "yes"),
-        ("impossible", 0, Word.HOLDS, "yes"),
-        ("impossible", 0, Word.INCONCLUSIVE, "undecided"),
-        ("impossible", 3, Word.VIOLATED, "undecided"),
-    ],
-)
-def test_agreement_without_a_finding(acks_1, predicted, observed, verdict, together):
-    changed = {"predicted": {"lost": predicted}, "observed": {"lost": observed}, "verdict": verdict}
-    assert agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
-
-
 def test_brackets_are_not_interpreted_as_markup(acks_1):
     changes = {"verdict": Word.INCONCLUSIVE, "reason": "[bold]x[/bold]"}
     made = acks_1._replace(verdict=acks_1.verdict.model_copy(update=changes))
     assert "[bold]x[/bold]" in shown(made)
 
 
-def test_a_run_without_tables_is_printed_without_lost_records(acks_1, tmp_path):
-    assert "LOST" not in shown(acks_1._replace(directory=tmp_path))
+def test_causes_are_shown_for_one_run_and_in_a_comparison(told, acks_1):
+    [cause] = told.verdict.causes
+    line = f"{wording.cause_title(cause)}: {cause.sentence}"
+    for text in (shown(told, width=100), compared(told, width=100)):
+        assert line in " ".join(text.split())
+    assert "Why" not in shown(acks_1)

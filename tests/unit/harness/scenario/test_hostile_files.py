@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario import overrides
+from ackproof.scenario import changes
 from ackproof.scenario.librdkafka import unreadable_files
 from ackproof.scenario.loader import load
-from ackproof.scenario.retention import expiring
+from ackproof_model.effects import expiring
 
 SCENARIO = """\
 version: 1
@@ -269,12 +269,12 @@ def test_aliases_that_multiply_are_counted_before_they_are_followed(tmp_path: Pa
         refusal(tmp_path, SCENARIO + aliases(2))
     lists = ", ".join(f"&l{n + 1} [*l{n}, *l{n}]" for n in range(40))
     with pytest.raises(ScenarioError, match="and 100,000 is the most"):
-        overrides.from_assignments([f"faults=[&l0 [1], {lists}]"], "--set")
+        changes.from_assignments([f"faults=[&l0 [1], {lists}]"], "--set")
 
 
 def test_an_alias_of_what_holds_it_has_no_end() -> None:
     with pytest.raises(ScenarioError, match="an alias stands inside what its anchor names"):
-        overrides.from_assignments(["faults=&s [{sequence: *s}]"], "--set")
+        changes.from_assignments(["faults=&s [{sequence: *s}]"], "--set")
 
 
 MANY_DIGITS = "9" * 5_000
@@ -292,7 +292,7 @@ def test_numbers_that_python_cannot_print_are_refused(tmp_path: Path, number: st
     said = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: '{MANY_DIGITS}'"))
     assert "has more than 400 digits" in said
     with pytest.raises(ScenarioError) as raised:
-        overrides.from_assignments([f"seed={number}"], "--set")
+        changes.from_assignments([f"seed={number}"], "--set")
     assert len(str(raised.value)) < 1_000
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.fault_validation import problems
-from ackproof.scenario.internal_topics import OFFSETS, TRANSACTIONS, internal_topics
+from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import OFFSETS, TRANSACTIONS, internal_topics
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def problems_of(fault: dict[str, Any]) -> list[str]:
         "workload": {"topic": "orders", "settings": {"acks": "all", "enable.idempotence": True}},
         "faults": [fault],
     }
-    return [text for _, text in problems(Scenario.model_validate(document))]
+    return [text for _, text in fault_problems(Scenario.model_validate(document))]

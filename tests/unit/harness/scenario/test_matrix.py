@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ScenarioError
+from ackproof.scenario.changes import MatrixError, entries
 from ackproof.scenario.loader import load
-from ackproof.scenario.matrix import MatrixError, entries
 
 SCENARIO = Path(__file__).parents[4] / "scenarios" / "durability.yaml"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.scenario.security import SecuritySpec, problems
+from ackproof.scenario.cluster import SecuritySpec, security_problems
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,6 @@ from ackproof.scenario.security import SecuritySpec, problems
     ],
 )
 def test_unsupported_security_is_a_problem(spec: dict[str, str], kafka: str, said: str) -> None:
-    ((_, problem),) = problems(SecuritySpec.model_validate(spec), kafka)
+    ((_, problem),) = security_problems(SecuritySpec.model_validate(spec), kafka)
     assert said in problem
-    assert list(problems(SecuritySpec.model_validate(spec), "4.3.1")) == []
+    assert list(security_problems(SecuritySpec.model_validate(spec), "4.3.1")) == []

@@ -6,9 +6,9 @@ import pytest
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario import kafka_keys, loader
-from ackproof.scenario.overrides import from_assignments
+from ackproof.scenario.changes import from_assignments
 from ackproof.scenario.shipped import folder
-from ackproof.scenario.warnings import warnings
+from ackproof.scenario.validation import warnings
 
 ACKS_ALL = folder() / "acks-all.yaml"
 ACKS = folder() / "acks.yaml"

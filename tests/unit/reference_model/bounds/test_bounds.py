@@ -11,9 +11,10 @@ from ackproof_model import Acks, Configuration, Likelihood
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
-from ackproof_model.bounds import NOTHING, Bound, Budget, Stress, bound
+from ackproof_model.bounds import Bound, bound
 from ackproof_model.bounds.answer import keeps_everything, sentence
 from ackproof_model.bounds.losing import Question, stored
+from ackproof_model.exposure import NOTHING, Budget, Exposure
 
 PERTURBATIONS = {"kill", "lose power", "stop", "shrink", "cut off"}
 #: No log loses records by itself.
@@ -100,24 +101,24 @@ def test_every_question_was_searched() -> None:
 def test_what_a_budget_may_lose(
     given: Configuration, budget: Budget, likelihood: Likelihood
 ) -> None:
-    found = bound(given, Stress(budget=budget))
+    found = bound(given, Exposure(budget=budget))
     assert found.likelihood["lost"] is likelihood
     assert str(budget) in found.bounds
 
 
 def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
-    one_kill = Stress(budget=Budget(kills=1))
+    one_kill = Exposure(budget=Budget(kills=1))
     found = bound(configuration(acks="1"), one_kill)
     assert found.likelihood["lost"] is Likelihood.POSSIBLE
     assert found.likelihood["read-then-gone"] is Likelihood.IMPOSSIBLE
-    lossy = Stress(budget=Budget(power_losses=1, kills=2))
+    lossy = Exposure(budget=Budget(power_losses=1, kills=2))
     assert bound(configuration(), lossy).likelihood["read-then-gone"] is Likelihood.POSSIBLE
-    deleted = bound(configuration(), Stress(removed=True))
+    deleted = bound(configuration(), Exposure(removed=True))
     assert deleted.likelihood["read-then-gone"] is Likelihood.POSSIBLE
 
 
 def test_the_way_to_a_loss_is_given() -> None:
-    found = bound(configuration(acks="1"), Stress(budget=Budget(kills=1)))
+    found = bound(configuration(acks="1"), Exposure(budget=Budget(kills=1)))
     assert "A is killed (SIGKILL): what it appended stays in its log." in found.trace
     assert f"{len(found.trace)} steps" in found.reasons["lost"]
 
@@ -136,47 +137,47 @@ def test_without_effects_nothing_happens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stress", "possible"),
+    ("exposure", "possible"),
     [
-        (Stress(altered=True), {"corrupt", "diverged"}),
+        (Exposure(altered=True), {"corrupt", "diverged"}),
         (
-            Stress(rewritten=True),
+            Exposure(rewritten=True),
             {"gap", "diverged", "lost", "read-then-gone", "inconsistent"},
         ),
-        (Stress(unanswered=True), {"duplicated", "reordered"}),
-        (Stress(repeated=True), {"duplicated", "reordered"}),
+        (Exposure(unanswered=True), {"duplicated", "reordered"}),
+        (Exposure(repeated=True), {"duplicated", "reordered"}),
     ],
 )
-def test_other_anomalies_follow_from_effects(stress: Stress, possible: set[str]) -> None:
-    assert answers(bound(configuration(), stress), Likelihood.POSSIBLE) == possible
+def test_other_anomalies_follow_from_effects(exposure: Exposure, possible: set[str]) -> None:
+    assert answers(bound(configuration(), exposure), Likelihood.POSSIBLE) == possible
     idempotent = configuration(idempotence=True)
     once = possible - {"duplicated", "reordered"} | (
-        {"duplicated", "reordered"} if stress.altered else set()
+        {"duplicated", "reordered"} if exposure.altered else set()
     )
-    assert answers(bound(idempotent, stress), Likelihood.POSSIBLE) == once
+    assert answers(bound(idempotent, exposure), Likelihood.POSSIBLE) == once
 
 
 def test_a_deleted_topic_is_certainly_lost_only_if_something_was_acked() -> None:
-    assert bound(configuration(), Stress(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
-    emptied = Stress(removed=True, emptied=True)
+    assert bound(configuration(), Exposure(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
+    emptied = Exposure(removed=True, emptied=True)
     assert bound(configuration(), emptied).likelihood["lost"] is Likelihood.CERTAIN
 
 
 def test_a_minimum_isr_that_refuses_every_send_may_be_lowered() -> None:
     given = configuration(kafka_version="3.5.2", min_insync_replicas=4)
-    lossy = Stress(budget=Budget(power_losses=1, shrinks=2))
+    lossy = Exposure(budget=Budget(power_losses=1, shrinks=2))
     assert bound(given, lossy).likelihood["lost"] is Likelihood.IMPOSSIBLE
     lowered = bound(given, replace(lossy, lowered=1))
     assert lowered.likelihood["lost"] is Likelihood.POSSIBLE
 
 
 def test_a_fault_that_may_do_anything_excludes_nothing() -> None:
-    found = bound(configuration(), Stress(anything="flood may do anything"))
+    found = bound(configuration(), Exposure(anything="flood may do anything"))
     assert set(found.likelihood.values()) == {Likelihood.POSSIBLE}
 
 
 def test_other_versions_that_run_meanwhile_count() -> None:
-    two = Stress(budget=Budget(kills=2))
+    two = Exposure(budget=Budget(kills=2))
     assert bound(configuration(), two).likelihood["lost"] is Likelihood.IMPOSSIBLE
     older = replace(two, versions=("0.10.2.2",))
     found = bound(configuration(), older)

@@ -1,0 +1,429 @@
+"""The prediction for a scenario: which anomalies are impossible, possible or certain.
+
+The model describes one partition, so it is asked once for each partition of the topic: a fault on
+"the leader of orders-0" certainly hits the leader of that partition, and any one replica of another
+partition. Then the answers are joined: what is certain in one partition is certain in the run.
+
+For transactions and consumer groups three questions are put together. What faults do to requests
+on their way and to coordinators: `clients`. What the partitions of a topic or of a coordinator can
+lose: the model of replication, asked about that partition with its own settings. What then becomes
+of transactions and committed offsets: the model's specifications of both, searched with these
+perturbations.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import cache as remembered
+from typing import TYPE_CHECKING
+
+from ackproof.errors import ClusterError
+from ackproof.kafka_versions import uses_zookeeper
+from ackproof.prediction import bounds, cache, groups, transactions
+from ackproof.prediction.clients import ClientPrediction
+from ackproof.prediction.exact import schedules, unsupported
+from ackproof.prediction.unmodelled import (
+    REQUEST_TIMEOUT,
+    reused_buffers,
+    unknown_rules,
+    with_unmodelled,
+)
+from ackproof.runs.directory import PredictionRecord
+from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
+from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
+from ackproof.scenario.librdkafka import ProducerSettings
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import SETTINGS, TopicSpec
+from ackproof.scenario.types import Setting
+from ackproof.scenario.workload import Sends
+from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
+from ackproof_model.bounds import bound
+from ackproof_model.effects import AddsPartitions, Configures, Partition
+from ackproof_model.exposure import Exposure
+from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED
+
+if TYPE_CHECKING:  # predictions need no brokers and no client
+    from ackproof.cluster.attached import AttachedCluster
+
+#: The exact search of one partition ends after so many states: some ten seconds. Bounds then answer
+#: what it has not decided.
+MAX_STATES = 150_000
+
+#: Every broker of Apache Kafka has it, and describes it.
+_LAG_TIME = "replica.lag.time.max.ms"
+_SESSION = "broker.session.timeout.ms"
+_ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
+
+_ELR = "eligible.leader.replicas.version"
+
+_STRENGTH = [Likelihood.IMPOSSIBLE.value, Likelihood.POSSIBLE.value, Likelihood.CERTAIN.value]
+
+#: How coordinators and forwarding consumers write.
+_ACKS_ALL = ProducerSettings.model_validate({"acks": "all", "enable.idempotence": True})
+
+
+def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRecord:
+    """Return the prediction for every anomaly, with reasons; `max_states` limits the search.
+
+    If the model does not know the rules of the cluster, every anomaly is possible. The prediction
+    for the run is the strongest of those for its topics and groups.
+    """
+    if scenario.cluster.implementation == "other":
+        return not_modelled(scenario, "the cluster is not Apache Kafka", version=NOT_KAFKA)
+    if len(scenario.sends) == 1:
+        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
+    each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
+    return _with_clients(scenario, _strongest(each), max_states)
+
+
+def predict_each(scenarios: Sequence[Scenario]) -> list[PredictionRecord]:
+    """Return the prediction for each scenario, made on all cores.
+
+    Without fork, one process makes all of them.
+    """
+    workers = min(len(scenarios), os.cpu_count() or 1)
+    if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        return [predict(scenario) for scenario in scenarios]
+    with ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=signal.signal,  # Ctrl-C ends the processes without a traceback of each
+        initargs=(signal.SIGINT, signal.SIG_DFL),
+    ) as pool:
+        return list(pool.map(predict, scenarios))
+
+
+def predict_attached(scenario: Scenario, cluster: AttachedCluster) -> PredictionRecord:
+    """Return the prediction for a run on a cluster that ackproof did not start.
+
+    Its settings are not in the scenario, so the cluster is asked for them (DescribeConfigs).
+    Without them no anomaly is excluded, and the prediction says why. A cluster that is not Apache
+    Kafka is not modelled.
+    """
+    if scenario.cluster.implementation == "other":
+        return predict(scenario)
+    brokers = cluster.broker_ids()
+    try:
+        described = cluster.broker_settings()
+    except ClusterError as error:
+        return _undecided(scenario, error.message)
+    lacking = sorted(node for node, settings in described.items() if _LAG_TIME not in settings)
+    if lacking:
+        reason = f"broker {lacking[0]} has no setting {_LAG_TIME}: it is not Apache Kafka"
+        return not_modelled(scenario, reason, version=NOT_KAFKA)
+    different = sorted(
+        key
+        for key in (*TIMERS, *PER_TOPIC_SETTINGS)
+        if len({settings.get(key) for settings in described.values()}) > 1
+    )
+    if different:
+        return _undecided(scenario, f"the brokers have different values of {', '.join(different)}")
+    return predict(_as_started(scenario, len(brokers), described[brokers[0]]))
+
+
+def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) -> Scenario:
+    """Return the scenario as if ackproof had started this cluster."""
+    settings: dict[str, Setting] = {
+        key: described[key] for key in (*TIMERS, *SETTINGS) if key in described
+    }
+    defaults = {key: described[key] for key in PER_TOPIC_SETTINGS if key in described}
+    topics = {
+        name: topic.model_copy(update={"settings": {**defaults, **topic.settings}})
+        for name, topic in scenario.topics.items()
+    }
+    cluster = ClusterSpec.model_construct(brokers=brokers, settings=settings)
+    return scenario.model_copy(update={"cluster": cluster, "topics": topics})
+
+
+def _undecided(scenario: Scenario, reason: str) -> PredictionRecord:
+    """Return the prediction without the cluster's settings; `reason` says why they are unknown."""
+    record = predict(scenario)
+    why = f"{reason}, so no anomaly is excluded"
+    prediction = record.prediction.model_copy(
+        update={"reasons": dict.fromkeys(record.predicted, why), "bounds": why}
+    )
+    return record.model_copy(update={"prediction": prediction})
+
+
+def settling_s(scenario: Scenario) -> float:
+    """Return for how many seconds the brokers' timers may run after an event, until all have fired.
+
+    The session of a broker that died ends; a follower that cannot fetch in time leaves the ISR.
+    """
+    configured = _configuration(scenario, scenario.topic)
+    lags = any(effect.delays_fetches for fault in scenario.every_fault for effect in fault.effects)
+    return configured.session_s + (configured.lag_time_s if lags else 0)
+
+
+def not_modelled(scenario: Scenario, reason: str, *, version: str) -> PredictionRecord:
+    """Return a record that predicts nothing; `version` is what is known of the cluster's."""
+    of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
+    if scenario.workload.consumers:
+        of_clients += OF_CONSUMERS
+    if scenario.workload.consumers or scenario.workload.probe:
+        of_clients += OF_READS
+    anomalies = [str(anomaly) for anomaly in (*PREDICTED, *of_clients)]
+    return PredictionRecord(
+        predicted=dict.fromkeys(anomalies, "not modelled"),
+        prediction=PredictionReport(
+            trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=f"not modelled: {reason}"
+        ),
+        kafka_version=version,
+    )
+
+
+def _with_clients(
+    scenario: Scenario, record: PredictionRecord, max_states: int
+) -> PredictionRecord:
+    """Return the prediction, joined with those for transactions and consumer groups."""
+    predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
+    if not scenario.workload.consumers and not scenario.workload.probe:
+        for anomaly in map(str, OF_READS):
+            predicted.pop(anomaly, None)
+            reasons.pop(anomaly, None)
+    for anomaly, prediction, reason in (
+        []
+        if unknown_rules(scenario)
+        else predict_clients(scenario, lambda asked: _may_lose(asked, max_states))
+    ):
+        before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
+        if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
+            predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
+    return PredictionRecord(
+        predicted=predicted,
+        prediction=record.prediction.model_copy(update={"reasons": reasons}),
+        diagram=record.diagram,
+    )
+
+
+def predict_clients(
+    scenario: Scenario, loses: Callable[[Scenario], bool]
+) -> Iterator[ClientPrediction]:
+    """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
+
+    And for a defect of some versions of the Java producer. The model must have a profile of the
+    scenario's Kafka version. loses: whether the topic that a workload writes to may lose acked
+    records.
+    """
+
+    @remembered
+    def may_lose(topic: str) -> bool:
+        """Whether this topic, written with acks=all, may lose what all in-sync replicas have."""
+        return loses(_written(scenario, topic))
+
+    @remembered
+    def may_lose_visible() -> bool:
+        """Whether the workload's topic may lose what consumers have read."""
+        return loses(_visible(scenario))
+
+    yield from reused_buffers(scenario)
+    if scenario.workload.transactions is not None:
+        yield from transactions.predict(scenario, may_lose)
+    for name, group in scenario.workload.consumers.items():
+        yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
+
+
+def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
+    """Return the scenario as if its workload wrote to `topic`, with acks=all."""
+    topics = scenario.every_topic
+    spec = topics[topic].model_copy(update=changed)
+    workload = scenario.workload.model_copy(
+        update={"topic": topic, "settings": _ACKS_ALL, "transactions": None, "consumers": {}}
+    )
+    return scenario.model_copy(update={"topics": {**topics, topic: spec}, "workload": workload})
+
+
+def _visible(scenario: Scenario) -> Scenario:
+    """Return the scenario in which acked means: below the high watermark, so that it can be read.
+
+    Before 3.7 the high watermark moves even if the ISR is smaller than min.insync.replicas.
+    """
+    topic: TopicSpec = scenario.topic
+    frozen = Profile.of(scenario.kafka).hw_freeze
+    settings = topic.settings if frozen else {**topic.settings, "min.insync.replicas": 1}
+    return _written(scenario, scenario.workload.topic, settings=settings)
+
+
+def _may_lose(scenario: Scenario, max_states: int) -> bool:
+    """Whether the topic that the workload writes to may lose acked records.
+
+    The schedule is searched only where its bounds do not exclude a loss.
+    """
+    configuration = _configuration(scenario, scenario.topic)
+    bounded = (
+        bound(configuration, bounds.exposure(scenario, partition))
+        for partition in _partitions(scenario)
+    )
+    if all(one.likelihood["lost"] is Likelihood.IMPOSSIBLE for one in bounded):
+        return False
+    return _of_topic(scenario, max_states).predicted["lost"] != Likelihood.IMPOSSIBLE.value
+
+
+def _only(scenario: Scenario, topic: str) -> Scenario:
+    """Return the scenario reduced to one of the topics that are written to."""
+    sends = scenario.sends[topic]
+    update: dict[str, object] = {name: getattr(sends, name) for name in Sends.model_fields}
+    update |= {"topic": topic, "beside": {}, "application": None}
+    workload = scenario.workload.model_copy(update=update)
+    return scenario.model_copy(update={"workload": workload})
+
+
+def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
+    """Return, for each anomaly, the strongest of the topics' predictions with its reason.
+
+    Trace and risk of a loss are those of the topic with the strongest prediction for it.
+    """
+
+    def strongest(anomaly: str) -> str:
+        return max(records, key=lambda topic: _STRENGTH.index(records[topic].predicted[anomaly]))
+
+    predicted, reasons = {}, {}
+    for anomaly in next(iter(records.values())).predicted:
+        topic = strongest(anomaly)
+        predicted[anomaly] = records[topic].predicted[anomaly]
+        if reason := records[topic].prediction.reasons.get(anomaly):
+            reasons[anomaly] = f"{topic}: {reason}"
+    return PredictionRecord(
+        predicted=predicted,
+        prediction=records[strongest("lost")].prediction.model_copy(update={"reasons": reasons}),
+        diagram=records[strongest("lost")].diagram,
+    )
+
+
+def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
+    if unknown := unknown_rules(scenario):
+        return _everything_possible(unknown)
+    configuration = _configuration(scenario, scenario.topic)
+    several = "faults on several of many brokers"
+    distinct: dict[object, Prediction] = {}
+    partitions = list(_partitions(scenario))
+    for partition in partitions:
+        readings = tuple(schedules(scenario, partition))
+        exposed = bounds.exposure(scenario, partition)
+        if (readings, exposed) not in distinct:  # most partitions are alike
+            distinct[readings, exposed] = (
+                _of_readings(configuration, readings, exposed, max_states)
+                if readings
+                else bounds.predict(
+                    configuration, exposed, unsupported(scenario, partition) or several
+                )
+            )
+    each = list(distinct.values())
+    joined = with_unmodelled(scenario, join(each), configuration.lag_time_s)
+    searched = all(one.availability for one in each)
+    return PredictionRecord(
+        predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
+        prediction=PredictionReport(
+            trace=list(joined.trace),
+            diagram=draw(joined.diagram),
+            at_risk=list(joined.at_risk),
+            error_codes=list(joined.error_codes),
+            reasons=dict(joined.reasons),
+            availability=[
+                PartAvailability(
+                    part=one.part,
+                    begun=one.begun,
+                    healed=list(one.healed),
+                    readable=one.readable.value,
+                    writable=one.writable.value,
+                )
+                for one in (
+                    joined.availability if searched else bounds.availability(scenario, partitions)
+                )
+            ],
+            bounds=joined.bounds,
+            states=joined.states,
+        ),
+        diagram=joined.diagram,
+    )
+
+
+def _everything_possible(reason: str) -> PredictionRecord:
+    anomalies = list(map(str, (*PREDICTED, *OF_READS)))
+    return PredictionRecord(
+        predicted=dict.fromkeys(anomalies, Likelihood.POSSIBLE.value),
+        prediction=PredictionReport(
+            trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=reason
+        ),
+    )
+
+
+def _of_readings(
+    configuration: Configuration,
+    readings: Sequence[tuple[Injection, ...]],
+    exposed: Exposure,
+    max_states: int,
+) -> Prediction:
+    """Return the prediction for one partition that covers every reading of the schedule."""
+    predictions = [cache.predict(configuration, one, max_states=max_states) for one in readings]
+    joined = join(predictions)
+    likelihood = {
+        anomaly: joined.likelihood[anomaly]
+        if len({one.likelihood[anomaly] for one in predictions}) == 1
+        else Likelihood.POSSIBLE
+        for anomaly in joined.likelihood
+    }
+    searched = replace(joined, likelihood=likelihood)
+    return searched if searched.complete else bounds.completed(searched, configuration, exposed)
+
+
+def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
+    settings, cluster = scenario.workload.settings, scenario.cluster
+
+    def seconds(setting: str) -> float | None:
+        value = cluster.settings.get(setting)
+        return None if value is None else float(value) / 1000
+
+    return Configuration(
+        kafka_version=scenario.kafka,
+        acks=settings.acks,
+        idempotence=settings.idempotence,
+        retries=settings.retries,
+        max_in_flight=settings.max_in_flight,
+        replication_factor=topic.replication_factor,
+        min_insync_replicas=topic.min_insync_replicas,
+        unclean_leader_election=topic.unclean_leader_election,
+        replica_lag_time_max_s=seconds(_LAG_TIME),
+        session_timeout_s=seconds(
+            _ZOOKEEPER_SESSION if uses_zookeeper(scenario.kafka) else _SESSION
+        ),
+        delivery_timeout_s=settings.delivery_timeout_ms / 1000,
+        brokers=cluster.brokers,
+        elr=None if (level := cluster.features.get(_ELR)) is None else bool(int(level)),
+    )
+
+
+def _partitions(scenario: Scenario) -> Iterator[Partition]:
+    """Yield the partitions of the workload's topic: one more, somewhere, if faults add any."""
+    topic = scenario.workload.topic
+    effects = [effect for fault in scenario.every_fault for effect in fault.effects]
+    added = AddsPartitions(topic=topic) in effects
+    for number in range(scenario.topics[topic].partitions + added):
+        yield partition_of(scenario, topic, number)
+
+
+def partition_of(scenario: Scenario, topic: str, number: int) -> Partition:
+    """Return a partition as the model's effects know it."""
+    spec, cluster = scenario.topics[topic], scenario.cluster
+    settings = scenario.workload.settings.as_client_settings()
+    flushing = any(
+        isinstance(effect, Configures) and effect.key.startswith("flush.")
+        for fault in scenario.every_fault
+        for effect in fault.effects
+    )
+    return Partition(
+        topic=topic,
+        number=number,
+        configuration=_configuration(scenario, spec),
+        request_timeout_s=float(settings.get(*REQUEST_TIMEOUT)) / 1000,
+        assigned=tuple(spec.assignment[number]) if number < len(spec.assignment) else (),
+        fsynced=scenario.flushes(topic) and not flushing,
+        compacted=spec.compacted,
+        other_ways=bool(cluster.listeners or cluster.proxied),
+        proxied="INTERNAL" in cluster.proxied,
+    )

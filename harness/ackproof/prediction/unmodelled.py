@@ -1,0 +1,198 @@
+"""What the model of replication leaves out, and what that means for a prediction.
+
+It has no rules for some settings and versions; then no anomaly is excluded. It has no client
+timeouts, no log cleaner and no defects of clients: they make single anomalies possible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ackproof.kafka_versions import numbers
+from ackproof.prediction.clients import ClientPrediction
+from ackproof.scenario.cluster import TIMERS
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
+from ackproof.scenario.types import Setting
+from ackproof_model import Likelihood, Prediction, Profile
+from ackproof_model.effects import SLACK_S, expiring
+from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
+
+#: With an older protocol brokers keep the rules of its version.
+_PROTOCOL = "inter.broker.protocol.version"
+#: Records of an older format have no leader epochs (KIP-98, KIP-101).
+_FORMATS = ("log.message.format.version", "message.format.version")
+_LEADER_EPOCHS = (0, 11)
+
+#: Of librdkafka, and of scenarios, milliseconds.
+REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
+_DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
+
+#: Versions of the Java client with KAFKA-19012; the first fixed version of each line that was
+#: fixed later.
+_REUSES_SINCE = (2, 8)
+_REUSES_UNTIL = (4, 2)
+_REUSE_FIXED = ((3, 9, 2), (4, 0, 2), (4, 1, 2))
+
+
+def unknown_rules(scenario: Scenario) -> str:
+    """Return why the model does not know this cluster's rules; '' if it does."""
+    if scenario.cluster.attach is not None:
+        return "an attached cluster's settings are unknown before a run, so no anomaly is excluded"
+    try:
+        Profile.of(scenario.kafka)
+    except ValueError as error:
+        return f"the model has no profile of this version ({error}), so no anomaly is excluded"
+    if "metadata.version" in scenario.cluster.features:
+        return (
+            "the model knows only a version's default metadata.version, and cluster.features sets "
+            "it, so no anomaly is excluded"
+        )
+    return next(_unknown_settings(scenario), "")
+
+
+def _unknown_settings(scenario: Scenario) -> Iterator[str]:
+    """Yield why settings take brokers to rules, or timers, that no prediction assumes."""
+    for settings in _every_setting(scenario):
+        for key in (_PROTOCOL, *_FORMATS):
+            value = str(settings.get(key, scenario.kafka))
+            release = _release(value)
+            older = key == _PROTOCOL or release < _LEADER_EPOCHS
+            if older and release != _release(scenario.kafka):
+                yield (
+                    f"{key}={value} makes brokers of {scenario.kafka} follow the rules of another "
+                    "version, so no anomaly is excluded"
+                )
+    for number, own in scenario.cluster.overrides.items():
+        for key in TIMERS:
+            common = scenario.cluster.settings.get(key)
+            if key in own.settings and str(own.settings[key]) != str(common):
+                yield (
+                    f"broker {number} has a {key} of its own, and the model has one for all "
+                    "brokers, so no anomaly is excluded"
+                )
+
+
+def _every_setting(scenario: Scenario) -> Iterator[Mapping[str, Setting]]:
+    yield scenario.cluster.settings
+    for own in scenario.cluster.overrides.values():
+        yield own.settings
+    for topic in scenario.topics.values():
+        yield topic.settings
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the release of a version such as `2.6`, `2.6.2` or `0.10.2-IV0`; empty for others."""
+    found = re.match(r"0\.\d+\.\d+|\d+\.\d+", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: float) -> Prediction:
+    """Return a prediction in which anomalies that the model cannot produce are possible."""
+    steps = (
+        *_by_removal(scenario.topic),
+        *_by_retries(scenario, lag_time_s),
+        *_by_the_probe(scenario, prediction),
+    )
+    for changed, reason in steps:
+        weak = [one for one in changed if prediction.likelihood[one] is Likelihood.IMPOSSIBLE]
+        prediction = replace(
+            prediction,
+            likelihood={**prediction.likelihood, **dict.fromkeys(weak, Likelihood.POSSIBLE)},
+            reasons={**prediction.reasons, **dict.fromkeys(weak, reason)},
+        )
+    return prediction
+
+
+def _by_removal(topic: TopicSpec) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the anomalies that are possible because each broker removes records of its own logs."""
+    of_replicas = tuple(map(str, OF_REPLICAS))
+    if topic.compacted:
+        yield of_replicas, "the topic is compacted, by each broker independently"
+    for key, value in expiring(topic.settings):
+        yield (
+            ("lost", "read-then-gone", "inconsistent", *of_replicas),
+            f"retention ({key}={value}) may remove acked records",
+        )
+
+
+def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the anomalies that are possible because the client sends again what timed out.
+
+    The model resends requests that a closed connection left unanswered, but has no timeouts. With
+    acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. An idempotent
+    producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
+    which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
+    """
+    settings = scenario.workload.settings
+    idempotent = settings.idempotence
+    name, default = _DELIVERY_TIMEOUT if idempotent else REQUEST_TIMEOUT
+    timeout = int(settings.as_client_settings().get(name, default))
+    if settings.acks == "0" or not settings.retries:
+        return
+    faults = scenario.every_fault
+    if idempotent:
+        late = any(
+            effect.silences(timed=fault.heal_after is not None)
+            for fault in faults
+            if fault.heal_after is None or fault.heal_after + SLACK_S >= timeout / 1000
+            for effect in fault.effects
+        )
+    else:
+        late = timeout < default
+    waits = settings.acks == "all" and timeout <= lag_time_s * 1000
+    touched = any(effect.touches_producers for fault in faults for effect in fault.effects)
+    if (waits and touched) or late:
+        yield (
+            ("duplicated",) if idempotent else ("duplicated", "reordered"),
+            f"the client sends again what takes longer than {name}={timeout}",
+        )
+
+
+def _by_the_probe(
+    scenario: Scenario, prediction: Prediction
+) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the anomalies that are possible because the probe's writes, with acks=all, are sends.
+
+    They have offsets where those of the workload have none (acks=0). The probe gives up soon: what
+    TCP or a stalled broker holds back longer is appended after its later writes.
+    """
+    if not scenario.workload.probe:
+        return
+    lost = prediction.likelihood["lost"] is not Likelihood.IMPOSSIBLE
+    if lost and scenario.workload.settings.acks == "0":
+        yield (
+            ("inconsistent",),
+            "an acked write of the probe may be removed; its offset may be given to another record",
+        )
+    if any(effect.holds_requests for fault in scenario.every_fault for effect in fault.effects):
+        yield (
+            ("reordered",),
+            "a write that the probe has given up may be appended after its later ones",
+        )
+
+
+def reused_buffers(scenario: Scenario) -> Iterator[ClientPrediction]:
+    """Yield that the Java producer may send a batch to another one's partition (KAFKA-19012).
+
+    It gives the buffer of a batch that expires back to its pool, also while the request that has it
+    is being written to the connection. The next batch is written into the same buffer. Batches
+    expire under faults.
+    """
+    fault = next((one.name for one in scenario.every_fault if one.effects), "")
+    versions = {sends.client.java for sends in scenario.sends.values() if sends.client.java}
+    for version in sorted(versions):
+        if fault and _reuses_buffers(numbers(version)):
+            yield (
+                Anomaly.PHANTOM,
+                Likelihood.POSSIBLE,
+                f"{fault}: the Java client {version} may overwrite a batch that expires while its "
+                "request is written (KAFKA-19012)",
+            )
+
+
+def _reuses_buffers(release: tuple[int, ...]) -> bool:
+    fixed = any(release[:2] == first[:2] and release >= first for first in _REUSE_FIXED)
+    return _REUSES_SINCE <= release < _REUSES_UNTIL and not fixed

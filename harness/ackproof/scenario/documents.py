@@ -1,0 +1,164 @@
+"""YAML documents: reads them, refuses too large ones, finds the line of a key.
+
+Aliases and endless numbers are short to write and long to work through.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+
+from ackproof import safe_files
+from ackproof.errors import ScenarioError
+from ackproof.scenario.types import YamlPath
+
+#: YAML is read at some 0.15 ms a line.
+_MOST_CHARACTERS = 1_000_000
+
+#: What so many characters take in UTF-8.
+_MOST_BYTES = 4 * _MOST_CHARACTERS
+
+#: The most characters of a problem that are shown: of its begin, which has the value, and its end.
+_SHOWN = 300
+
+_YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}
+
+#: Keys and values, counted as often as aliases repeat them. A validated node takes some 50 µs.
+MOST_NODES = 100_000
+
+#: The most digits of a whole number. Python converts no text of more than 4,300 to a number.
+MOST_DIGITS = 400
+
+_DIGITS = re.compile(rf"[0-9]{{{MOST_DIGITS + 1}}}")
+_TOO_LARGE = 10**MOST_DIGITS
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]} … {text[-_SHOWN:]}"
+
+
+def parse(path: Path) -> CommentedMap:
+    """Return a scenario file's document with its comments. Raises ScenarioError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
+            text = safe_files.read(path, most=_MOST_BYTES).decode("utf-8")
+            if len(text) > _MOST_CHARACTERS:
+                raise ScenarioError(
+                    f"{path}: it has {len(text):,} characters, and {_MOST_CHARACTERS:,} is the most"
+                )
+            document = YAML().load(text)
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
+        guess = f" Did you mean {path.parent / near[0]}?" if near else ""
+        raise ScenarioError(
+            f"{path}: no such scenario file.{guess}",
+            hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "
+            "(`ackproof scenarios` lists them).",
+        ) from None
+    except IsADirectoryError:
+        raise ScenarioError(f"{path} is a folder", hint="Name one scenario file in it.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', '') or error}",
+            hint="A scenario is a YAML file in UTF-8 that you may read.",
+        ) from error
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ScenarioError(
+            f"{path}:{line}: not valid YAML: {shortened(str(error.problem))}"
+        ) from error
+    except (YAMLError, RecursionError, ValueError, TypeError) as error:
+        problem = shortened(" ".join(str(error).split()))
+        raise ScenarioError(f"{path}: not valid YAML: {problem}") from error
+    if not isinstance(document, CommentedMap):
+        raise ScenarioError(
+            f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
+            f"not {_YAML_WORDS.get(type(document), 'that')}"
+        )
+    if problem := size_problem(document):
+        raise ScenarioError(f"{path}: {problem}")
+    return document
+
+
+def locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:
+    """Return the 1-based line of the deepest part of a path that exists; whether all of it does."""
+    node: Any = document
+    line = 1
+    for part in place:
+        if isinstance(node, CommentedMap) and part in node:
+            # The keys that `<<` merges into a mapping have no line of their own.
+            line = node.lc.key(part)[0] + 1 if part in (node.lc.data or {}) else line
+        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
+            line = node.lc.item(part)[0] + 1
+        else:
+            return line, False
+        node = node[part]
+    return line, True
+
+
+def line_of(path: Path, place: YamlPath) -> int:
+    """Return the line of the deepest part of `place` in the file; 1 if it cannot be read."""
+    try:
+        return locate(parse(path), place)[0]
+    except ScenarioError:
+        return 1
+
+
+def size_problem(document: Any) -> str:
+    """Return why a YAML document is not to be validated; '' if nothing is against it."""
+    walk = _Walk()
+    nodes = walk.nodes(document)
+    if walk.problem:
+        return walk.problem
+    if nodes <= MOST_NODES:
+        return ""
+    if nodes == math.inf:
+        return "an alias stands inside what its anchor names, which has no end: remove the alias"
+    return (
+        f"with every alias replaced it has {nodes:,} keys and values, and {MOST_NODES:,} is the "
+        "most: repeat less"
+    )
+
+
+class _Walk:
+    """Counts nodes; looks at each mapping and list once, however many aliases lead to it."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        #: By identity. A collection that is being counted has no end: inside it is an alias of it.
+        self._known: dict[int, float] = {}
+
+    def nodes(self, node: Any) -> float:
+        """Return the number of nodes in a node, itself included; infinite if it holds itself."""
+        if not isinstance(node, Mapping | list):
+            self._check(node)
+            return 1
+        known = self._known.get(id(node))
+        if known is not None:
+            return known
+        self._known[id(node)] = math.inf
+        count = 1 + sum(map(self.nodes, _inner(node)))
+        self._known[id(node)] = count
+        return count
+
+    def _check(self, value: object) -> None:
+        if isinstance(value, str):
+            too_long = _DIGITS.search(value) is not None
+        else:
+            too_long = isinstance(value, int) and abs(value) >= _TOO_LARGE
+        if too_long:
+            self.problem = f"a number in it has more than {MOST_DIGITS} digits: write a smaller one"
+
+
+def _inner(node: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
+    return [*node.keys(), *node.values()] if isinstance(node, Mapping) else list(node)

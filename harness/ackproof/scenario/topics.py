@@ -1,0 +1,132 @@
+"""The topics of a scenario, and those in which coordinators keep their state.
+
+Coordinators write with acks=all. `__transaction_state` has a minimum ISR of its own and never an
+unclean election (`TransactionStateManager.transactionTopicConfigs`); for `__consumer_offsets` the
+brokers' defaults hold (`GroupCoordinator.groupMetadataTopicConfigs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from ackproof.kafka_versions import numbers
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.types import Setting, StrictModel
+
+OFFSETS = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
+
+#: The prefix of the broker settings of each internal topic.
+_PREFIXES = {OFFSETS: "offsets.topic", TRANSACTIONS: "transaction.state.log"}
+
+_MINIMUM_ISR = "min.insync.replicas"
+_UNCLEAN = "unclean.leader.election.enable"
+
+#: Unclean elections were the default before.
+_CLEAN_SINCE = (0, 11)
+
+#: Few partitions suffice for a test, and brokers load them faster.
+_PARTITIONS = 4
+
+
+class TopicSpec(StrictModel):
+    """One topic. Retention is off, so that only a loss removes a record."""
+
+    partitions: int = Field(default=1, ge=1, le=1000, description="number of partitions")
+    replication_factor: int = Field(default=3, ge=1, description="replicas of each partition")
+    assignment: list[list[int]] = Field(
+        default_factory=list,
+        description="the brokers of each partition's replicas, the preferred leader first; "
+        "partitions and replication_factor follow from it",
+        examples=[[[1, 2, 3], [2, 3, 1]]],
+    )
+    settings: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="topic settings, by Kafka's names",
+        examples=[{"min.insync.replicas": 2, "unclean.leader.election.enable": False}],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_follow_from_the_assignment(cls, given: Any) -> Any:
+        found = given.get("assignment") if isinstance(given, dict) else None
+        if not (isinstance(found, list) and found and all(isinstance(one, list) for one in found)):
+            return given
+        counts = {"partitions": len(found), "replication_factor": len(found[0])}
+        for key, count in counts.items():
+            if given.get(key, count) != count:
+                raise ValueError(f"{key} is {given[key]}, but assignment has {count}: remove {key}")
+        return {**given, **counts}
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The effective `min.insync.replicas`; Kafka's default is 1."""
+        return int(self.settings.get("min.insync.replicas", 1))
+
+    @property
+    def unclean_leader_election(self) -> bool | None:
+        """Whether a replica outside the ISR may become leader; None for the version's default.
+
+        That is yes before 0.11, and no from there on.
+        """
+        value = self.settings.get("unclean.leader.election.enable")
+        return None if value is None else str(value).lower() == "true"
+
+    @property
+    def compacted(self) -> bool:
+        """Whether Kafka removes older records with the same key."""
+        return "compact" in str(self.settings.get("cleanup.policy", "delete")).lower()
+
+
+def default_settings(brokers: int) -> Mapping[str, int]:
+    """Return the settings of internal topics in a cluster of so many brokers.
+
+    They have as many replicas as there are brokers, up to three, so that they do not limit the
+    durability of a run.
+    """
+    return {
+        **{
+            f"{prefix}.{key}": value
+            for prefix in (*_PREFIXES.values(), "share.coordinator.state.topic")
+            for key, value in (
+                ("replication.factor", min(3, brokers)),
+                ("num.partitions", _PARTITIONS),
+            )
+        },
+        "transaction.state.log.min.isr": min(2, brokers),
+        "share.coordinator.state.topic.min.isr": min(2, brokers),
+    }
+
+
+#: The broker settings that decide what an internal topic can lose.
+SETTINGS = (
+    *(f"{prefix}.replication.factor" for prefix in _PREFIXES.values()),
+    "transaction.state.log.min.isr",
+)
+
+
+def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]:
+    """Return the internal topics of a cluster of this Kafka version, by name."""
+    settings = {**default_settings(cluster.brokers), **cluster.settings}
+    older = numbers(kafka)[:2] < _CLEAN_SINCE
+    own: dict[str, dict[str, Setting]] = {
+        OFFSETS: {
+            _MINIMUM_ISR: settings.get(_MINIMUM_ISR, 1),
+            _UNCLEAN: settings.get(_UNCLEAN, older),
+        },
+        TRANSACTIONS: {
+            _MINIMUM_ISR: settings["transaction.state.log.min.isr"],
+            _UNCLEAN: False,
+        },
+    }
+    return {
+        name: TopicSpec(
+            partitions=int(settings[f"{prefix}.num.partitions"]),
+            replication_factor=int(settings[f"{prefix}.replication.factor"]),
+            settings=own[name],
+        )
+        for name, prefix in _PREFIXES.items()
+    }

@@ -1,0 +1,134 @@
+"""The most that a schedule may do to one partition in any order: a sum of bounds of effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """At most how often the brokers of a partition suffer each perturbation of the adversary.
+
+    Numbers of one kind add up over brokers; `math.inf` stands for any number. The fields are those
+    of `adversary.Budgets`.
+    """
+
+    kills: float = 0
+    power_losses: float = 0
+    clean_stops: float = 0
+    shrinks: float = 0
+    fencings: float = 0
+
+    def counts(self) -> tuple[float, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def total(self) -> float:
+        return sum(self.counts())
+
+    def within(self, other: Budget) -> bool:
+        """Whether the other budget allows at least this one."""
+        return all(one <= two for one, two in zip(self.counts(), other.counts(), strict=True))
+
+    def plus(self, other: Budget) -> Budget:
+        return self._paired(other, lambda one, two: one + two)
+
+    def most(self, other: Budget) -> Budget:
+        return self._paired(other, max)
+
+    def times(self, number: float) -> Budget:
+        return Budget(**{name: count * number if count else 0 for name, count in self._items()})
+
+    def _items(self) -> list[tuple[str, float]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
+    def _paired(self, other: Budget, join: Callable[[float, float], float]) -> Budget:
+        return Budget(**{name: join(count, getattr(other, name)) for name, count in self._items()})
+
+    def __str__(self) -> str:
+        pairs = zip(_WORDS, self.counts(), strict=True)
+        parts = [_count(number, one, many) for (one, many), number in pairs if number]
+        return ", ".join(parts) or "no perturbation"
+
+
+_WORDS = (
+    ("SIGKILL", "SIGKILLs"),
+    ("end with loss of data", "ends with loss of data"),
+    ("controlled shutdown", "controlled shutdowns"),
+    ("ISR shrink", "ISR shrinks"),
+    ("lost session", "lost sessions"),
+)
+
+
+def _count(number: float, one: str, many: str) -> str:
+    if number == math.inf:
+        return f"any number of {many}"
+    return f"{number:.0f} {one if number == 1 else many}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """Everything that a schedule may do to a partition and to the producers that write to it.
+
+    budget: what its brokers suffer.
+    unclean: somebody may ask for an unclean election, or allow it.
+    lowered: the least min.insync.replicas that is set meanwhile, None if it is not changed.
+    moved: replicas may move to other brokers, or their number changes.
+    removed: all records may be removed; `emptied`: they certainly are, after some were acked.
+    altered: stored bytes may change.
+    rewritten: a setting may change by which Kafka removes or rewrites records (cleanup.policy,
+    retention).
+    unanswered: requests may fail or stay without a response.
+    late: requests or responses may arrive long after they were sent.
+    repeated: a request may arrive twice.
+    anything: why anything may happen; '' if that is not so.
+    versions: other Kafka versions that may run. elr: other settings of the feature
+    eligible.leader.replicas.version.
+    """
+
+    budget: Budget = Budget()
+    unclean: bool = False
+    lowered: int | None = None
+    moved: bool = False
+    removed: bool = False
+    emptied: bool = False
+    altered: bool = False
+    rewritten: bool = False
+    unanswered: bool = False
+    late: bool = False
+    repeated: bool = False
+    anything: str = ""
+    versions: tuple[str, ...] = ()
+    elr: tuple[bool, ...] = ()
+
+    def plus(self, other: Exposure) -> Exposure:
+        """Return both, in any order."""
+        return self._joined(other, self.budget.plus(other.budget))
+
+    def either(self, other: Exposure) -> Exposure:
+        """Return what one of the two may do, whichever it is."""
+        return replace(self._joined(other, self.budget.most(other.budget)), emptied=False)
+
+    def times(self, number: float) -> Exposure:
+        """Return what a number of these may do; none of them is certain."""
+        return replace(self, budget=self.budget.times(number), emptied=False)
+
+    def _joined(self, other: Exposure, budget: Budget) -> Exposure:
+        lowered = [one for one in (self.lowered, other.lowered) if one is not None]
+        flags = ("unclean", "moved", "removed", "emptied", "altered", "rewritten", "unanswered")
+        return Exposure(
+            budget=budget,
+            lowered=min(lowered, default=None),
+            anything=self.anything or other.anything,
+            versions=tuple(dict.fromkeys((*self.versions, *other.versions))),
+            elr=tuple(dict.fromkeys((*self.elr, *other.elr))),
+            **{
+                flag: getattr(self, flag) or getattr(other, flag)
+                for flag in (*flags, "late", "repeated")
+            },
+        )
+
+
+NOTHING = Exposure()

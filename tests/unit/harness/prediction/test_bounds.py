@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.prediction.bounds import exposure
+from ackproof.prediction.predict import partition_of
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_model.exposure import NOTHING, Budget, Exposure
+
+SCENARIOS = Path(__file__).parents[4] / "scenarios"
+RESTART = {"fault": "restart", "target": 2}
+LEADER = {"target": "leader of orders-0"}
+
+
+def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Exposure:
+    found = load(SCENARIOS / "acks.yaml")[2].scenario
+    scenario = Scenario.model_validate(
+        {**found.model_dump(by_alias=True), "faults": list(steps), **changes}
+    )
+    here = partition_of(scenario, "orders", partition)
+    timers = replace(here.configuration, replica_lag_time_max_s=30.0, session_timeout_s=9.0)
+    return exposure(scenario, replace(here, configuration=timers))
+
+
+def kill(**fields: Any) -> dict[str, Any]:
+    return {"fault": "kill", **LEADER, **fields}
+
+
+@pytest.mark.parametrize(
+    ("steps", "budget"),
+    [
+        ([], Budget()),
+        ([{"fault": "none"}], Budget()),
+        ([kill(), kill()], Budget(kills=2)),
+        ([kill(target="all")], Budget(kills=3)),
+        ([kill(target="followers of orders-0")], Budget(kills=2)),
+        ([kill(target="any 2 brokers")], Budget(kills=2)),
+        ([{"fault": "crash_loop", **LEADER, "times": 4}], Budget(kills=4)),
+        ([{"fault": "restart", "target": [1, 2]}], Budget(clean_stops=2)),
+        ([{"fault": "power_loss", **LEADER}], Budget(power_losses=1)),
+        ([{"fault": "power_loss", **LEADER, "partitions": "orders-1"}], Budget(kills=1)),
+        ([{"fault": "kill_cluster"}], Budget(kills=3, fencings=math.inf)),
+        ([{"fault": "pause", **LEADER, "heal_after": "1s"}], Budget()),
+        ([{"fault": "pause", **LEADER, "heal_after": "9s"}], Budget(fencings=1)),
+        ([{"fault": "pause", **LEADER}], Budget(fencings=1, shrinks=2)),
+        ([{"fault": "isolate_replication", **LEADER, "heal_after": "2s"}], Budget()),
+        ([{"fault": "isolate_replication", **LEADER}], Budget(shrinks=math.inf)),
+        (
+            [{"fault": "partition", **LEADER, "peers": "controllers"}],
+            Budget(fencings=1),
+        ),
+        ([{"fault": "flip_byte", **LEADER}], Budget()),
+        ([{"fault": "preferred_election", "topic": "orders"}], Budget(fencings=1)),
+        ([{"fault": "add_partitions", "topic": "orders", "partitions": 9}], Budget()),
+        ([{"sequence": [kill()], "repeat": 3}], Budget(kills=3)),
+        ([{"sequence": [kill()], "every": "10s", "for": "25s"}], Budget(kills=3)),
+        ([{"parallel": [kill(), RESTART]}], Budget(kills=1, clean_stops=1)),
+        ([{"one_of": [kill(), RESTART]}], Budget(kills=1, clean_stops=1)),
+        ([{"random": [kill()], "for": "10s"}], Budget(kills=5)),
+    ],
+)  # fmt: skip
+def test_the_budget_is_the_most_that_the_schedule_can_do(
+    steps: list[dict[str, Any]], budget: Budget
+) -> None:
+    assert suffered(*steps).budget == budget
+
+
+def test_a_power_loss_of_what_is_flushed_before_its_ack_is_a_kill() -> None:
+    flushed = {"topics": {"orders": {"partitions": 2, "settings": {"flush.messages": 1}}}}
+    assert suffered({"fault": "power_loss", **LEADER}, **flushed).budget == Budget(kills=1)
+
+
+def test_an_endless_loop_may_turn_any_number_of_times() -> None:
+    loop = {"sequence": [kill()], "until": "leader of orders-0 changed"}
+    assert suffered(loop).budget == Budget(kills=math.inf)
+
+
+def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
+    topics = {"orders": {"assignment": [[1, 2], [2, 3], [3, 1]]}}
+    for partition, hit in ((0, 1), (1, 0), (2, 1)):
+        found = suffered(kill(target=1), partition=partition, topics=topics)
+        assert found.budget == Budget(kills=hit)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ({"fault": "alter_config", "key": "min.insync.replicas", "value": 1}, {"lowered": 1}),
+        (
+            {"fault": "alter_config", "key": "unclean.leader.election.enable", "value": True},
+            {"unclean": True},
+        ),
+        (
+            {"fault": "alter_config", "key": "cleanup.policy", "value": "compact"},
+            {"rewritten": True},
+        ),
+        ({"fault": "alter_config", "key": "cleanup.policy", "value": "delete"}, {}),
+        ({"fault": "alter_config", "key": "retention.ms", "value": 1000}, {"rewritten": True}),
+        ({"fault": "alter_config", "key": "retention.ms", "value": 10**9}, {}),
+        ({"fault": "alter_config", "key": "max.message.bytes", "value": 9}, {}),
+        ({"fault": "unclean_election"}, {"unclean": True}),
+        ({"fault": "recreate_topic"}, {"removed": True}),
+        ({"fault": "recreate_topic", "when": "5 acked"}, {"removed": True, "emptied": True}),
+        ({"fault": "reassign", "to": [1, 2, 3]}, {"moved": True}),
+        ({"fault": "reassign", "to": [1, 2, 3], "partition": 1}, {"moved": False}),
+    ],
+)  # fmt: skip
+def test_operations_change_what_may_happen(step: dict[str, Any], says: dict[str, Any]) -> None:
+    found = suffered({"topic": "orders", **step})
+    for field, value in says.items():
+        assert getattr(found, field) == value
+    assert says or found == NOTHING
+
+
+@pytest.mark.parametrize(("to", "moved"), [([3, 1], False), ([1, 2], True), ([3, 1, 2], True)])
+def test_replicas_in_another_order_do_not_move(to: list[int], moved: bool) -> None:
+    reassign = {"fault": "reassign", "topic": "orders", "to": to}
+    found = suffered(reassign, partition=1, topics={"orders": {"assignment": [[1, 2], [1, 3]]}})
+    assert found.moved is moved
+
+
+def cut(heal_after: str, **fields: Any) -> dict[str, Any]:
+    return {"fault": "isolate_replication", **LEADER, "heal_after": heal_after, **fields}
+
+
+@pytest.mark.parametrize(
+    ("steps", "shrinks"),
+    [
+        ([cut("20s")], False),
+        ([cut("20s"), cut("20s", when="after 15s")], True),
+        ([{"parallel": [cut("20s"), kill()]}], False),
+        ([{"parallel": [cut("20s"), {"fault": "pause", "target": 2, "heal_after": "9s"}]}], True),
+        ([{"one_of": [cut("20s"), cut("10s")]}], False),
+        ([{"sequence": [cut("5s")], "repeat": 9}], True),
+    ],
+)
+def test_faults_that_overlap_or_follow_may_last_long_enough_together(
+    steps: list[dict[str, Any]], shrinks: bool
+) -> None:
+    assert bool(suffered(*steps).budget.shrinks) is shrinks
+
+
+def test_a_partition_that_is_added_may_be_on_any_broker() -> None:
+    topics = {"orders": {"assignment": [[1, 2]]}}
+    added = {"fault": "add_partitions", "topic": "orders", "partitions": 2}
+    steps = (added, kill(target=3))
+    assert suffered(*steps, topics=topics).budget == Budget()
+    assert suffered(*steps, partition=1, topics=topics).budget == Budget(kills=1)
+
+
+def test_a_deletion_that_may_never_begin_is_not_certain() -> None:
+    recreate = {"fault": "recreate_topic", "topic": "orders", "when": "5 acked"}
+    assert suffered(kill(when="3 acked"), recreate).emptied
+    assert not suffered(kill(when="isr of orders-0 == 1"), recreate).emptied
+    both = {**recreate, "when": ["5 acked", "isr of orders-0 == 1"]}
+    assert not suffered(both).emptied
+
+
+def test_a_drawn_deletion_is_not_certain() -> None:
+    recreate = {"fault": "recreate_topic", "topic": "orders", "when": "5 acked"}
+    drawn = {"one_of": [recreate, {"fault": "none"}]}
+    assert suffered(recreate).emptied
+    assert not suffered({**recreate, "or_after": "5s"}).emptied
+    assert not suffered(drawn).emptied
+    assert suffered(drawn).removed
+    assert not suffered({"sequence": [recreate], "probability": 0.5}).emptied
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"direction": "response", "action": "drop"}, {"unanswered"}),
+        ({"direction": "request", "action": "hold"}, {"unanswered", "late"}),
+        ({"direction": "request", "action": "duplicate"}, {"repeated"}),
+        ({"direction": "response", "action": "duplicate"}, set()),
+        ({"api": "Metadata", "direction": "request", "action": "drop"}, set()),
+    ],
+)
+def test_intercepted_requests_may_be_sent_again(fields: dict[str, Any], says: set[str]) -> None:
+    cluster = {"listeners": ["LINK"], "proxied": ["LINK"]}
+    step = {"fault": "link", "target": "all", "api": "Produce", **fields}
+    found = suffered(step, cluster=cluster)
+    assert {flag for flag in ("unanswered", "late", "repeated") if getattr(found, flag)} == says
+
+
+def test_another_version_and_another_feature_level_are_asked_about() -> None:
+    upgrade = {"fault": "upgrade", "target": "all", "to": "4.3.1"}
+    elr = {"fault": "upgrade_feature", "feature": "eligible.leader.replicas.version", "level": 1}
+    found = suffered(upgrade, elr, kafka="4.0.1")
+    assert found.versions == ("4.3.1",)
+    assert found.elr == (True,)
+    assert found.budget == Budget(clean_stops=3)

@@ -1,0 +1,109 @@
+"""What was predicted once is remembered, as long as the model is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import ackproof_model as reference_model
+from ackproof.prediction import cache
+from ackproof_model import (
+    AnyTime,
+    Configuration,
+    Cuts,
+    Ends,
+    Injection,
+    LeaderChanged,
+    Prediction,
+    Progress,
+    QuorumLost,
+    Role,
+    Stalls,
+    source_digest,
+)
+
+CONFIGURATION = Configuration(
+    kafka_version="4.3.1",
+    acks="1",
+    idempotence=False,
+    retries=5,
+    max_in_flight=1,
+    replication_factor=3,
+    min_insync_replicas=2,
+)
+FAULTS = [
+    Injection(
+        fault="cut",
+        effects=(Cuts(channels=("replication",)),),
+        targets=frozenset({Role.LEADER, Role.ANY_ONE}),
+    ),
+    Injection(
+        fault="kill",
+        effects=(Ends(),),
+        targets=frozenset({Role.SAME}),
+        when=(Progress(outcome="acked", more=True),),
+        heal_when=(LeaderChanged(),),
+    ),
+]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """How many faults the schedules had that the model was asked about."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    really, found = reference_model.predict, []
+
+    def predict(
+        configuration: Configuration, schedule: Sequence[Injection], *, max_states: int
+    ) -> Prediction:
+        found.append(len(schedule))
+        return really(configuration, schedule, max_states=max_states)
+
+    monkeypatch.setattr(reference_model, "predict", predict)
+    return found
+
+
+def test_the_same_question_is_searched_once(asked: list[int]) -> None:
+    first = cache.predict(CONFIGURATION, FAULTS)
+    assert cache.predict(CONFIGURATION, list(FAULTS)) == first
+    assert asked == [2]
+    assert first.trace
+    assert cache.predict(CONFIGURATION, FAULTS, max_states=3) != first
+    assert asked == [2, 2]
+
+
+def test_another_question_is_searched(asked: list[int]) -> None:
+    cache.predict(CONFIGURATION, [])
+    cache.predict(CONFIGURATION, FAULTS[:1])
+    cache.predict(CONFIGURATION, [FAULTS[1]])
+    assert asked == [0, 1, 1]
+
+
+def test_a_changed_model_is_searched_again(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.predict(CONFIGURATION, [])
+    monkeypatch.setattr(source_digest, "digest", lambda: "another")
+    cache.predict(CONFIGURATION, [])
+    assert asked == [0, 0]
+
+
+def test_a_damaged_cache_is_ignored(asked: list[int], tmp_path: Path) -> None:
+    first = cache.predict(CONFIGURATION, [])
+    (stored,) = (tmp_path / "ackproof" / "predictions").iterdir()
+    stored.write_text("{")
+    assert cache.predict(CONFIGURATION, []) == first
+    assert cache.predict(CONFIGURATION, []) == first
+    assert asked == [0, 0]
+
+
+def test_conditions_and_effects_that_differ_in_their_type_alone_are_different_questions(
+    asked: list[int],
+) -> None:
+    for effect in (Stalls(), QuorumLost()):
+        for condition in (LeaderChanged(), AnyTime()):
+            fault = Injection(fault="x", effects=(effect,), heal_when=(condition,))
+            cache.predict(CONFIGURATION, [fault], max_states=10)
+    assert len(asked) == 4

@@ -1,0 +1,226 @@
+"""What faults, targets and conditions become in the exact search, and what the bounds answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from ackproof.prediction.exact import exact_effects, schedules, unsupported
+from ackproof.prediction.predict import partition_of
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_model import (
+    AnyOf,
+    AnyTime,
+    Configures,
+    Cuts,
+    Effect,
+    Elapsed,
+    Elects,
+    Ends,
+    FaultEvent,
+    Injection,
+    IsrIs,
+    LeaderIs,
+    QuorumLost,
+    Stalls,
+)
+from ackproof_model.effects import Partition
+
+SCENARIOS = Path(__file__).parents[4] / "scenarios"
+LEADER = {"target": "leader of orders-0"}
+TOPIC = {"topic": "orders"}
+ASSIGNED = {"orders": {"assignment": [[3, 1, 2]]}}
+REPLICATION, CONTROLLERS = Cuts(channels=("replication",)), Cuts(channels=("controllers",))
+
+
+def asked(*faults: dict[str, Any], **changes: Any) -> tuple[Scenario, Partition]:
+    found = load(SCENARIOS / "acks.yaml")[2].scenario
+    scenario = Scenario.model_validate(
+        {**found.model_dump(by_alias=True), "faults": list(faults), **changes}
+    )
+    return scenario, partition_of(scenario, "orders", 0)
+
+
+def effects(fault: dict[str, Any], **changes: Any) -> tuple[Effect, ...] | None:
+    scenario, partition = asked(fault, **changes)
+    return exact_effects(scenario, partition, scenario.faults[0])
+
+
+def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
+    here = asked(*faults, **changes)
+    assert not unsupported(*here)
+    (only,) = schedules(*here)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ({"fault": "pause", **LEADER}, (Stalls(),)),
+        ({"fault": "wipe_partition", **LEADER}, (Ends(log="empty"),)),
+        ({"fault": "wipe_partition", **LEADER, "partitions": "orders-1"}, (Ends(),)),
+        ({"fault": "power_loss", **LEADER, "partitions": "orders-1"}, (Ends(),)),
+        ({"fault": "old_checkpoint", **LEADER}, (Ends(),)),
+        ({"fault": "kill_cluster"}, (Ends(), QuorumLost())),
+        ({"fault": "partition", **LEADER}, (REPLICATION,)),
+        ({"fault": "partition", **LEADER, "direction": "to_peers"}, (REPLICATION,)),
+        ({"fault": "partition", **LEADER, "peers": "controllers"}, (CONTROLLERS,)),
+        (
+            {"fault": "partition", **LEADER, "peers": "clients", "direction": "to_peers"},
+            (Cuts(channels=("clients",), direction="to_peers"),),
+        ),
+        ({"fault": "split", **LEADER, "controllers": "others"}, (REPLICATION, CONTROLLERS)),
+        (
+            {"fault": "split", **LEADER, "controllers": "targets"},
+            (REPLICATION, Cuts(channels=("controllers",), nodes="others")),
+        ),
+        (
+            {"fault": "isolate", **LEADER},
+            (
+                Cuts(channels=("replication",), among=True),
+                CONTROLLERS,
+                Cuts(channels=("clients",)),
+            ),
+        ),
+        (
+            {"fault": "unclean_election", **TOPIC},
+            (Elects(topic="orders", partition=None, unclean=True),),
+        ),
+        ({"fault": "preferred_election", **TOPIC, "partition": 1}, ()),
+        (
+            {"fault": "alter_config", **TOPIC, "key": "min.insync.replicas", "value": 1},
+            (Configures(topic="orders", key="min.insync.replicas", value="1"),),
+        ),
+        ({"fault": "alter_config", **TOPIC, "key": "retention.ms", "value": 10**9}, ()),
+        ({"fault": "kill", "target": "active controller"}, (QuorumLost(),)),
+        ({"fault": "pause", "target": "majority of controllers"}, (QuorumLost(),)),
+    ],
+)
+def test_faults_have_effects_in_the_exact_search(
+    fault: dict[str, Any], expected: tuple[Effect, ...]
+) -> None:
+    assert effects(fault) == expected
+
+
+@pytest.mark.parametrize(
+    ("cluster", "topic", "log"),
+    [
+        ({}, {}, "prefix"),
+        ({}, {"flush.messages": 1}, "kept"),
+        ({"log.flush.interval.messages": 1}, {}, "kept"),
+        ({"log.flush.interval.messages": 1}, {"flush.messages": 100}, "prefix"),
+    ],
+)
+def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
+    cluster: dict[str, Any], topic: dict[str, Any], log: Literal["prefix", "kept"]
+) -> None:
+    settings = {"cluster": {"settings": cluster}, "topics": {"orders": {"settings": topic}}}
+    fault = {"fault": "power_loss", **LEADER}
+    assert effects(fault, **settings) == (Ends(log=log),)
+    # It says itself what it takes, or a setting is changed while it runs.
+    assert effects({**fault, "last": 5}, **settings) == (Ends(log="prefix"),)
+    later = {"fault": "alter_config", **TOPIC, "key": "flush.messages", "value": 100}
+    scenario, partition = asked(fault, later, **settings)
+    assert exact_effects(scenario, partition, scenario.faults[0]) == (Ends(log="prefix"),)
+
+
+@pytest.mark.parametrize(
+    ("fault", "changes"),
+    [
+        ({"fault": "half_open", **LEADER}, {}),  # connections stay open
+        ({"fault": "crash_loop", **LEADER}, {}),
+        ({"fault": "flapping", **LEADER}, {}),
+        ({"fault": "partition", **LEADER, "peers": [2]}, {}),
+        ({"fault": "partition", **LEADER, "peers": "clients", "how": "reject"}, {}),
+        ({"fault": "partition", **LEADER, "peers": "clients"}, {"cluster": {"listeners": ["OUT"]}}),
+        ({"fault": "isolate", **LEADER}, {"kafka": "2.6.2"}),  # the controller is a broker
+        ({"fault": "wipe_volume", **LEADER}, {}),  # KIP-858
+        ({"fault": "old_checkpoint", **LEADER}, {"kafka": "0.10.2.2"}),
+        ({"fault": "kill_cluster"}, {"kafka": "2.6.2"}),
+        ({"fault": "kill", "target": "active controller"}, {"cluster": {"controllers": 3}}),
+        ({"fault": "partition", "target": "active controller"}, {}),
+        ({"fault": "alter_config", **TOPIC, "key": "cleanup.policy", "value": "compact"}, {}),
+        ({"fault": "recreate_topic", **TOPIC}, {}),
+        ({"fault": "latency", **LEADER, "delay": "1s"}, {}),
+    ],
+)
+def test_what_the_exact_search_does_not_know_is_left_to_the_bounds(
+    fault: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    assert effects(fault, **changes) is None
+    assert "the fault" in unsupported(*asked(fault, **changes))
+
+
+@pytest.mark.parametrize(
+    ("faults", "changes", "why"),
+    [
+        ([{"fault": "kill", **LEADER}], {"cluster": {"combined": True}}, "also controllers"),
+        ([{"fault": "kill_cluster"}], {}, "while the controllers may have ended"),
+        (
+            [{"fault": "kill", "target": "active controller"}, {"fault": "power_loss", **LEADER}],
+            {},
+            "while the controllers may have ended",
+        ),
+        (
+            [
+                {"fault": "pause", **LEADER},
+                {"fault": "alter_config", **TOPIC, "key": "min.insync.replicas", "value": 1},
+            ],
+            {},
+            "a change of settings",
+        ),
+    ],
+)
+def test_some_schedules_are_left_to_the_bounds(
+    faults: list[dict[str, Any]], changes: dict[str, Any], why: str
+) -> None:
+    here = asked(*faults, **changes)
+    assert why in unsupported(*here)
+    assert not list(schedules(*here))
+
+
+@pytest.mark.parametrize(
+    ("target", "numbers"), [(3, {0}), ([1, 2], {1, 2}), ([1, 2, 3], {0, 1, 2}), ("all", {0, 1, 2})]
+)
+def test_broker_ids_are_replicas_where_the_assignment_is_known(
+    target: object, numbers: set[int]
+) -> None:
+    (kill,) = reading({"fault": "kill", "target": target}, topics=ASSIGNED)
+    assert kill.targets == numbers
+
+
+def test_a_broker_without_a_replica_is_no_target() -> None:
+    (kill,) = reading({"fault": "kill", "target": 4}, topics=ASSIGNED, cluster={"brokers": 4})
+    assert kill.targets == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "assigned", "expected"),
+    [
+        ("leader of orders-0 == 1", True, LeaderIs(replica=1)),
+        ("leader of orders-0 == 1", False, AnyTime()),
+        ("leader of orders-0 != none", False, LeaderIs(replica=None, equal=False)),
+        ("isr of orders-0 is {3, 2}", True, IsrIs(members=frozenset({0, 2}))),
+        ("isr of orders-0 is {3, 2}", False, AnyTime()),
+        ("epoch of orders-0 >= 2", True, AnyTime()),
+        ("cut began", True, FaultEvent(fault=0, event="began")),
+        (
+            "none recovered",
+            True,
+            AnyOf(alternatives=tuple(FaultEvent(fault=n, event="recovered") for n in (0, 1))),
+        ),
+        (
+            "after 5s or cut ended",
+            True,
+            AnyOf(alternatives=(Elapsed(seconds=5), FaultEvent(fault=0, event="ended"))),
+        ),
+    ],
+)
+def test_conditions_are_those_of_the_model(text: str, assigned: bool, expected: object) -> None:
+    first = {"fault": "none", "id": "cut", "heal_after": "1s"}
+    second = {"fault": "none", "when": text}
+    found = reading(first, second, **({"topics": ASSIGNED} if assigned else {}))
+    assert found[1].when == (expected,)

@@ -1,0 +1,486 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ackproof.judgement.findings import contradictions
+from ackproof.prediction import cache
+from ackproof.prediction.predict import predict, settling_s
+from ackproof.runs.verdict import NOT_KAFKA
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_faults import Fault
+from ackproof_faults.process.kill import Kill
+from ackproof_model import (
+    AnyTime,
+    Configuration,
+    Cuts,
+    Elapsed,
+    Ends,
+    Injection,
+    IsrSize,
+    LeaderChanged,
+    Prediction,
+    Progress,
+    Role,
+)
+from ackproof_model import predict as search
+from ackproof_spark.anomaly import PREDICTED
+
+SCENARIOS = Path(__file__).parents[4] / "scenarios"
+LEADER = frozenset({Role.LEADER})
+
+SERVED_CUT = Cuts(channels=("replication",), served=True)
+Asked = list[tuple[Configuration, tuple[Injection, ...]]]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """What the model is asked; it answers as if there were no faults."""
+    questions: Asked = []
+
+    def answer(
+        configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = 0
+    ) -> Prediction:
+        questions.append((configuration, tuple(schedule)))
+        return search(configuration, [])
+
+    monkeypatch.setattr(cache, "predict", answer)
+    return questions
+
+
+def scenario(**changes: Any) -> Scenario:
+    found = load(SCENARIOS / "acks.yaml")[1].scenario
+    return Scenario.model_validate({**found.model_dump(by_alias=True), **changes})
+
+
+def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> None:
+    predict(scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}}))
+    configuration = asked[0][0]
+    assert configuration.acks == "1"
+    assert configuration.min_insync_replicas == 2
+    assert configuration.replica_lag_time_max_s == 5
+    assert configuration.session_s == 9
+    assert configuration.delivery_timeout_s == 60
+
+
+@pytest.mark.parametrize(
+    ("acks", "probe", "expected"),
+    [("0", False, "impossible"), ("0", True, "possible"), ("1", False, "possible")],
+)
+def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
+    acks: str, probe: bool, expected: str
+) -> None:
+    asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
+    asked_for["settings"] |= {"acks": acks}
+    assert predict(scenario(workload=asked_for)).predicted["inconsistent"] == expected
+
+
+@pytest.mark.parametrize(
+    ("fault", "probe", "expected"),
+    [
+        ({"fault": "partition", "peers": "clients"}, True, "possible"),
+        ({"fault": "partition", "peers": "clients"}, False, "impossible"),
+        ({"fault": "isolate_replication"}, True, "impossible"),
+        ({"fault": "pause"}, True, "possible"),
+    ],
+)
+def test_a_write_that_the_probe_has_given_up_may_come_late(
+    fault: dict[str, str], probe: bool, expected: str
+) -> None:
+    step = {"target": "leader of orders-0", "heal_after": "12s", **fault}
+    asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
+    asked_for["settings"] |= {"acks": "all", "enable.idempotence": True}
+    found = predict(scenario(workload=asked_for, faults=[step]))
+    assert found.predicted["reordered"] == expected
+
+
+@pytest.mark.parametrize(
+    ("kafka", "fault", "seconds"),
+    [("4.3.1", "kill", 3), ("4.3.1", "isolate_replication", 13), ("2.6.2", "kill", 18)],
+)
+def test_a_step_settles_after_the_timers_that_its_faults_start(
+    kafka: str, fault: str, seconds: float
+) -> None:
+    timers = {"broker.session.timeout.ms": 3000, "replica.lag.time.max.ms": 10000}
+    faults = [{"fault": fault, "target": "leader of orders-0"}]
+    asked = scenario(kafka=kafka, cluster={"brokers": 3, "settings": timers}, faults=faults)
+    assert settling_s(asked) == seconds
+
+
+def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> None:
+    predict(scenario())
+    cut, kill = asked[0][1]
+    assert cut == Injection(
+        fault="isolate_replication",
+        effects=(SERVED_CUT,),
+        targets=LEADER,
+        when=(Progress(outcome="acked", more=False), IsrSize(op="==", size=3)),
+    )
+    assert kill == Injection(
+        fault="kill",
+        effects=(Ends(),),
+        targets=LEADER,
+        when=(Progress(outcome="acked", more=True),),
+        or_after=5.0,
+        heal_when=(LeaderChanged(),),
+        heal_or_after=30.0,
+    )
+
+
+def test_in_another_partition_they_hit_any_one_broker_at_any_time(
+    asked: Asked,
+) -> None:
+    predict(scenario())
+    assert len(asked) == 2, "the two other partitions are asked about once"
+    cut, kill = asked[1][1]
+    assert cut.targets == frozenset({Role.ANY_ONE})
+    assert cut.when[1] == AnyTime()
+    assert kill.targets == frozenset({Role.SAME})
+    assert kill.heal_when == (AnyTime(),)
+
+
+def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
+    kill = {"fault": "kill", "target": "leader of orders-0", "heal_after": "1s"}
+    predict(scenario(faults=[kill, kill]))
+    assert [injection.targets for injection in asked[1][1]] == [frozenset({Role.ANY_ONE})] * 2
+
+
+@pytest.mark.parametrize(
+    ("step", "lost"),
+    [
+        ({"sequence": [{"fault": "none"}], "repeat": 2}, "impossible"),
+        ({"fault": "kill", "target": "any broker"}, "possible"),
+        ({"fault": "kill", "target": "active controller"}, "possible"),
+    ],
+)
+def test_what_cannot_be_searched_exactly_is_bounded(
+    step: dict[str, Any], lost: str, asked: Asked
+) -> None:
+    record = predict(scenario(cluster={"controllers": 3}, faults=[step]))
+    assert record.predicted["lost"] == lost
+    assert record.prediction.bounds.startswith("Bounds, since the exact search does not support")
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("target", "roles"),
+    [
+        ("followers of orders-0", [{Role.FOLLOWERS}]),
+        (2, [{Role.ANY_ONE}]),
+        ([1, 3], [{Role.FOLLOWERS}, {Role.LEADER, Role.ANY_ONE}]),
+        ("all", [{0, 1, 2}]),
+    ],
+)
+def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Asked) -> None:
+    one_partition = {"orders": {"settings": {"min.insync.replicas": 2}}}
+    kill = {"fault": "kill", "target": target, "when": "after 3s"}
+    predict(scenario(topics=one_partition, faults=[kill]))
+    injections = [schedule[0] for _, schedule in asked]
+    assert [injection.targets for injection in injections] == roles
+    assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
+
+
+def test_several_of_many_brokers_are_bounded() -> None:
+    record = predict(scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}]))
+    assert record.predicted["lost"] == "possible"
+    assert record.predicted["phantom"] == "impossible"
+    assert "several of many brokers" in record.prediction.bounds
+
+
+def test_an_unknown_fault_excludes_nothing() -> None:
+    class Flood(Kill):
+        name: ClassVar[str] = "flood"
+        effects = Fault.effects
+
+    known = scenario()
+    flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
+    record = predict(known.model_copy(update={"faults": [flood]}))
+    assert set(record.predicted.values()) == {"possible"}
+    assert all("flood may do anything" in why for why in record.prediction.reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("acks", "min_insync", "lost"),
+    [("all", 1, "possible"), ("all", 2, "impossible"), ("1", 3, "certain")],
+)
+def test_what_strangers_ask_first_is_searched_to_its_end(
+    acks: str, min_insync: int, lost: str
+) -> None:
+    found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
+    found["topics"]["orders"]["settings"]["min.insync.replicas"] = min_insync
+    found["workload"]["settings"] |= {"acks": acks, "enable.idempotence": acks == "all"}
+    record = predict(Scenario.model_validate(found))
+    assert record.predicted["lost"] == lost
+    assert "it stopped early" not in record.prediction.bounds
+
+
+@pytest.mark.parametrize(
+    ("number", "lost"), [(0, "certain"), (1, "certain"), (2, "impossible")], ids=["0", "1", "all"]
+)
+def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
+    found = load(SCENARIOS / "acks.yaml")[number].scenario
+    record = predict(found)
+    assert record.predicted["lost"] == lost
+    assert bool(record.prediction.trace) == (lost == "certain")
+
+
+@pytest.mark.parametrize(
+    ("version", "unclean", "session"),
+    [("0.10.2.2", True, 6), ("2.6.2", False, 18), ("3.2.3", False, 18), ("3.9.1", False, 9)],
+)
+def test_the_version_decides_the_defaults(
+    version: str, unclean: bool, session: float, asked: Asked
+) -> None:
+    plain = {"cluster": {"brokers": 3}, "topics": {"orders": {"partitions": 3}}}
+    predict(scenario(kafka=version, **plain))
+    configuration = asked[0][0]
+    assert configuration.unclean_election is unclean
+    assert configuration.session_s == session
+
+
+def test_with_zookeeper_the_session_is_that_of_zookeeper(asked: Asked) -> None:
+    settings = {"zookeeper.session.timeout.ms": 4000, "broker.session.timeout.ms": 7000}
+    predict(scenario(kafka="2.6.2", cluster={"settings": settings}))
+    assert asked[0][0].session_s == 4
+
+
+def test_the_feature_level_decides_whether_there_are_eligible_leader_replicas(asked: Asked) -> None:
+    for level, elr in ((0, False), (1, True)):
+        features = {"eligible.leader.replicas.version": level, "transaction.version": 1}
+        predict(scenario(cluster={"features": features}))
+        assert asked[-1][0].elr is elr
+        assert asked[-1][0].profile.elr is elr
+    asked.clear()
+    predict(scenario(cluster={"features": {"transaction.version": 1}}))
+    assert asked[0][0].elr is None
+
+
+def test_another_metadata_version_excludes_nothing(asked: Asked) -> None:
+    features = {"metadata.version": "4.0-IV3"}
+    record = predict(scenario(cluster={"features": features}))
+    assert set(record.predicted.values()) == {"possible"}
+    assert "metadata.version" in record.prediction.bounds
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("kafka", "key", "value", "known"),
+    [
+        ("2.6.2", "inter.broker.protocol.version", "2.6", True),
+        ("2.6.2", "inter.broker.protocol.version", "2.6-IV0", True),
+        ("2.6.2", "inter.broker.protocol.version", "2.0", False),
+        ("0.10.2.2", "inter.broker.protocol.version", "0.10.2", True),
+        ("2.6.2", "log.message.format.version", "2.0", True),
+        ("2.6.2", "log.message.format.version", "0.10.2-IV0", False),
+    ],
+)
+def test_the_rules_of_an_older_protocol_are_unknown(
+    kafka: str, key: str, value: str, known: bool, asked: Asked
+) -> None:
+    record = predict(scenario(kafka=kafka, cluster={"settings": {key: value}}))
+    assert ("impossible" in record.predicted.values()) is known
+    assert (f"{key}={value}" in record.prediction.bounds) is not known
+
+
+def test_records_without_leader_epochs_are_unknown_of_one_topic_too(asked: Asked) -> None:
+    topics = {"orders": {"settings": {"message.format.version": "0.10.2"}}}
+    record = predict(scenario(kafka="2.6.2", topics=topics))
+    assert set(record.predicted.values()) == {"possible"}
+
+
+def test_brokers_with_different_timers_are_unknown(asked: Asked) -> None:
+    def overridden(value: int) -> str:
+        own = {"settings": {"replica.lag.time.max.ms": value}}
+        settings = {"replica.lag.time.max.ms": 9000}
+        found = predict(scenario(cluster={"settings": settings, "overrides": {2: own}}))
+        return found.predicted["lost"]
+
+    assert overridden(9000) == "impossible"
+    assert overridden(1000) == "possible"
+
+
+def test_retention_may_remove_what_was_acked(asked: Asked) -> None:
+    def predicted(retention: int) -> set[str]:
+        topics = {"orders": {"settings": {"retention.ms": retention}}}
+        found = predict(scenario(topics=topics, faults=[], expect={"loss": "any"}))
+        return {name for name, word in found.predicted.items() if word == "possible"}
+
+    assert {"lost", "gap", "diverged"} <= predicted(60_000)
+    assert predicted(10**9) == set()
+
+
+def test_a_search_that_ends_early_has_the_reasons_of_the_bounds() -> None:
+    fault = {"fault": "kill", "target": "leader of orders-0"}
+    found = predict(scenario(faults=[fault, fault]), max_states=100)
+    assert found.predicted["lost"] == "possible"
+    assert "1 SIGKILL loses an acked record" in found.prediction.reasons["lost"]
+    assert found.prediction.bounds.startswith("Incomplete search")
+
+
+def test_nothing_is_predicted_for_a_cluster_that_is_not_apache_kafka(asked: Asked) -> None:
+    record = predict(scenario(cluster={"implementation": "other"}))
+    assert set(record.predicted) == set(map(str, PREDICTED))
+    assert set(record.predicted.values()) == {"not modelled"}
+    assert record.prediction.bounds == "not modelled: the cluster is not Apache Kafka"
+    assert record.kafka_version == NOT_KAFKA
+    assert not contradictions(record.predicted, dict.fromkeys(record.predicted, 1), conclusive=True)
+    assert not asked
+
+
+@pytest.mark.parametrize(("fault", "corrupt"), [("wipe_volume", False), ("flip_byte", True)])
+def test_only_altered_bytes_are_corrupt(fault: str, corrupt: bool) -> None:
+    record = predict(scenario(faults=[{"fault": fault, "target": 1}]))
+    assert set(record.predicted) == set(map(str, PREDICTED))
+    assert (record.predicted["corrupt"] == "possible") is corrupt
+    assert record.predicted["phantom"] == "impossible"
+
+
+@pytest.mark.parametrize(("faults", "searched"), [(8, True), (9, False)])
+def test_a_schedule_with_too_many_faults_is_bounded(
+    faults: int, searched: bool, asked: Asked
+) -> None:
+    record = predict(scenario(faults=[{"fault": "none"}] * faults))
+    assert record.predicted["lost"] == "impossible"
+    assert any(schedule for _, schedule in asked) is searched
+    assert searched or "9 faults" in record.prediction.bounds
+
+
+def test_a_power_loss_is_supported(asked: Asked) -> None:
+    fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
+    predict(scenario(faults=[fault]))
+    assert asked[0][1] == (
+        Injection(fault="power_loss", effects=(Ends(log="prefix"),), targets=LEADER),
+    )
+
+
+def test_faults_of_consumers_do_not_affect_replication(
+    asked: Asked,
+) -> None:
+    workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
+    consumers = {"fault": "crash_client", "client": "consumer 0"}
+    predict(scenario(workload=workload, faults=[consumers]))
+    assert asked[0][1][0].effects == ()
+
+
+def test_a_wrong_clock_may_depose_leaders(asked: Asked) -> None:
+    fault = {"fault": "skew_clock", "target": "leader of orders-0", "by": "-90m"}
+    found = predict(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
+    assert found.predicted["lost"] == "possible"
+    assert "the fault skew_clock" in found.prediction.bounds
+    assert not asked
+
+
+def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
+    predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
+    assert asked[0][1] == (Injection(fault="oom_kill", effects=(Ends(),), targets=LEADER),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "faults", "duplicated"),
+    [
+        ({"acks": "all", "request.timeout.ms": 1000}, "isolate_replication", "possible"),
+        ({"acks": "all"}, "isolate_replication", "possible"),
+        ({"acks": "all"}, "none", "impossible"),
+        ({"acks": "1"}, "isolate_replication", "impossible"),
+        ({"acks": "1", "request.timeout.ms": 1000}, "none", "possible"),
+        ({"acks": "all", "request.timeout.ms": 1000, "retries": 0}, "none", "impossible"),
+        ({"acks": "0", "request.timeout.ms": 1000}, "none", "impossible"),
+    ],
+)
+def test_a_request_timeout_makes_duplicates_possible(
+    settings: dict[str, Any], faults: str, duplicated: str
+) -> None:
+    base = scenario(faults=[{"fault": faults, "target": "leader of orders-0"}])
+    workload = base.model_dump(by_alias=True)["workload"]
+    for idempotence in (False, True):
+        if idempotence and (settings["acks"] != "all" or "retries" in settings):
+            continue
+        workload["settings"] = {**settings, "enable.idempotence": idempotence}
+        record = predict(
+            Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
+        )
+        assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "faults", "duplicated"),
+    [
+        (3000, "isolate_replication", "possible"),
+        (3000, "none", "impossible"),
+        (60000, "isolate_replication", "impossible"),
+    ],
+)
+def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
+    timeout_ms: int, faults: str, duplicated: str
+) -> None:
+    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout_ms}
+    fault = {"fault": faults, "target": "leader of orders-0"}
+    base = scenario(faults=[fault]).model_dump(by_alias=True)
+    found = predict(
+        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
+    )
+    assert found.predicted["duplicated"] == duplicated
+    assert found.predicted["reordered"] == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("fault", "duplicated"),
+    [
+        ({"fault": "partition", "peers": "clients", "heal_after": "90s"}, "possible"),
+        ({"fault": "partition", "peers": "clients", "heal_after": "30s"}, "impossible"),
+        ({"fault": "partition", "peers": "clients"}, "possible"),
+        ({"fault": "isolate"}, "impossible"),
+        ({"fault": "kill", "heal_after": "90s"}, "possible"),
+        ({"fault": "kill"}, "impossible"),
+    ],
+)
+def test_an_outage_that_outlasts_the_delivery_timeout_makes_duplicates_possible(
+    fault: dict[str, Any], duplicated: str, asked: Asked
+) -> None:
+    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 60_000}
+    base = scenario(faults=[{"target": "all", **fault}]).model_dump(by_alias=True)
+    found = predict(
+        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
+    )
+    assert found.predicted["duplicated"] == duplicated
+
+
+def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
+    found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
+    together = predict(found)
+    assert {one.acks for one, _ in asked} == {"all", "1"}
+    assert together.predicted["lost"] == "impossible"  # the fixture answers as if without faults
+    assert together.prediction.reasons["lost"].startswith("orders: ")
+
+
+def test_an_anomaly_certain_for_one_topic_is_certain_for_the_run() -> None:
+    found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
+    alone = load(SCENARIOS / "acks.yaml")[2].scenario
+    assert predict(alone).predicted["lost"] == "impossible"
+    together = predict(found)
+    assert together.predicted["lost"] in ("possible", "certain")
+    assert together.prediction.reasons["lost"].startswith("clicks: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "expected", "last"),
+    [
+        ("b07-limit-of-elr", "killed on 4.3.1", "possible", "B held it and truncates it"),
+        ("b07-limit-of-elr", "killed on 3.9.1", "possible", "B held it and truncates it"),
+        ("b07-limit-of-elr", "stopped cleanly on 4.3.1", "impossible", ""),
+        ("b03-zombie-leader", "acks=1 on 4.3.1", "possible", "A held it and truncates it"),
+    ],
+)
+def test_known_losses_by_three_faults_are_answered_exactly(
+    name: str, arm: str, expected: str, last: str
+) -> None:
+    arms = {one.name: one.scenario for one in load(SCENARIOS / "catalogue" / f"{name}.yaml")}
+    record = predict(arms[arm])
+    assert record.predicted["lost"] == expected
+    assert record.prediction.bounds.startswith("Exact search")
+    assert last in "".join(record.prediction.trace[-1:])
+    assert bool(record.prediction.diagram) == bool(last)

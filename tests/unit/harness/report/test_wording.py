@@ -1,0 +1,108 @@
+"""What became of the acked records, and whether it was predicted: one sentence for every reader."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from ackproof.console import Console
+from ackproof.report import wording
+from ackproof.report.console_tables import print_runs
+from ackproof.report.wording import agreement, outcome
+from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Expectation, Word
+
+HOLDS, VIOLATED, INCONCLUSIVE = Word.HOLDS, Word.VIOLATED, Word.INCONCLUSIVE
+
+
+def expecting(what: str, wanted: str, observed: int, *, met: bool) -> Expectation:
+    return Expectation(what=what, wanted=wanted, observed=str(observed), met=met)
+
+
+def verdict(acks_1, word: Word, *expectations: Expectation, **observed: int):
+    counts = {"acked": 35_270, "lost": 0, "unseen": 0, **observed}
+    return acks_1.verdict.model_copy(
+        update={"verdict": word, "observed": counts, "expectations": list(expectations)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted", "lost", "tone", "before", "after"),
+    [
+        (HOLDS, "none", 0, "kept", "kept all ", ""),
+        (HOLDS, "some", 12, "lost", "lost 12 of ", ", as expected"),
+        (HOLDS, "any", 12, "lost", "lost 12 of ", ", which the scenario allows"),
+        (VIOLATED, "none", 12, "lost", "lost 12 of ", ", none expected"),
+        (VIOLATED, "some", 0, "kept", "kept all ", ", although a loss was expected"),
+        (INCONCLUSIVE, "none", 0, "unclear", "undecided: found no loss among ", ""),
+        (INCONCLUSIVE, "none", 12, "lost", "undecided: 12 not found of ", ""),
+    ],
+)
+def test_the_words(acks_1, *, word, wanted, lost, tone, before, after):
+    met = wanted == "any" or (lost == 0) == (wanted == "none")
+    became = outcome(verdict(acks_1, word, expecting("loss", wanted, lost, met=met), lost=lost))
+    assert (became.tone, became.text) == (tone, f"{before}35,270 acked records{after}")
+    expected = {"holds": "yes", "violated": "no", "inconclusive": "undecided"}
+    assert became.as_expected == expected[word]
+
+
+def test_all_are_kept_only_if_a_loss_would_have_been_found(acks_1):
+    """Another violation is definite before it is asked whether the run is conclusive."""
+    loss = expecting("loss", "none", 0, met=True)
+    duplicates = expecting("duplicates", "none", 3, met=False)
+    became = outcome(verdict(acks_1, VIOLATED, loss, duplicates))
+    assert became.tone == "unclear"
+    assert became.text == (
+        "found no loss among 35,270 acked records; not as expected: duplicates: expected none, "
+        "observed 3"
+    )
+    slow = Expectation(what="availability", wanted=">= 99%", observed="91.00 %", met=False)
+    assert outcome(verdict(acks_1, VIOLATED, loss, slow)).tone == "kept"
+    assert outcome(verdict(acks_1, HOLDS, loss, unseen=1)).tone == "unclear"
+    assert outcome(verdict(acks_1, HOLDS, loss, acked=0)).text == "acked no record"
+    assert outcome(verdict(acks_1, HOLDS, loss, acked=1)).text == "kept all 1 acked record"
+
+
+def test_the_list_of_runs_says_the_same(acks_1, acks_all, interrupted):
+    stream = io.StringIO()
+    made = [(each.directory, each.verdict) for each in (acks_1, acks_all)]
+    print_runs(Console(file=stream, width=80), [*made, (interrupted, None)])
+    assert stream.getvalue().splitlines() == [
+        *("acks-1", f"  {outcome(acks_1.verdict).text}"),
+        *("acks-all", f"  {outcome(acks_all.verdict).text}"),
+        *("interrupted", "  no verdict"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "observed", "word", "matches"),
+    [
+        ("certain", 3, HOLDS, "yes"),
+        ("certain", 0, VIOLATED, "undecided"),
+        ("certain", 3, INCONCLUSIVE, "yes"),
+        ("possible", 0, HOLDS, "yes"),
+        ("possible", 3, INCONCLUSIVE, "yes"),
+        ("impossible", 0, HOLDS, "yes"),
+        ("impossible", 0, INCONCLUSIVE, "undecided"),
+        ("impossible", 3, VIOLATED, "undecided"),
+    ],
+)
+def test_agreement_without_a_finding(acks_1, predicted, observed, word, matches):
+    changed = {"predicted": {"lost": predicted}, "observed": {"lost": observed}, "verdict": word}
+    assert agreement(acks_1.verdict.model_copy(update=changed), "lost") == matches
+
+
+def test_a_cause_has_the_number_of_its_case_unless_it_is_unexplained(told):
+    [cause] = told.verdict.causes
+    assert wording.cause_title(cause) == "acks=1, leader lost before replication (B2)"
+    unexplained = cause.model_copy(update={"case": "unexplained", "title": "unexplained"})
+    assert wording.cause_title(unexplained) == "unexplained"
+
+
+def test_versions_and_commands():
+    assert wording.kafka("4.3.1") == "Kafka 4.3.1"
+    assert wording.kafka(NOT_KAFKA) == "not Apache Kafka"
+    assert wording.kafka(UNKNOWN_VERSION) == "Kafka's version unknown"
+    commands = dict(wording.reproduce(Path("my runs/a")))
+    assert "ackproof check 'my runs/a'" in commands.values()
