@@ -273,7 +273,7 @@ def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, V
     """Run every configuration of a scenario file; return the run directories and verdicts."""
     from ackproof.console import Console
     from ackproof.containers.engine import connect
-    from ackproof.execution.suite import run_suite
+    from ackproof.execution.runner import run_suite
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 

@@ -23,8 +23,13 @@ from rich.markup import escape
 
 from ackproof.cluster.admin import Admin, TopicPartition
 from ackproof.errors import SparkError
-from ackproof.execution.live_counts import LedgerCounts, Outcomes
-from ackproof.execution.live_table import LivePartition, live_line, live_table
+from ackproof.execution.live_table import (
+    LedgerCounts,
+    LivePartition,
+    Outcomes,
+    live_line,
+    live_table,
+)
 from ackproof.progress import Reporter
 from ackproof.waiting import Repeating, wait_for
 from ackproof_spark.tables import LOCATION
