@@ -16,7 +16,7 @@ from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskErro
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.ledger import application_tables
+from ackproof.ledger import conversion
 from ackproof.prediction.predict import not_modelled
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
@@ -70,7 +70,7 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
     run_dir = runs.create(out, scenario=_NAME, configuration="", seed=1, now=now())
     with runs.disk_errors(run_dir):
         with reporter.phase("reading the acked logs"):
-            logs = application_tables.convert(check.logs, run_dir, lenient=False)
+            logs = conversion.convert(check.logs, run_dir, lenient=False)
         if not logs.lowest:
             none = "no line of the acked logs records an acked send"
             raise AckedLogError(

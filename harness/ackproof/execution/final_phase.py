@@ -15,7 +15,7 @@ from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.open_transactions import OpenTransactions
 from ackproof.execution.run_state import RunState, now
-from ackproof.ledger import application_tables
+from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
@@ -98,9 +98,7 @@ def run_final_phase(
     run.troubles += clients.finish_probe()
     application = scenario.workload.application
     if application is not None:
-        logs = application_tables.convert(
-            acked_logs(application, run.run_dir), run.run_dir, lenient=True
-        )
+        logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
         run.troubles += logs.unread
         run.unobserved += logs.remarks
     if scenario.removes and not cluster.interfaces.missing(["operations"]):
