@@ -1,7 +1,5 @@
 """Cost of `ackproof check` of a small stored run, and of a plain PySpark session with one query.
 
-    .venv/bin/python -m benchmarks.check_small RUN_DIR [TURNS]
-
 Each turn runs both as processes of their own. The session counts the outcomes of the same run's
 ledger. Seconds of CPU include the JVM's; on a busy machine they say more than the wall clock's.
 """
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import shutil
 import statistics
@@ -19,8 +16,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ackproof_spark.tables import LOCATION
 
@@ -47,8 +44,34 @@ print(len(session().sparkContext.statusTracker().getJobIdsForGroup(None)))
 """
 
 
-def bench_check_small(run_dir: Path, *, turns: int) -> dict[str, Any]:
-    """Return the Spark jobs of a judgement, and for each process its median seconds and ratio."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallBench:
+    """Spark jobs of one judgement; seconds of every turn: wall clock, and CPU."""
+
+    jobs: int
+    check: tuple[tuple[float, float], ...]
+    plain: tuple[tuple[float, float], ...]
+
+    @property
+    def ratio(self) -> float:
+        """Median seconds of the check, divided by those of the plain session."""
+        return self._ratio(0)
+
+    @property
+    def cpu_ratio(self) -> float:
+        return self._ratio(1)
+
+    def _ratio(self, which: int) -> float:
+        ours, plain = (
+            statistics.median(seconds[which] for seconds in turns)
+            for turns in (self.check, self.plain)
+        )
+        return ours / plain
+
+
+def bench_check_small(run_dir: Path, *, repetitions: int) -> SmallBench:
+    """Check a copy of a stored run, in turns with a plain session that reads its ledger."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / run_dir.name
         shutil.copytree(run_dir, copy)
@@ -58,23 +81,12 @@ def bench_check_small(run_dir: Path, *, turns: int) -> dict[str, Any]:
         counted = subprocess.run(
             [sys.executable, "-c", _JOBS, str(copy)], capture_output=True, text=True, check=True
         )
-        seconds: dict[str, list[tuple[float, float]]] = {"check": [], "plain": []}
-        for _ in range(turns):
-            seconds["plain"].append(_seconds(plain))
-            seconds["check"].append(_seconds(check))
-    (check_wall, check_cpu), (plain_wall, plain_cpu) = (
-        [statistics.median(times) for times in zip(*seconds[name], strict=True)]
-        for name in ("check", "plain")
+        turns = [(_seconds(plain), _seconds(check)) for _ in range(repetitions)]
+    return SmallBench(
+        jobs=int(counted.stdout.split()[-1]),
+        plain=tuple(plain for plain, _ in turns),
+        check=tuple(check for _, check in turns),
     )
-    return {
-        "jobs": int(counted.stdout.split()[-1]),
-        "check_s": check_wall,
-        "plain_s": plain_wall,
-        "check_cpu_s": check_cpu,
-        "plain_cpu_s": plain_cpu,
-        "ratio": check_wall / plain_wall,
-        "cpu_ratio": check_cpu / plain_cpu,
-    }
 
 
 def _seconds(command: Sequence[str]) -> tuple[float, float]:
@@ -88,8 +100,3 @@ def _seconds(command: Sequence[str]) -> tuple[float, float]:
     after = os.times()
     cpu = after.children_user + after.children_system
     return seconds, cpu - before.children_user - before.children_system
-
-
-if __name__ == "__main__":
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
-    print(json.dumps(bench_check_small(Path(sys.argv[1]), turns=int((sys.argv[2:] or ["5"])[0]))))
