@@ -24,6 +24,7 @@ from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import preflight
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
 from ackproof_spark.record import ID_HEADER
 
@@ -116,7 +117,7 @@ def _replicas(cluster: RunningCluster) -> dict[str, list[int]]:
 
 def _scenario(
     check: AckedCheck,
-    lowest: Mapping[tuple[str, int], int | None],
+    lowest: Mapping[TopicPartition, int | None],
     replicas: Mapping[str, Sequence[int]],
 ) -> Scenario:
     topics: dict[str, dict[str, int]] = {}
@@ -149,7 +150,7 @@ def _scenario(
 def _read(
     check: AckedCheck,
     scenario: Scenario,
-    lowest: Mapping[tuple[str, int], int | None],
+    lowest: Mapping[TopicPartition, int | None],
     state: RunState,
     reporter: Reporter,
 ) -> None:

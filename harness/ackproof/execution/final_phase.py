@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ackproof.clients import forwarding
 from ackproof.clients.application_process import AnyWorkload, acked_logs
-from ackproof.cluster.admin import KEEP_EVERYTHING, TopicPartition
+from ackproof.cluster.admin import KEEP_EVERYTHING
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunCluster
 from ackproof.errors import ClusterError
@@ -21,6 +21,7 @@ from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
 
 
