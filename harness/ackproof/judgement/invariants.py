@@ -62,25 +62,26 @@ def _tables(run_dir: Path) -> None:
 ADMISSIONS: Sequence[Admission] = (
     Admission(
         name="special files",
-        question="Does the directory hold files and folders only, no pipe, socket or device?",
+        question="Does the directory contain only files and folders, and no pipe, socket or "
+        "device?",
         check=runs.refuse_special_files,
     ),
     Admission(
         name="streams",
-        question="Can every send be read that a producer of an interrupted run has counted?",
+        question="Can all sends be read that a producer of an interrupted run has counted?",
         check=_streams,
     ),
     Admission(
         name="manifest",
-        question="Is every recorded file there, with the size and digest in manifest.json, and no "
-        "other? Does manifest.json belong to the run of run.json?",
+        question="Does every recorded file have the size and digest of manifest.json, and is "
+        "there no other file? Does manifest.json belong to the run of run.json?",
         check=recover_run,
     ),
     Admission(
         name="tables",
-        question="Has every table the columns of its definition, rows of this run and schema "
-        "version only, times within the years 1 to 9999, and one row for each partition end and "
-        "fault window?",
+        question="Does every table have the columns of its definition, only rows of this run and "
+        "schema version, times within the years 1 to 9999, and one row for each partition end "
+        "and fault window?",
         check=_tables,
     ),
 )
@@ -119,7 +120,7 @@ def _steps(evidence: Evidence) -> Iterable[str]:
 INVARIANTS: Sequence[Invariant] = (
     Invariant(
         name="troubles",
-        question="Did the run end as planned, without a trouble in run.json?",
+        question="Did the run end without an entry under `troubles` in run.json?",
         check=lambda evidence: evidence.record.troubles,
     ),
     Invariant(
@@ -136,8 +137,8 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant(
         name="extent",
-        question="Was every partition read from offset 0 to its end, but for what retention was "
-        "expected to remove?",
+        question="Was every partition read from offset 0 to its end, except for records that "
+        "retention was expected to remove?",
         check=cluster_checks.read_to_the_end,
     ),
     Invariant(
@@ -152,20 +153,20 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant(
         name="seal",
-        question="Has a finished run its manifest, and does run.json name the readers of the final "
-        "log?",
+        question="Does a finished run have a manifest, and does run.json name the readers of the "
+        "final log?",
         check=cluster_checks.seal,
     ),
     Invariant(
         name="faults",
-        question="Do the fault windows match the faults that the scenario and its seed begin: how "
-        "often, at which targets, with nodes and proof, healed, in order and within the run?",
+        question="Do the fault windows match the faults that the scenario and its seed begin: "
+        "number, targets, nodes, proof, healing, order, and times within the run?",
         check=cluster_checks.faults,
     ),
     Invariant(
         name="ends",
-        question="Has each partition one end, right behind the last offset in the final log? A log "
-        "with transactions, or of an application, may end later.",
+        question="Does each partition have one end, right behind the last offset in the final "
+        "log? A log with transactions, or of an application, may end later.",
         check=cluster_checks.ends,
     ),
     Invariant(
@@ -175,32 +176,32 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant(
         name="outcomes",
-        question="Has every send one of the four outcomes, and are at least 1 % of all sends "
-        "acked, and some in each partition that was written to?",
+        question="Does every send have one of the four outcomes, and are at least 1 % of all "
+        "sends acked, and some in each partition that was written to?",
         check=cluster_checks.outcomes,
     ),
     Invariant(
         name="pages of producers",
-        question="Has the ledger every send and outcome that producers counted on their progress "
-        "pages, and no more if they ended by themselves?",
+        question="Does the ledger contain every send and outcome that producers counted on their "
+        "progress pages, and no more if they ended by themselves?",
         check=client_checks.producer_pages_and_ledger,
     ),
     Invariant(
         name="files of clients",
         question="Did each client leave its specification and its progress page, numbered without "
-        "a gap, and say with which settings it worked if `stopped` is expected?",
+        "a gap, and report its settings if `stopped` is expected?",
         check=client_checks.client_files,
     ),
     Invariant(
         name="pages of consumers",
-        question="Have reads and effects the rows that the consumer counted, and the same records "
-        "if it ended by itself and forwards nothing?",
+        question="Do reads and effects have the number of rows that the consumer counted, and the "
+        "same records if it ended by itself and forwards nothing?",
         check=client_checks.consumer_tables,
     ),
     Invariant(
         name="transactions",
-        question="Are transactions numbered without a gap and not overlapping, and have their "
-        "sends the outcomes that follow from them?",
+        question="Are transactions numbered without a gap and without overlap, and do their sends "
+        "have the outcomes that follow from them?",
         check=client_checks.transaction_tables,
     ),
     Invariant(
@@ -210,18 +211,18 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant(
         name="consumed ends",
-        question="Has every consumer group that ended by itself read each partition to its end?",
+        question="Did every consumer group that ended by itself read each partition to its end?",
         check=client_checks.consumed_ends,
     ),
     Invariant(
         name="replicas",
-        question="Were the segments of every replica in the last ISR compared to their end, if "
-        "`expect` does not take any `diverged`, and was every batch in them read?",
+        question="Unless `expect` accepts any `diverged`: were the segments of every replica in "
+        "the last ISR compared to their end, and was every batch in them read?",
         check=cluster_checks.replicas,
     ),
     Invariant(
         name="bottlenecks",
-        question="Was the cluster slower than the clients, if an availability is expected?",
+        question="If an availability is expected: were the clients faster than the cluster?",
         check=_bottlenecks,
     ),
     Invariant(
@@ -232,19 +233,19 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant(
         name="times",
-        question="Has each acked send its times in order, within the run, and near to those on "
+        question="Are the times of each acked send in order, within the run, and near those on "
         "its producer's progress page?",
         consequence=Consequence.UNTIMED,
         check=client_checks.send_times,
     ),
     Invariant(
         name="duration",
-        question="Did time pass between sends, if an availability is expected?",
+        question="If an availability is expected: do the sends have different times?",
         check=_duration,
     ),
     Invariant(
         name="steps",
-        question="Was every expected step long enough for the probe to tell?",
+        question="Was every expected step long enough for the probe?",
         check=_steps,
     ),
 )
