@@ -100,12 +100,12 @@ def views(
 
     Example: [bold]ackproof warehouse views warehouse > views.sql[/]
     """
-    from ackproof_spark.warehouse import views as sql
+    from ackproof_spark.warehouse import formats
 
     with _opened(warehouse) as opened:
         opened.write_views()
-        script = sql.script(opened.tables, temporary=temporary)
-        single = list(sql.statements(opened.tables, temporary=temporary))
+        script = formats.script(opened.tables, temporary=temporary)
+        single = list(formats.statements(opened.tables, temporary=temporary))
     if as_json:
         print_json({"statements": single})
     else:
