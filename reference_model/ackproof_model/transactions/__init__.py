@@ -11,7 +11,6 @@ from ackproof_model.transactions.bounds import (
     PERTURBATIONS,
     Protocol,
     TransactionBudgets,
-    TransactionChecks,
     TransactionModel,
 )
 from ackproof_model.transactions.search import MAX_STATES, search
@@ -22,7 +21,6 @@ __all__ = [
     "PERTURBATIONS",
     "Protocol",
     "TransactionBudgets",
-    "TransactionChecks",
     "TransactionModel",
     "search",
 ]

@@ -36,7 +36,7 @@ ANOMALIES = (
 
 def anomalies(model: TransactionModel, state: State) -> Iterator[str]:
     logs = [partition.log for partition in state.partitions]
-    readable = [log.readable(model, one) for one in logs]
+    readable = [log.readable(one) for one in logs]
     aborted = [log.aborted(one) for one in logs]
     for transaction, (fate, acked) in enumerate(state.outcomes):
         if fate is Fate.OPEN and any(transaction in one for one in readable):
