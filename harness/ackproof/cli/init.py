@@ -34,7 +34,7 @@ def init(
     Examples: [bold]ackproof init[/],
     [bold]ackproof init --server server.properties --producer producer.properties[/]
     """
-    from ackproof.own_config.scenario_file import render
+    from ackproof.own_config.overlay import render
     from ackproof.scenario import shipped
 
     source = shipped.find(start_with)

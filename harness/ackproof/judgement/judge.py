@@ -15,13 +15,13 @@ from ackproof.judgement.overview import collect as overview
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.trace import TraceRecord
 from ackproof.runs.verdict import (
     CauseReport,
     Expectation,
     Finding,
     Likelihood,
     Metrics,
+    TraceRecord,
     Verdict,
     Word,
 )

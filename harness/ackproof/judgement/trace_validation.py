@@ -15,8 +15,7 @@ from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.partition_trace import ObservedPartition
 from ackproof.kafka_versions import numbers
 from ackproof.observation import metadata_log
-from ackproof.runs.trace import Explained, PartitionTrace, TraceRecord
-from ackproof.runs.verdict import Finding
+from ackproof.runs.verdict import Explained, Finding, PartitionTrace, TraceRecord
 from ackproof.scenario.model import Scenario
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka.partition_change import ControllerRules

@@ -15,7 +15,7 @@ import pytest
 from ackproof.judgement import partition_trace, trace_validation
 from ackproof.judgement.evidence import Evidence
 from ackproof.runs.directory import Clock
-from ackproof.runs.trace import PartitionTrace
+from ackproof.runs.verdict import PartitionTrace
 from ackproof_model.validation.partition_trace import Acked, Loads
 from ackproof_spark.tables import LOCATION
 from support.run_directories import RunDirectory, at

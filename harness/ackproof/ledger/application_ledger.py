@@ -28,13 +28,11 @@ from ackproof.errors import ClusterError
 from ackproof.ledger.acked_log import AckedLogWriter, AckedSend, LogProblems
 from ackproof.ledger.acked_log import read as read_log
 from ackproof.ledger.outcome import classify
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
-
-#: A topic and a partition number.
-Partition = tuple[str, int]
 
 #: Number of lost records that the evidence lists.
 _SHOWN = 8
@@ -44,10 +42,10 @@ _READ_WITHIN_S = 60.0
 class LogOffsets(Protocol):
     """The offsets between which a partition is read."""
 
-    def begin_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the earliest offset of each partition."""
 
-    def write_end_markers(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    def write_end_markers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Write one record to each partition with acks=all, and return its offset."""
 
 
@@ -64,7 +62,7 @@ class LedgerCluster(Protocol):
     @property
     def admin(self) -> LogOffsets: ...
 
-    def await_full_isr(self, partitions: Sequence[Partition]) -> None:
+    def await_full_isr(self, partitions: Sequence[TopicPartition]) -> None:
         """Wait until each partition has a leader and a full ISR; raise ClusterError if not."""
 
 
@@ -159,7 +157,7 @@ class Ledger:
         acked = [send for send in sends if send.outcome is Outcome.ACKED]
         sent = Counter((_place(send), send.identity) for send in sends)
         partitions = sorted({_place(send) for send in acked})
-        read: Counter[tuple[Partition, str]] = Counter()
+        read: Counter[tuple[TopicPartition, str]] = Counter()
         if partitions:
             self._cluster.await_full_isr(partitions)
             read = _read(self._cluster, partitions)
@@ -182,14 +180,15 @@ class Ledger:
 
 
 def _read(
-    cluster: LedgerCluster, partitions: Sequence[Partition]
-) -> Counter[tuple[Partition, str]]:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    cluster: LedgerCluster, partitions: Sequence[TopicPartition]
+) -> Counter[tuple[TopicPartition, str]]:
+    from confluent_kafka import Consumer, KafkaException
+    from confluent_kafka import TopicPartition as KafkaPartition
 
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
     unread = {one for one in partitions if begins[one] < ends[one]}
-    read: Counter[tuple[Partition, str]] = Counter()
+    read: Counter[tuple[TopicPartition, str]] = Counter()
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -202,7 +201,7 @@ def _read(
         }
     )
     try:
-        consumer.assign([TopicPartition(*one, begins[one]) for one in unread])
+        consumer.assign([KafkaPartition(*one, begins[one]) for one in unread])
         deadline = time.monotonic() + _READ_WITHIN_S
         while unread:
             if time.monotonic() > deadline:
@@ -262,7 +261,7 @@ def _recognized_by(message: Message) -> tuple[str, str | None]:
         return digest, None
 
 
-def _place(send: AckedSend) -> Partition:
+def _place(send: AckedSend) -> TopicPartition:
     return send.topic, -1 if send.partition is None else send.partition
 
 

@@ -1,23 +1,84 @@
-"""Converts acked logs to a run's tables: `ledger` and `identities`.
+"""Converts what the clients of a run recorded to the run's tables.
 
-Each file is a producer, and each of its sends a sequence, in the order of the file. Files are read
-and written in parts of bounded size.
+The probe's writes come from its ledgers. Each acked log is a producer, and each of its sends a
+sequence, in the order of the file; files are read and written in parts of bounded size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof import safe_files
-from ackproof.ledger import acked_log, arrow_stream, producer_ledger
+from ackproof.ledger import (
+    acked_log,
+    arrow_stream,
+    processed_records,
+    producer_ledger,
+    transaction_log,
+)
 from ackproof.ledger.acked_log import AckedSend, LogProblems
-from ackproof_spark.tables import IDENTITIES, LEDGER, LOCATION, SCHEMA_VERSION, Outcome
+from ackproof_spark.tables import (
+    CONSUMER_EVENTS,
+    IDENTITIES,
+    LEDGER,
+    LOCATION,
+    PROBE,
+    PROBE_PRODUCERS,
+    READS,
+    SCHEMA_VERSION,
+    Outcome,
+)
+
+
+def reads_path(run_dir: Path, producer: int) -> Path:
+    """Return the stream of the reads of the partition to which a producer of the probe writes."""
+    return arrow_stream.stream_path(run_dir, "probe", f"reads-{producer}")
+
+
+def _close_probe(run_dir: Path) -> None:
+    """Write the table, once the ledger is closed; a second call changes nothing.
+
+    Raises `DiskError`.
+    """
+    folder = run_dir / LOCATION["probe"]
+    if not folder.exists():
+        return
+    arrow_stream.close(run_dir, "probe", PROBE)
+    for ledger in sorted((run_dir / LOCATION["ledger"]).glob("producer-*.parquet")):
+        number = int(ledger.stem.removeprefix("producer-"))
+        target = folder / f"writes-{number}.parquet"
+        if number >= PROBE_PRODUCERS and not target.exists():
+            arrow_stream.convert(
+                producer_ledger.table_path(run_dir, number), target, partial(_write, ledger)
+            )
+
+
+def _write(ledger: Path, target: Path) -> None:
+    pq.write_table(writes(ledger), target, compression="zstd")
+
+
+def writes(ledger: Path) -> pa.Table:
+    """Return the attempts to write that a ledger of the probe records, in `tables.PROBE`."""
+    sends = pq.read_table(ledger)
+    sends = sends.filter(pc.is_valid(sends["sent_at"]))  # the others may never have been sent
+    columns = {
+        "action": pa.repeat("write", sends.num_rows),
+        "at": sends["sent_at"],
+        "answered_at": sends["resolved_at"],
+        "ok": pc.equal(sends["outcome"], str(Outcome.ACKED)),
+    }
+    columns |= {name: sends[name] for name in PROBE.names if name not in columns}
+    rows = pa.table([columns[field.name].cast(field.type) for field in PROBE], schema=PROBE)
+    return rows.sort_by("at")
+
 
 #: Sends that are converted at once.
 _PART = 100_000
@@ -52,21 +113,21 @@ def convert(paths: Sequence[Path], run_dir: Path, *, lenient: bool) -> AckedLogs
     for producer, path in enumerate(paths):
         problems = LogProblems()
         sends = acked_log.read(path, problems, lenient=lenient) if path.exists() else iter(())
-        _convert(_noting(sends, lowest), producer=producer, run_dir=run_dir)
-        found, remarked = _said(path, problems)
+        _convert(_with_lowest(sends, lowest), producer=producer, run_dir=run_dir)
+        found, remarked = _problems_in_words(path, problems)
         unread += found
         remarks += remarked
     return AckedLogs(unread=unread, remarks=remarks, lowest=lowest)
 
 
-def close(run_dir: Path) -> None:
+def _close_acked_log(run_dir: Path) -> None:
     """Convert the acked log of an interrupted run, if it was not; raises `DiskError`."""
     path = acked_log.path(run_dir)
     if path.exists() and not producer_ledger.table_path(run_dir, 0).exists():
         convert([path], run_dir, lenient=True)
 
 
-def _noting(
+def _with_lowest(
     sends: Iterator[AckedSend], lowest: dict[tuple[str, int], int | None]
 ) -> Iterator[AckedSend]:
     for send in sends:
@@ -78,7 +139,7 @@ def _noting(
         yield send
 
 
-def _said(path: Path, problems: LogProblems) -> tuple[list[str], list[str]]:
+def _problems_in_words(path: Path, problems: LogProblems) -> tuple[list[str], list[str]]:
     torn, remarks = list(problems.torn), []
     if problems.last_torn:
         remarks.append(f"the last line of {path.name} is cut short and not counted")
@@ -156,3 +217,14 @@ def _identities(sends: Sequence[AckedSend], first: int, common: dict[str, object
 def _offset(send: AckedSend) -> int | None:
     acked = send.outcome is Outcome.ACKED and send.offset is not None and send.offset >= 0
     return send.offset if acked else None
+
+
+def close(run_dir: Path) -> None:
+    """Convert all streams; a second call changes nothing. Raises `DiskError`."""
+    transaction_log.close(run_dir)
+    producer_ledger.close(run_dir)
+    arrow_stream.close(run_dir, "reads", READS)
+    arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
+    processed_records.close(run_dir)
+    _close_probe(run_dir)
+    _close_acked_log(run_dir)
