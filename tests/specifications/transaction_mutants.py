@@ -69,8 +69,14 @@ def _as_complete(whole: transaction_log.Log) -> tuple[transaction_log.Log, ...]:
     return (whole,)
 
 
+def last_stable_offset(entries: tuple[Entry, ...], high_watermark: int) -> int:
+    """Return the last stable offset: the first open record, or the high watermark."""
+    start = log.known(entries).txn_start
+    return high_watermark if start is None else min(start, high_watermark)
+
+
 def _beyond_stable(entries: tuple[Entry, ...]) -> frozenset[int]:
-    rest = entries[log.last_stable_offset(entries, len(entries)) :]
+    rest = entries[last_stable_offset(entries, len(entries)) :]
     return log.committed(entries) | {one.transaction for one in rest if one.transaction >= 0}
 
 

@@ -114,12 +114,6 @@ def marked(model: TransactionModel, partition: Partition, marker: Entry) -> Part
     return Partition((*log, marker), None)
 
 
-def last_stable_offset(log: tuple[Entry, ...], high_watermark: int) -> int:
-    """Return the last stable offset: the first open record, or the high watermark."""
-    start = known(log).txn_start
-    return high_watermark if start is None else min(start, high_watermark)
-
-
 @lru_cache(maxsize=1 << 16)
 def committed(log: tuple[Entry, ...]) -> frozenset[int]:
     return _ended(log, commit=True)

@@ -17,13 +17,14 @@ from ackproof_model.transactions.coordinator import (
     init_producer_id,
     verify,
 )
-from ackproof_model.transactions.log import last_stable_offset, readable
+from ackproof_model.transactions.log import readable
 from ackproof_model.transactions.state import (
     Coordinator,
     Entry,
     Phase,
     Txn,
 )
+from specifications.transaction_mutants import last_stable_offset
 
 
 def model(version="3.9.1", protocol=1, **budgets):
