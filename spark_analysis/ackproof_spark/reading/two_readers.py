@@ -6,21 +6,66 @@ reader. Where they disagree, the record proves nothing, and the run says so.
     orders-0 offset 5, connector: sequence 5        ackproof-kafka: sequence 5      agreed
     orders-0 offset 6, connector: nothing           ackproof-kafka: sequence 6      <- one row
     orders-0 offset 7, connector: sequence 7        ackproof-kafka: corrupt         <- two rows
+
+ackproof's own reader reads into files first. That needs no Spark, so both readers read at the same
+time, and nothing that one of them returns reaches the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.functions import F
+from ackproof_spark.reading.application_records import Application
+from ackproof_spark.reading.final_log import (
+    Isolation,
+    PartitionEnd,
+    as_final_log,
+    range_options,
+)
+from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+
+def fetch(
+    folder: Path,
+    *,
+    bootstrap_servers: str,
+    ends: Sequence[PartitionEnd],
+    options: Mapping[str, str],
+    isolation: Isolation,
+    headers: bool,
+) -> None:
+    """Read all records by ackproof's own reader and without Spark, into files for `fetched`.
+
+    Raises `AnalysisError` if the brokers cannot be read.
+    """
+    from ackproof_spark.reading import kafka_source
+
+    settings = {
+        "kafka.isolation.level": isolation.value,
+        "includeHeaders": str(headers),
+        **options,
+        **range_options(bootstrap_servers, ends),
+    }
+    try:
+        kafka_source.fetch(settings, folder)
+    except ConnectionError as error:
+        raise AnalysisError(str(error)) from error
+
+
+def fetched(
+    spark: SparkSession, folder: Path, *, run_id: str, application: Application | None = None
+) -> DataFrame:
+    """Return the records that `fetch` has read, in `tables.FINAL_LOG`'s columns."""
+    schema = RECORD_COLUMNS if application is None else f"{RECORD_COLUMNS}, {IDENTITY_COLUMNS}"
+    records = spark.read.schema(schema).parquet(address(folder))
+    return as_final_log(records, application, run_id=run_id)
+
 
 _PARTITION = ["topic", "partition"]
 
