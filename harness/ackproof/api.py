@@ -30,8 +30,8 @@ from pydantic import ValidationError
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunningCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
-from ackproof.ledger.application import Ledger as DeliveryLedger
-from ackproof.ledger.application import LedgerCluster, Verification
+from ackproof.ledger.application_ledger import Ledger as DeliveryLedger
+from ackproof.ledger.application_ledger import LedgerCluster, Verification
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec, SecuritySpec
 from ackproof.scenario.topics import TopicSpec

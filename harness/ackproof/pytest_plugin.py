@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ackproof.cluster.booted import KafkaCluster
-    from ackproof.ledger.application import Ledger, Verification
+    from ackproof.ledger.application_ledger import Ledger, Verification
     from ackproof.runs.verdict import Verdict
     from ackproof.scenario.loader import Configured
     from ackproof_faults import Fault, Guard
@@ -224,7 +224,7 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
     mark = request.node.get_closest_marker("chaos")
     config = request.config
     if mark is None:
-        from ackproof.ledger.application import Ledger
+        from ackproof.ledger.application_ledger import Ledger
 
         losses, name = config.stash[_LOSSES], request.node.nodeid
         if name in losses:

@@ -19,7 +19,7 @@ from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.specs import ConsumerSpec, ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
-from ackproof.ledger import arrow_stream, finalize, processed_records
+from ackproof.ledger import arrow_stream, conversion, processed_records
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.consumers import Commit
 from ackproof_spark.tables import LOCATION
@@ -144,7 +144,7 @@ class Clients:
             assert process.wait(WITHIN) == 0, process.error
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        finalize.close(self.run_dir)
+        conversion.close(self.run_dir)
         return pq.read_table(self.run_dir / LOCATION[table]).to_pylist()
 
     def processed(self) -> Counter[int]:

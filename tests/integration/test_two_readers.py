@@ -16,8 +16,7 @@ from ackproof.execution.final_log import take_final_log
 from ackproof.runs.directory import table_rows
 from ackproof_spark import job
 from ackproof_spark.errors import ConnectorMissing
-from ackproof_spark.reading import final_log, kafka_source, second_reading
-from ackproof_spark.reading.agreement import disagreements, store_disagreements
+from ackproof_spark.reading import final_log, kafka_source, two_readers
 from ackproof_spark.reading.final_log import (
     Isolation,
     PartitionEnd,
@@ -25,6 +24,7 @@ from ackproof_spark.reading.final_log import (
     read_final_log,
     read_records,
 )
+from ackproof_spark.reading.two_readers import disagreements, store_disagreements
 from ackproof_spark.record import encoder
 from ackproof_spark.spark import connector
 from ackproof_spark.tables import LOCATION
@@ -123,7 +123,7 @@ def test_both_readers_return_the_same_records(
 def test_what_the_own_reader_stored_agrees_with_the_connector(
     spark, cluster, ends, tmp_path: Path, isolation: Isolation
 ) -> None:
-    second_reading.fetch(
+    two_readers.fetch(
         tmp_path,
         bootstrap_servers=cluster.bootstrap_servers,
         ends=ends,
@@ -131,7 +131,7 @@ def test_what_the_own_reader_stored_agrees_with_the_connector(
         isolation=isolation,
         headers=False,
     )
-    own = second_reading.fetched(spark, tmp_path, run_id=RUN_ID)
+    own = two_readers.fetched(spark, tmp_path, run_id=RUN_ID)
     readings = {
         Reader.CONNECTOR.value: read(spark, cluster, ends, Reader.CONNECTOR, isolation),
         Reader.PYTHON.value: own,

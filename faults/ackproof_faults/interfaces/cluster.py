@@ -25,6 +25,10 @@ class CommandResult:
     output: str
 
 
+TopicPartition = tuple[str, int]
+"""The name of a topic and the number of a partition."""
+
+
 class Metadata(Protocol):
     """Ask the cluster what a client can ask. Every cluster has this interface."""
 
@@ -37,9 +41,7 @@ class Metadata(Protocol):
     def leaderless(self, topic: str, partition: int) -> bool:
         """Whether the partition is known to have no leader, by one answer: not if none came."""
 
-    def leaders(
-        self, partitions: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], int | None]:
+    def leaders(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         """Return the leaders of these partitions by one question; None for one without a leader."""
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
@@ -179,10 +181,6 @@ class Clocks(Protocol):
         """Set the broker's clock ahead of the machine's by `by_s` seconds (behind if < 0)."""
 
 
-Place = tuple[str, int]
-"""A topic and a partition number."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """A partition as the cluster describes it; `leader` is None while there is none."""
@@ -207,10 +205,10 @@ class Operations(Protocol):
     ) -> Mapping[int, Placement]:
         """Return what `look` returns once it is `good`, or its last result after `within_s`."""
 
-    def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
+    def elect(self, places: Sequence[TopicPartition], *, unclean: bool) -> None:
         """Elect the preferred leaders; with `unclean`, any live replica if there is no leader."""
 
-    def reassign(self, replicas: Mapping[Place, Sequence[int]]) -> None:
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Request other replicas; do not wait until they have copied everything."""
 
     def add_partitions(self, topic: str, count: int) -> None:

@@ -15,7 +15,7 @@ from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault, Problem, Shape, untargeted
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Place, Placement
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement, TopicPartition
 
 #: Partitions of a topic, by number.
 Topic = Mapping[int, Placement]
@@ -80,7 +80,7 @@ class TopicOperation(Operation):
             raise FaultError(f"{self._what} is not there")
         return partitions
 
-    def places(self, numbers: Sequence[int]) -> list[Place]:
+    def places(self, numbers: Sequence[int]) -> list[TopicPartition]:
         """Return these partitions with their topic."""
         return [(self.topic, number) for number in numbers]
 

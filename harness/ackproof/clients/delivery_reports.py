@@ -17,9 +17,8 @@ from confluent_kafka import KafkaError, Message
 
 from ackproof.clients.shared_page import ProgressPage, now_us
 from ackproof.clients.specs import ProducerSpec
-from ackproof.ledger.in_flight import InFlight, Int64s
 from ackproof.ledger.outcome import classify, earliest_resend_s
-from ackproof.ledger.producer_ledger import LedgerWriter
+from ackproof.ledger.producer_ledger import InFlight, Int64s, LedgerWriter
 from ackproof_spark.ledger_stream import OUTCOMES
 from ackproof_spark.tables import Outcome
 

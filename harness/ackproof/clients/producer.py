@@ -30,9 +30,8 @@ from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import WorkloadError
-from ackproof.ledger.in_flight import Int64s
 from ackproof.ledger.outcome import error_name
-from ackproof.ledger.producer_ledger import LedgerWriter
+from ackproof.ledger.producer_ledger import Int64s, LedgerWriter
 from ackproof_spark.ledger_stream import Origin
 
 #: Records handed to librdkafka between two polls.

@@ -16,7 +16,7 @@ from ackproof.clients.specs import (
     ProducerSpec,
     TransactionSpec,
 )
-from ackproof.ledger import arrow_stream, probe_attempts, processed_records, producer_ledger
+from ackproof.ledger import arrow_stream, conversion, processed_records, producer_ledger
 from ackproof.scenario.model import Scenario
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import PROBE_PRODUCERS
@@ -154,7 +154,7 @@ class ClientSpecs:
             run_id=self._run_dir.name,
             number=0,
             writers=writers,
-            attempts=[probe_attempts.reads_path(self._run_dir, one.number) for one in writers],
+            attempts=[conversion.reads_path(self._run_dir, one.number) for one in writers],
             progress=self.folder / "probe-0.progress",
         )
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.node import KafkaNode
@@ -27,6 +27,7 @@ from ackproof_faults.interfaces.cluster import (
     Metadata,
     NetworkNamespace,
     Processes,
+    TopicPartition,
     Volumes,
 )
 

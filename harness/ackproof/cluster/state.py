@@ -12,13 +12,14 @@ from pathlib import Path
 
 from docker import DockerClient
 
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.node import KafkaNode, NodeFactory
 from ackproof.cluster.topology import Topology
 from ackproof.cluster.zookeeper import ZooKeeperMetadata
 from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
 from ackproof.proxy.proxy import LinkProxy, Route
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 
 class ClusterState:
@@ -34,7 +35,6 @@ class ClusterState:
         nodes: Mapping[int, KafkaNode],
         *,
         client: DockerClient,
-        run_id: str,
         factory: NodeFactory,
         logs: Path | None = None,
         proxy: LinkProxy | None = None,
@@ -42,7 +42,6 @@ class ClusterState:
         self.topology = topology
         self.nodes = dict(nodes)
         self.client = client
-        self.run_id = run_id
         self.factory = factory
         self.logs = logs
         self.proxy = proxy
@@ -57,6 +56,10 @@ class ClusterState:
         if topology.zookeeper:
             servers = (f"127.0.0.1:{node.external_port}" for node in topology.controllers)
             self._committed = ZooKeeperMetadata(",".join(servers))
+
+    @property
+    def run_id(self) -> str:
+        return self.factory.run_id
 
     @cached_property
     def sidecar(self) -> str:

@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
 from ackproof.kafka_versions import numbers, scala
-from ackproof_spark.spark import pinned_jars
+from ackproof_spark.spark import connector
 
 MAVEN_TIMEOUT_S = 1800
 
@@ -75,8 +75,8 @@ def kafka_jars(version: str, say: Say) -> Path:
         shutil.rmtree(work / "libs")
         _copy_dependencies([*artifacts, binding], work / "libs", version)
     pins = files(__package__) / "pinned" / f"kafka-{version}.json"
-    if differs := pinned_jars.difference(work / "libs", pins):
-        raise ImageError(f"Kafka {version}: {differs}", hint=pinned_jars.ADVICE)
+    if differs := connector.difference(work / "libs", pins):
+        raise ImageError(f"Kafka {version}: {differs}", hint=connector.ADVICE)
     (work / "libs").rename(finished)
     shutil.rmtree(work)
     return finished

@@ -8,19 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ackproof.clients import forwarding
 from ackproof.clients.application_process import AnyWorkload, acked_logs
-from ackproof.cluster.admin import KEEP_EVERYTHING, TopicPartition
+from ackproof.cluster.admin import KEEP_EVERYTHING
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunCluster
 from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.open_transactions import OpenTransactions
 from ackproof.execution.run_state import RunState, now
-from ackproof.ledger import application_tables
+from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
 
 
@@ -97,9 +98,7 @@ def run_final_phase(
     run.troubles += clients.finish_probe()
     application = scenario.workload.application
     if application is not None:
-        logs = application_tables.convert(
-            acked_logs(application, run.run_dir), run.run_dir, lenient=True
-        )
+        logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
         run.troubles += logs.unread
         run.unobserved += logs.remarks
     if scenario.removes and not cluster.interfaces.missing(["operations"]):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from ackproof.cluster.admin import TopicPartition
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.ledger_stream import OUTCOMES, PATTERN, read_piece
 from ackproof_spark.tables import LOCATION
 

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from rich.markup import escape
 
-from ackproof.cluster.admin import Admin, TopicPartition
+from ackproof.cluster.admin import Admin
 from ackproof.errors import SparkError
 from ackproof.execution.live_table import (
     LedgerCounts,
@@ -32,6 +32,7 @@ from ackproof.execution.live_table import (
 )
 from ackproof.progress import Reporter
 from ackproof.waiting import Repeating, wait_for
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).

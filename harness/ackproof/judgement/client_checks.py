@@ -18,7 +18,7 @@ from ackproof.clients.shared_page import total
 from ackproof.clients.specs import ENDED_BY, in_force_path
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.evidence import Evidence, Page, producer_pages, read_page, row_count
-from ackproof.ledger import probe_attempts, producer_ledger
+from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.scenario.consumers import Commit
 from ackproof.scenario.model import Scenario
@@ -369,7 +369,7 @@ def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
         if number < PROBE_PRODUCERS:
             continue
         table = folder / f"writes-{number}.parquet"
-        attempts = probe_attempts.writes(ledger).sort_by("sequence")
+        attempts = conversion.writes(ledger).sort_by("sequence")
         if not table.exists() or pq.read_table(table, schema=PROBE).sort_by("sequence") != attempts:
             yield f"the probe's writes {number} in the table probe are not those of its ledger"
     for page in evidence.pages("probe-[0-9]*").values():

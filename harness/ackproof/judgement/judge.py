@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
 from ackproof.judgement.client_checks import client_counts
@@ -30,14 +30,14 @@ from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
-from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
+from ackproof_spark.anomaly import OF_REPLICAS
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
-from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION
+from ackproof_spark.tables import CAUSES, LOCATION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ackproof_spark.checks.comparison import Comparison
+    from ackproof_spark.analysis import Analysis
     from ackproof_spark.forensics.causes import Cause
     from ackproof_spark.forensics.investigation import Investigation
 
@@ -53,7 +53,7 @@ def judge_run(run_dir: Path) -> Verdict:
     admit(run_dir)
     with spark_session() as spark:
         scenario = load(run_dir / "scenario.yaml")[0].scenario
-        verdict = conclude(run_dir, scenario, _compare(spark, run_dir, scenario))
+        verdict = conclude(run_dir, scenario, _analyse(spark, run_dir, scenario))
         overview.write(run_dir, verdict, spark)
     return verdict
 
@@ -67,60 +67,19 @@ def admit(run_dir: Path) -> None:
         admission.check(run_dir)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """What Spark found in the tables of a run, by topic where the run has several.
+def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis:
+    from ackproof_spark.analysis import analyse
 
-    `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
-    """
-
-    comparison: Comparison
-    investigation: Investigation
-    metrics: Mapping[str, Any]
-    probe_writes: Mapping[str, int]
-    by_topic: dict[str, dict[str, int]]
-
-
-def _compare(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Compared:
-    from ackproof_spark.checks.comparison import compare
-    from ackproof_spark.forensics.investigation import investigate
-    from ackproof_spark.metrics import metrics, probe_writes
-    from ackproof_spark.reading.run_tables import rows_of
-    from ackproof_spark.spark.small_data import side_by_side, small_plans
-
-    comparison = compare(
+    return analyse(
         spark,
         run_dir,
+        settings=durability_settings(scenario),
+        faults=fault_kinds(),
         omitted=expectations.inapplicable(scenario),
         keys=scenario.compacted_keys,
         count_removed=scenario.removes or scenario.expect.removed != "any",
+        compacted=scenario.topic.compacted,
     )
-    rows = comparison.sent + rows_of(spark, run_dir, ("final_log", "replica_batches"))
-
-    def investigated() -> Investigation:
-        return investigate(
-            spark,
-            run_dir,
-            lost=comparison.counts[Anomaly.LOST],
-            rows=rows,
-            settings=durability_settings(scenario),
-            faults=fault_kinds(),
-            compacted=scenario.topic.compacted,
-        )
-
-    def measured() -> tuple[dict[str, Any], dict[str, int]]:
-        probed = probe_writes(spark, run_dir) if scenario.workload.probe else {}
-        return metrics(spark, run_dir), probed
-
-    with small_plans(spark, rows=rows):
-        investigation, (metrics_, probed) = side_by_side(investigated, measured, rows=rows)
-        return Compared(
-            comparison=comparison,
-            investigation=investigation,
-            metrics=metrics_,
-            probe_writes=probed,
-            by_topic=_by_topic(spark, run_dir, scenario),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +96,7 @@ class _Outcome:
     inconclusive: list[str]
 
 
-def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
+def conclude(run_dir: Path, scenario: Scenario, compared: Analysis) -> Verdict:
     """Judge a run by what Spark found and by the rest of its directory; write all results."""
     prediction = runs.read_prediction(run_dir)
     evidence = _observe(run_dir, scenario, compared)
@@ -178,7 +137,7 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
     return verdict
 
 
-def _observe(run_dir: Path, scenario: Scenario, compared: Compared) -> Evidence:
+def _observe(run_dir: Path, scenario: Scenario, compared: Analysis) -> Evidence:
     """Return the evidence of a run with what was counted in it."""
     evidence = Evidence.of(run_dir, scenario)
     result, investigation = compared.comparison, compared.investigation
@@ -202,7 +161,7 @@ def _observe(run_dir: Path, scenario: Scenario, compared: Compared) -> Evidence:
     return replace(evidence, observed=observed, metrics=metrics)
 
 
-def _expect(evidence: Evidence, audit: Audit, compared: Compared) -> _Outcome:
+def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
     """Compare what was observed with what the scenario expects."""
     expect, record = evidence.scenario.expect, evidence.record
     causes = _causes(evidence.run_dir, record.run_id, compared.investigation.causes)
@@ -272,29 +231,6 @@ def durability_settings(scenario: Scenario) -> dict[str, Settings]:
         )
         for topic, sends in scenario.sends.items()
     }
-
-
-def _by_topic(spark: SparkSession, run_dir: Path, scenario: Scenario) -> dict[str, dict[str, int]]:
-    """Return outcomes and anomalies by topic, without anomalies of count 0.
-
-    Empty if producers write to one topic only.
-    """
-    from ackproof_spark.reading.run_tables import read_table
-
-    if len(scenario.sends) == 1:
-        return {}
-    outcomes = read_table(spark, run_dir, "ledger", LEDGER).groupBy("topic", "outcome").count()
-    anomalies = (
-        read_table(spark, run_dir, "anomalies", ANOMALIES).groupBy("topic", "anomaly").count()
-    )
-    counts = {topic: {"sent": 0} for topic in scenario.sends}
-    for topic, outcome, count in outcomes.collect():
-        counts[topic]["sent"] += count
-        counts[topic][outcome] = count
-    for topic, anomaly, count in anomalies.collect():
-        if topic in counts:
-            counts[topic][anomaly] = count
-    return counts
 
 
 def _investigated(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:

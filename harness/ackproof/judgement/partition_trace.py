@@ -16,6 +16,7 @@ from ackproof.judgement.ack_steps import FINAL_LOG_COLUMNS, LEDGER_COLUMNS, ack_
 from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof_faults import registered
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.validation.partition_log import Log
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -34,8 +35,6 @@ from ackproof_spark.tables import LOCATION
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TopicPartition = tuple[str, int]
 
 #: Runs with more sends are not checked: the acks of a partition are held in memory.
 MOST_SENDS = 5_000_000

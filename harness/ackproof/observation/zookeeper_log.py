@@ -38,6 +38,7 @@ from ackproof.observation.metadata_log import (
     PartitionState,
     damage_as_value_error,
 )
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 #: The folder of transaction logs and snapshots.
 _LOG_DIR = f"{DATA_DIR}/version-2"
@@ -118,6 +119,7 @@ def take(nodes: Sequence[Node], run_dir: Path) -> MetadataLog:
     return states(logs)
 
 
+@damage_as_value_error("the ZooKeeper transaction log")
 def states(logs: Iterable[bytes]) -> MetadataLog:
     """Return the states in the transaction logs of all nodes of one ZooKeeper, in any order.
 
@@ -126,11 +128,6 @@ def states(logs: Iterable[bytes]) -> MetadataLog:
 
     Raises ValueError if a file is no transaction log, or is damaged before its end.
     """
-    with damage_as_value_error("the ZooKeeper transaction log"):
-        return _states(logs)
-
-
-def _states(logs: Iterable[bytes]) -> MetadataLog:
     transactions: dict[int, list[Write]] = {}
     for log in logs:
         for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
@@ -139,7 +136,7 @@ def _states(logs: Iterable[bytes]) -> MetadataLog:
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
     assigned: dict[str, Mapping[str, list[int]]] = {}
-    now: dict[tuple[str, int], PartitionState] = {}
+    now: dict[TopicPartition, PartitionState] = {}
     epochs: dict[int, int] = {}
     for write in _with_expiries(ordered):
         if match := _STATE.fullmatch(write.path):
@@ -230,7 +227,7 @@ def _with_expiries(logged: Iterable[Write]) -> Iterator[Write]:
             yield replace(write, path=path)
 
 
-def _partition(write: Write, key: tuple[str, int], replicas: list[int]) -> PartitionState:
+def _partition(write: Write, key: TopicPartition, replicas: list[int]) -> PartitionState:
     assert write.data is not None
     state = json.loads(write.data)
     return PartitionState(
@@ -251,7 +248,7 @@ def _moved(
     write: Write,
     topic: str,
     assigned: Mapping[str, list[int]],
-    now: Mapping[tuple[str, int], PartitionState],
+    now: Mapping[TopicPartition, PartitionState],
 ) -> Iterator[PartitionState]:
     """Yield the partitions whose replicas have changed."""
     for number, replicas in assigned.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ from requests import ConnectionError as EngineConnectionError
 
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.fault_errors import raises_fault_errors, refusals_are_fault_errors
+from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.topology import arrange, ports_needed
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
@@ -31,9 +30,9 @@ def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
         spec, "4.3.1", cluster_id="c", ports=range(20001, 20001 + ports_needed(spec, "4.3.1"))
     )
     unused: Any = None
-    factory: Any = SimpleNamespace(clock=clock, security=None)
+    factory: Any = SimpleNamespace(clock=clock, security=None, run_id="test")
     given: Any = proxy
-    return KafkaCluster(topology, {}, client=unused, run_id="test", factory=factory, proxy=given)
+    return KafkaCluster(topology, {}, client=unused, factory=factory, proxy=given)
 
 
 def attached(**more: object) -> AttachedCluster:
@@ -42,21 +41,16 @@ def attached(**more: object) -> AttachedCluster:
     return AttachedCluster(AttachSpec.model_validate(spec), {}, preflight)
 
 
-def test_a_started_cluster_lacks_only_clients_proxy_and_clocks() -> None:
-    assert cluster().interfaces.missing(INTERFACES) == ["clocks", "clients", "proxy"]
-
-
-def test_the_error_says_how_to_get_a_missing_interface() -> None:
+def test_a_booted_cluster_offers_every_interface_that_its_scenario_asks_for() -> None:
+    interfaces = cluster().interfaces
+    assert interfaces.missing(INTERFACES) == ["clocks", "clients", "proxy"]
     with pytest.raises(FaultError, match=r"does not offer clocks .*: set cluster\.clock: adj"):
-        _ = cluster().interfaces.clocks
+        _ = interfaces.clocks
     with pytest.raises(FaultError, match=r"does not offer proxy .*: set cluster\.proxied"):
-        _ = cluster().interfaces.proxy
-
-
-def test_proxied_listeners_adjustable_clocks_and_clients_add_interfaces() -> None:
-    full = cluster(clock=b"library", proxy=object())
-    full.interfaces.offer("clients", object())
-    assert full.interfaces.missing(INTERFACES) == []
+        _ = interfaces.proxy
+    full = cluster(clock=b"library", proxy=object()).interfaces
+    full.offer("clients", object())
+    assert full.missing(INTERFACES) == []
 
 
 def test_an_attached_cluster_offers_its_metadata() -> None:
@@ -118,7 +112,7 @@ def test_refusals_become_fault_errors(refusal: Exception, message: str) -> None:
 
 def test_the_message_names_the_action() -> None:
     def raised(error: Exception) -> str:
-        with pytest.raises(FaultError) as caught, refusals_are_fault_errors("the removal"):
+        with pytest.raises(FaultError) as caught, refusals("the removal"):
             raise error
         return str(caught.value)
 
@@ -126,7 +120,7 @@ def test_the_message_names_the_action() -> None:
     assert raised(TimeoutError()) == "the removal: no answer"
 
 
-def test_other_errors_stay() -> None:
+def test_other_errors_and_internal_methods_are_unchanged() -> None:
     @raises_fault_errors
     class Interface:
         def act(self) -> None:
@@ -135,13 +129,10 @@ def test_other_errors_stay() -> None:
         def _act(self) -> None:
             raise ClusterError("internal")
 
-    calls: list[tuple[Callable[[], None], type[Exception]]] = [
-        (Interface().act, ZeroDivisionError),
-        (Interface()._act, ClusterError),
-    ]
-    for call, kind in calls:
-        with pytest.raises(kind):
-            call()
+    with pytest.raises(ZeroDivisionError):
+        Interface().act()
+    with pytest.raises(ClusterError):
+        Interface()._act()
 
 
 class Describing:

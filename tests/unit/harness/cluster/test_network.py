@@ -37,8 +37,8 @@ def test_a_port_with_a_listener_is_not_reserved(
 def test_ports_are_released_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "PORTS", range(20000, 20003))
     for _ in range(3):
-        with network.reserved_ports(3) as found:
-            assert sorted(found) == [20000, 20001, 20002]
+        with network.reserved_ports(3) as ports:
+            assert sorted(ports) == [20000, 20001, 20002]
 
 
 def test_the_death_of_a_process_releases_its_ports(
@@ -63,5 +63,5 @@ def test_the_death_of_a_process_releases_its_ports(
             pass
         other.kill()
         other.wait()
-        with network.reserved_ports(3) as found:
-            assert len(found) == 3
+        with network.reserved_ports(3) as ports:
+            assert len(ports) == 3

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ackproof.cluster.admin import PartitionView, TopicPartition
+from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.readiness import await_full_isr, parse_replication
 from ackproof.errors import ClusterError
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 PARTITION = ("orders", 0)
 Views = Mapping[TopicPartition, PartitionView]

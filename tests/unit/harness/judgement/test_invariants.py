@@ -17,7 +17,7 @@ from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
 from ackproof.judgement.invariants import INVARIANTS, Consequence
-from ackproof.ledger import probe_attempts
+from ackproof.ledger import conversion
 from ackproof.runs.verdict import Metrics
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 from spark_histories import parse
@@ -118,7 +118,7 @@ def probed(run: RunDirectory) -> None:
     probe = f"producer-{PROBE_PRODUCERS}"
     rows = [{**row, "producer": PROBE_PRODUCERS} for row in run.rows("ledger", "producer-0")]
     run.write("ledger", rows, name=probe)
-    attempts = probe_attempts.writes(run.file("ledger", probe)).to_pylist()
+    attempts = conversion.writes(run.file("ledger", probe)).to_pylist()
     run.write("probe", attempts, name=f"writes-{PROBE_PRODUCERS}")
     read = {**PLACE, "action": "read", "at": START, "answered_at": START, "ok": True}
     run.write("probe", [read] * 4, name=f"reads-{PROBE_PRODUCERS}")

@@ -86,8 +86,8 @@ def test_clearing_elrs_is_a_change_of_each_partition_that_has_one(topic: str, hi
     clear = (
         f'| payload: {{"type":"CLEAR_ELR_RECORD","version":0,"data":{{"topicName":"{topic}"}}}}\n'
     )
-    found = parse(batch(1, 1) + EMPTIED + batch(3, 2) + clear + batch(4, 3) + clear).partitions
-    assert [(s.elr, s.last_known_elr, s.partition_epoch) for s in found] == (
+    states = parse(batch(1, 1) + EMPTIED + batch(3, 2) + clear + batch(4, 3) + clear).partitions
+    assert [(s.elr, s.last_known_elr, s.partition_epoch) for s in states] == (
         [((2,), (1,), 9), ((), (), 10)] if hit else [((2,), (1,), 9)]
     )
 

@@ -130,9 +130,9 @@ def size(files: dict[str, bytes]) -> int:
 def test_every_batch_of_every_segment_is_read(tmp_path: Path) -> None:
     log, rows = take(tmp_path, Node(data_t_0=tar(WHOLE)))
     assert log == replace(LOG, bytes=size(WHOLE))
-    found = [(row["segment"], row["base_offset"], row["last_offset"]) for row in rows]
+    places = [(row["segment"], row["base_offset"], row["last_offset"]) for row in rows]
     first, second = Path(FIRST).name, Path(SECOND).name
-    assert found == [(first, 0, 3), (first, 4, 9), (second, 10, 19)]
+    assert places == [(first, 0, 3), (first, 4, 9), (second, 10, 19)]
     assert [row["leader_epoch"] for row in rows] == [0, 0, 2]
     assert {(row["run_id"], row["broker"], row["topic"]) for row in rows} == {
         ("run-of-tests", 1, "t")
@@ -208,7 +208,7 @@ def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "said"),
+    ("content", "code", "reason"),
     [
         (tar(SEGMENTS), 2, "tar ended with 2"),
         (tar(SEGMENTS)[:700], 0, "unexpected end of data"),
@@ -216,11 +216,11 @@ def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path
     ids=["tar fails", "the stream is cut"],
 )
 def test_a_stream_that_fails_makes_what_it_had_incomplete(
-    tmp_path: Path, content: bytes, code: int, said: str
+    tmp_path: Path, content: bytes, code: int, reason: str
 ) -> None:
     logs, _ = take_all(tmp_path, Node({"/data": content}, code), 0)
     assert [log.complete for log in logs] == [False]
-    assert said in (logs[0].reason or "")
+    assert reason in (logs[0].reason or "")
 
 
 def test_a_stream_is_left_at_the_limit(tmp_path: Path) -> None:

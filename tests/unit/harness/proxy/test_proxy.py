@@ -132,27 +132,27 @@ def test_without_a_rule_every_message_is_forwarded(link: Link) -> None:
 
 def test_a_held_response_is_forwarded_in_order_when_the_rule_is_removed(link: Link) -> None:
     proxy, server, client = link
-    held = rule("hold")
-    proxy.add(held)
+    hold = rule("hold")
+    proxy.add(hold)
     client.send(PRODUCE, 1)
-    assert proxy.hits(held, at_least=1, within_s=10) == ["Produce v9 response 1 of c at broker 1"]
-    assert proxy.held(held) == 1
+    assert proxy.hits(hold, at_least=1, within_s=10) == ["Produce v9 response 1 of c at broker 1"]
+    assert proxy.held(hold) == 1
     assert server.received == [1]  # the server has answered it
     client.send(METADATA, 2)
-    proxy.remove(held)
+    proxy.remove(hold)
     assert [client.answer(), client.answer()] == [1, 2]
-    assert proxy.held(held) == 0
+    assert proxy.held(hold) == 0
     assert client.ask(PRODUCE, 3) == 3
 
 
 def test_a_held_request_reaches_the_server_when_the_rule_is_removed(link: Link) -> None:
     proxy, server, client = link
-    held = rule("hold", "request")
-    proxy.add(held)
+    hold = rule("hold", "request")
+    proxy.add(hold)
     client.send(PRODUCE, 1)
-    assert proxy.hits(held, at_least=1, within_s=10)
+    assert proxy.hits(hold, at_least=1, within_s=10)
     assert server.received == []
-    proxy.remove(held)
+    proxy.remove(hold)
     assert client.answer() == 1
 
 
@@ -240,12 +240,12 @@ def test_the_error_names_a_port_that_is_in_use() -> None:
 )
 def test_messages_are_whole_for_any_split(bodies: list[bytes], cuts: list[int]) -> None:
     messages = [request(0, number, body=body) for number, body in enumerate(bodies)]
-    stream, framer, found, at = b"".join(messages), Framer(), [], 0
+    stream, framer, whole, at = b"".join(messages), Framer(), [], 0
     for length in [*cuts, len(stream)]:
-        found += framer.feed(stream[at : at + length])
+        whole += framer.feed(stream[at : at + length])
         at += length
-    found += framer.feed(stream[at:])
-    assert found == messages
+    whole += framer.feed(stream[at:])
+    assert whole == messages
 
 
 @pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", struct.pack(">i", -1), b"\0\0\0\0"])
