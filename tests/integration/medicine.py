@@ -267,8 +267,6 @@ def kept(run_dir: Path) -> list[str]:
     counts = {
         int(page.stem.removeprefix("producer-")): recorded(page).counted.acked for page in pages
     }
-        int(page.stem.removeprefix("producer-")): recorded(page).counted.acked for page in pages
-    }
     return [
         f"producer {number}: {acked.count(number)} of {count} acked"
         for number, count in counts.items()
