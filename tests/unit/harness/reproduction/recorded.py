@@ -14,7 +14,7 @@ from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultWindow
 from ackproof_spark import tables
-from unit.faults.schedule.test_runners import World
+from support.schedules import World
 
 RUN_ID = "20260101T000000Z-recorded-1"
 TICK_S = 0.01

@@ -28,7 +28,7 @@ from ackproof.runs.verdict import PredictionReport, Verdict
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from command_line import ackproof
-from unit.faults.schedule.test_runners import World
+from support.schedules import World
 from unit.harness.comparison.test_comparison import verdict as fake_verdict
 from unit.harness.reproduction.recorded import (
     RUN_ID,
