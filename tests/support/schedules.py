@@ -1,16 +1,13 @@
-"""Schedules against a fake cluster, and observations for conditions."""
+"""Steps of schedules, and observations for conditions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import TypeAdapter
 
-from ackproof_faults import BlastRadius, Fault, Schedule, SendCounts
-from ackproof_faults.schedule.blocks import Block, StepList
-from support.fake_cluster import FakeCluster
+from ackproof_faults.schedule.blocks import StepList
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
 
@@ -21,34 +18,6 @@ def kill(target: object = 1, **more: object) -> dict[str, object]:
 
 def cut(target: object = 1, **more: object) -> dict[str, object]:
     return {"fault": "isolate_replication", "target": target, **more}
-
-
-@dataclass(kw_only=True)
-class World:
-    """A cluster, a clock that tests move, and sends that tests count up."""
-
-    cluster: FakeCluster = field(default_factory=FakeCluster)
-    seconds: float = 0.0
-    acked: int = 0
-    sent: int = 0
-
-    def schedule(
-        self, *steps: Fault | Block, seed: int = 0, blast_radius: BlastRadius | None = None
-    ) -> Schedule:
-        return Schedule(
-            steps,
-            self.cluster,
-            partitions=[("orders", 0)],
-            sends=lambda: SendCounts(sent=self.sent, acked=self.acked),
-            clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
-            monotonic=lambda: self.seconds,
-            seed=seed,
-            blast_radius=blast_radius,
-        )
-
-
-def names(schedule: Schedule) -> list[str]:
-    return [window.fault for window in schedule.windows]
 
 
 @dataclass(kw_only=True)

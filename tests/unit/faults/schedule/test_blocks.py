@@ -22,7 +22,8 @@ from ackproof_faults import (
 from ackproof_faults.schedule.limits import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from support.fake_cluster import FakeCluster
-from support.schedules import STEPS, World, cut, kill, names
+from support.recorded_schedules import World, names
+from support.schedules import STEPS, cut, kill
 
 
 def schedule(world: World, *steps: object, seed: int = 1, **radius: Any) -> Schedule:

@@ -8,7 +8,7 @@ from ackproof_faults import (
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
 from support.fake_cluster import FakeCluster
-from support.schedules import World, names
+from support.recorded_schedules import World, names
 
 
 def test_a_fault_waits_for_its_condition() -> None:
