@@ -27,7 +27,7 @@ _RULES = (
     *(
         f"replication/{name}.py"
         for name in (
-            *("controller", "leader", "log_truncation", "policy", "safety_checks", "state"),
+            *("controller", "isr", "leader", "log_truncation", "policy", "state"),
             "zookeeper",
         )
     ),

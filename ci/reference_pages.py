@@ -1,7 +1,7 @@
 """The reference that the code determines: commands, scenario keys, tables, faults.
 
-`ci/site` puts it into the pages of the site. `ci/reference` writes the two short tables that are
-in the repository, too; a test compares them with `pages()`.
+`ci/site` puts it into the pages of the site. `ci/reference` writes the short tables that are in the
+repository, too; a test compares them with `pages()`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typer.cli import get_docs_for_click
 
 from ackproof.cli.main import command_tree
 from ackproof.errors import ExitCode
+from ackproof.judgement import invariants
 from ackproof.ledger.acked_log import AckedSend
 from ackproof.scenario.model import json_schema
 from ackproof_faults import registered
@@ -59,6 +60,7 @@ def pages() -> dict[Path, str]:
         for path, part in (
             (REFERENCE / "acked-log.md", acked_log()),
             (ROOT / "docs" / "catalogue" / "README.md", catalogue_pages.cases()),
+            (ROOT / "docs" / "explanation" / "trust.md", invariants.table()),
         )
     }
 

@@ -72,4 +72,4 @@ def _delete_topics(cluster: KafkaCluster) -> None:
     cluster.admin.delete_topics(sorted(own()))
     until(lambda: not own(), "topics of the previous module still exist")
     brokers = set(cluster.broker_ids())
-    until(lambda: all(cluster.brokers_known_to(one) == brokers for one in brokers))
+    until(lambda: all(cluster.brokers_known_to(broker) == brokers for broker in brokers))

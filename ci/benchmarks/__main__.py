@@ -96,6 +96,19 @@ def check(
 
 
 @app.command()
+def small(
+    run_dir: Annotated[Path, typer.Argument(help="A small stored run; a copy is checked.")],
+    *,
+    repetitions: Repetitions = 5,
+) -> None:
+    """Measure `ackproof check` of a stored run, and a plain PySpark session with one query."""
+    from benchmarks.check_small import bench_check_small
+
+    result = bench_check_small(run_dir, repetitions=repetitions)
+    _print(result, ratio=result.ratio, cpu_ratio=result.cpu_ratio)
+
+
+@app.command()
 def ledger(
     *,
     records: Annotated[

@@ -21,7 +21,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import commands, images
 from ackproof.containers.engine import connect

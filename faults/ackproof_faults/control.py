@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
+from ackproof_faults.fault import Fault, untargeted
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_model.effects import Effects
 
@@ -17,7 +15,6 @@ from ackproof_model.effects import Effects
 class NoFault(Fault):
     """Do nothing, with a window like that of every fault: the control."""
 
-    name: ClassVar[str] = "none"
     requires: ClassVar[InterfaceNames] = ()
     hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
@@ -25,9 +22,7 @@ class NoFault(Fault):
     traceless: ClassVar[bool] = True
     fault: Literal["none"] = "none"
     proof: ClassVar[str] = "nothing was touched"
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: nothing is touched"
-    )
+    target: Target = untargeted("ignored: nothing is touched")
 
     @property
     def effects(self) -> Effects:

@@ -1,10 +1,15 @@
-"""The evidence that a fault took effect."""
+"""The evidence that a fault took effect, and the error if it did not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+
+class FaultError(Exception):
+    """A fault could not be injected, did not hold, or could not be healed."""
+
 
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -18,3 +23,8 @@ class Evidence:
 
     text: str
     facts: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, texts: Iterable[str]) -> Evidence:
+        """Return the evidence of several nodes or clients, in words."""
+        return cls(text="; ".join(texts))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.conditions.targets import Target
+from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.conditions.trigger import Conditions, Trigger
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -62,6 +62,11 @@ def fault_of(fault: str, nodes: str, hit: str | None) -> str:
     """
     of = nodes if hit is None else hit
     return f"{fault} of {of}" if of else fault
+
+
+def untargeted(description: str) -> Any:
+    """Return the field `target` of a fault that hits something else than chosen nodes."""
+    return Field(default=TargetSpec(role="all"), description=description)
 
 
 class Fault(BaseModel, ABC):
@@ -142,6 +147,13 @@ class Fault(BaseModel, ABC):
         description="heal at the latest this long after this fault was verified",
         examples=["20s"],
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the name from the field `fault`, by which a scenario names it."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "fault" in cls.model_fields and "name" not in vars(cls):
+            cls.name = cls.model_fields["fault"].default
 
     @classmethod
     def hit_by(cls, parameters: Mapping[str, Any]) -> str | None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Json
+from ackproof_faults.evidence import FaultError, Json
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster
 

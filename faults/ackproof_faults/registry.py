@@ -49,5 +49,7 @@ def _own() -> Iterator[type[Fault]]:
         ]
     for name in names:
         for _, kind in inspect.getmembers(import_module(name), inspect.isclass):
-            if issubclass(kind, Fault) and kind.__module__ == name:
+            if not issubclass(kind, Fault) or inspect.isabstract(kind):
+                continue
+            if kind.__module__ == name:
                 yield kind

@@ -30,16 +30,15 @@ from pydantic import ValidationError
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunningCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
-from ackproof.ledger.application import Ledger as DeliveryLedger
-from ackproof.ledger.application import LedgerCluster, Verification
+from ackproof.ledger.application_ledger import Ledger as DeliveryLedger
+from ackproof.ledger.application_ledger import LedgerCluster, Verification
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec, SecuritySpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault
-from ackproof_faults.conditions.partition_state import LeaderChanges
-from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.conditions.kinds import LeaderChanges, ProgressIs
 from ackproof_faults.schedule.context import ScheduleContext
 
 if TYPE_CHECKING:
@@ -274,7 +273,7 @@ def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, V
     """Run every configuration of a scenario file; return the run directories and verdicts."""
     from ackproof.console import Console
     from ackproof.containers.engine import connect
-    from ackproof.execution.suite import run_suite
+    from ackproof.execution.runner import run_suite
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 

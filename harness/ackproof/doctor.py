@@ -61,111 +61,105 @@ class Reach:
     local: bool
 
 
+def _ok(what: str, found: str) -> Check:
+    return Check(what=what, state="ok", found=found)
+
+
+def _limited(what: str, found: str, advice: str) -> Check:
+    return Check(what=what, state="limited", found=found, advice=advice)
+
+
+def _missing(what: str, found: str, advice: str = "") -> Check:
+    return Check(what=what, state="missing", found=found, advice=advice)
+
+
 def examine(out: Path) -> list[Check]:
     """Return every check. They start no container except sidecars, which they remove."""
     return [*_host(out), *_containers()]
 
 
 def _host(out: Path) -> Iterator[Check]:
-    yield _found("Java 17 or later", lambda: f"Java {check_java()}")
-    yield _found("PySpark", spark_version)
+    yield _version("Java 17 or later", lambda: f"Java {check_java()}")
+    yield _version("PySpark", spark_version)
     yield _connector()
     yield _disk_space(out)
 
 
-def _found(what: str, version: Callable[[], str]) -> Check:
-    """Return the check of something that every run needs; `version` raises AnalysisError."""
+def _version(what: str, version: Callable[[], str]) -> Check:
+    """Check something that every run needs; `version` raises AnalysisError without it."""
     try:
-        return Check(what=what, state="ok", found=version())
+        return _ok(what, version())
     except AnalysisError as error:
-        return Check(what=what, state="missing", found=str(error))
+        return _missing(what, str(error))
 
 
 def _connector() -> Check:
     what = "Spark's Kafka connector"
     try:
-        found = jars()
+        cached = jars()
     except AnalysisError:
-        return Check(what=what, state="missing", found="it depends on the version of PySpark")
-    if found:
-        return Check(what=what, state="ok", found=f"{len(found)} jars, cached")
-    return Check(
-        what=what,
-        state="limited",
-        found="not fetched yet",
-        advice="The first run fetches it; ci/setup fetches it in advance.",
-    )
+        return _missing(what, "it depends on the version of PySpark")
+    if cached:
+        return _ok(what, f"{len(cached)} jars, cached")
+    advice = "The first run fetches it; ci/setup fetches it in advance."
+    return _limited(what, "not fetched yet", advice)
 
 
 def _disk_space(out: Path) -> Check:
+    what = "Disk space for runs"
     folder = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     free = shutil.disk_usage(folder).free
-    found = f"{free / 1024**3:.0f} GiB free in {folder}"
+    space = f"{free / 1024**3:.0f} GiB free in {folder}"
     if free < _MIN_FREE_BYTES:
-        return Check(
-            what="Disk space for runs",
-            state="limited",
-            found=found,
-            advice="Free some space, or use --out.",
-        )
+        return _limited(what, space, "Free some space, or use --out.")
     try:
         with tempfile.TemporaryFile(dir=folder):
-            pass
+            return _ok(what, space)
     except OSError as error:
-        return Check(
-            what="Disk space for runs",
-            state="missing",
-            found=f"{folder} cannot be written: {error.strerror}",
-            advice="Choose another folder with --out.",
-        )
-    return Check(what="Disk space for runs", state="ok", found=found)
+        problem = f"{folder} cannot be written: {error.strerror}"
+        return _missing(what, problem, "Choose another folder with --out.")
 
 
 def _containers() -> Iterator[Check]:
     try:
         client = engine.connect()
     except AckproofError as error:
-        yield Check(
-            what="Container engine", state="missing", found=error.message, advice=error.hint
-        )
+        yield _missing("Container engine", error.message, error.hint)
         return
     yield from _engine(client)
     local = [image.reference for image in images.list_images(client) if image.of_brokers]
-    yield Check(
-        what="Broker images",
-        state="ok" if local else "limited",
-        found=", ".join(local) or "none yet",
-        advice="" if local else f"Run `ackproof image build {DEFAULT_KAFKA}`.",
-    )
+    if local:
+        yield _ok("Broker images", ", ".join(local))
+    else:
+        advice = f"Run `ackproof image build {DEFAULT_KAFKA}`."
+        yield _limited("Broker images", "none yet", advice)
     yield from _faults(client)
 
 
 def _engine(client: DockerClient) -> Iterator[Check]:
-    """Yield what the engine is, and what it cannot limit."""
+    """Yield the engine's version and the limits that it cannot set."""
     version, info = client.version(), client.info()
-    name = next((one["Name"] for one in version.get("Components") or ()), "Engine")
+    components = version.get("Components") or ()
+    name = next((component["Name"] for component in components), "Engine")
     rootless = any("rootless" in option for option in info.get("SecurityOptions") or ())
-    found = version["Version"] if name == "Engine" else f"{name} {version['Version']}"
-    yield Check(
-        what="Container engine", state="ok", found=f"{found}, rootless" if rootless else found
-    )
+    full_version = version["Version"] if name == "Engine" else f"{name} {version['Version']}"
+    yield _ok("Container engine", f"{full_version}, rootless" if rootless else full_version)
     limits = {"memory": info.get("MemoryLimit"), "CPU time": info.get("CpuCfsQuota")}
     lacking = " and ".join(what for what, limited in limits.items() if not limited)
-    yield Check(
-        what="Limits of memory and CPU",
-        state="limited" if lacking else "ok",
-        found=f"the engine cannot limit {lacking}" if lacking else "the engine sets them",
-        advice="cluster.memory and cluster.cpus have no effect here. A rootless engine needs "
-        "cgroup v2, and systemd that delegates the controllers memory and cpu to the user."
-        if lacking
-        else "",
-    )
+    if lacking:
+        yield _limited(
+            "Limits of memory and CPU",
+            f"the engine cannot limit {lacking}",
+            "cluster.memory and cluster.cpus have no effect here. A rootless engine needs "
+            "cgroup v2, and systemd that delegates the controllers memory and cpu to the user.",
+        )
+    else:
+        yield _ok("Limits of memory and CPU", "the engine sets them")
     if rootless and str(info.get("CgroupVersion")) == "1":
-        yield Check(
-            what="pause (the freezer)",
-            state="limited",
-            found="a rootless engine has no freezer with cgroup v1",
-            advice="The fault pause cannot be injected. Boot with cgroup v2, or use root's engine.",
+        yield _limited(
+            "pause (the freezer)",
+            "a rootless engine has no freezer with cgroup v1",
+            "The fault pause cannot be injected. Boot with cgroup v2, or use root's engine.",
         )
 
 
@@ -173,27 +167,24 @@ def _networks(client: DockerClient, image: str) -> Iterator[Check]:
     """Yield whether nodes find each other, and whether this process finds them."""
     from docker.errors import DockerException
 
+    what = "Names of containers"
     try:
-        found = _reach(client, image)
+        reach = _reach(client, image)
     except DockerException as error:
-        yield Check(
-            what="Names of containers",
-            state="missing",
-            found=str(error),
-            advice="The engine must create networks and start containers in them.",
-        )
+        advice = "The engine must create networks and start containers in them."
+        yield _missing(what, str(error), advice)
         return
-    yield Check(
-        what="Names of containers",
-        state="missing" if found.nameless else "ok",
-        found=found.nameless or "containers of a network find each other",
-        advice="Brokers find each other by name. podman needs a plugin for that, on Debian 12: "
-        "apt-get install golang-github-containernetworking-plugin-dnsname; with netavark: "
-        "aardvark-dns."
-        if found.nameless
-        else "",
-    )
-    yield _gateway(local=found.local, contained=_contained())
+    if reach.nameless:
+        yield _missing(
+            what,
+            reach.nameless,
+            "Brokers find each other by name. podman needs a plugin for that, on Debian 12: "
+            "apt-get install golang-github-containernetworking-plugin-dnsname; with netavark: "
+            "aardvark-dns.",
+        )
+    else:
+        yield _ok(what, "containers of a network find each other")
+    yield _gateway(local=reach.local, contained=_contained())
 
 
 def _reach(client: DockerClient, image: str) -> Reach:
@@ -225,20 +216,18 @@ def _is_here(address: str) -> bool:
 def _gateway(*, local: bool, contained: bool) -> Check:
     what = "Networks of the engine"
     if local:
-        return Check(what=what, state="ok", found="this machine is on them")
+        return _ok(what, "this machine is on them")
     if contained:
-        return Check(
-            what=what,
-            state="missing",
-            found="this is a container, and the engine runs outside of it",
-            advice="Brokers are published on 127.0.0.1 of the engine's machine: start this "
+        return _missing(
+            what,
+            "this is a container, and the engine runs outside of it",
+            "Brokers are published on 127.0.0.1 of the engine's machine: start this "
             "container with --network host, or run an engine inside it (docker-in-docker).",
         )
-    return Check(
-        what=what,
-        state="limited",
-        found="this machine is not on them: the engine is rootless, or in a virtual machine",
-        advice="INTERNAL and CONTROLLER cannot lead through the Kafka proxy (cluster.proxied).",
+    return _limited(
+        what,
+        "this machine is not on them: the engine is rootless, or in a virtual machine",
+        "INTERNAL and CONTROLLER cannot lead through the Kafka proxy (cluster.proxied).",
     )
 
 
@@ -248,39 +237,30 @@ def _contained() -> bool:
 
 
 def _faults(client: DockerClient) -> Iterator[Check]:
-    yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
-    yield _adjustable_clocks(client)
+    yield _ok("kill, restart (signals)", "the engine can send signals")
+    clocks = "Adjustable clocks (a C compiler)"
+    if lack := fake_clock.problem(client):
+        advice = "cluster.clock: adjustable and its faults are not possible here. On Debian: "
+        yield _limited(clocks, lack, advice + "apt-get install gcc.")
+    else:
+        yield _ok(clocks, "their library can be compiled")
     try:
         image = images.ensure_sidecar(client=client)
     except AckproofError as error:
-        yield Check(what="Network faults", state="limited", found=error.message, advice=error.hint)
+        yield _limited("Network faults", error.message, error.hint)
         return
     yield from _networks(client, image)
     for need in Need:
-        lack = _lack(client, image, need)
-        affected = sorted(name for name, kind in registered().items() if need in kind.needs)
-        yield Check(
-            what=need.what,
-            state="limited" if lack else "ok",
-            found=lack or "works in a container's network namespace",
-            advice=f"The kernel has no {need.kernel}, or NET_ADMIN is refused. These faults cannot "
-            f"be injected: {', '.join(affected)}."
-            if lack
-            else "",
-        )
-
-
-def _adjustable_clocks(client: DockerClient) -> Check:
-    lack = fake_clock.problem(client)
-    return Check(
-        what="Adjustable clocks (a C compiler)",
-        state="limited" if lack else "ok",
-        found=lack or "their library can be compiled",
-        advice="cluster.clock: adjustable and its faults are not possible here. On Debian: "
-        "apt-get install gcc."
-        if lack
-        else "",
-    )
+        if lack := _lack(client, image, need):
+            affected = sorted(name for name, kind in registered().items() if need in kind.needs)
+            yield _limited(
+                need.what,
+                lack,
+                f"The kernel has no {need.kernel}, or NET_ADMIN is refused. These faults cannot "
+                f"be injected: {', '.join(affected)}.",
+            )
+        else:
+            yield _ok(need.what, "works in a container's network namespace")
 
 
 def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:

@@ -16,7 +16,7 @@
     +-- DiskError             4  a file cannot be written
 
 The packages `ackproof_faults` and `ackproof_spark` know nothing of this tree and have errors of
-their own. `translated` is the one place that turns those into these.
+their own, which `translated` turns into these.
 
 Every message names the value that is wrong and what is legal; the hint says what to do.
 """
@@ -114,7 +114,7 @@ _SHOWN = 100
 
 
 def shown(path: object) -> str:
-    """Return a path as messages name it: of a long one its begin and its end."""
+    """Return a path for a message; a long path is shortened to its begin and its end."""
     text = str(path)
     return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
 
@@ -172,7 +172,7 @@ def missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
 
 def _kind_for(error: Exception) -> type[AckproofError] | None:
     # Imported only now, so that commands that need neither package start fast.
-    from ackproof_faults.errors import FaultError
+    from ackproof_faults.evidence import FaultError
     from ackproof_spark import errors as analysis
 
     kinds: dict[type[Exception], type[AckproofError]] = {
@@ -200,7 +200,7 @@ def until_ackproof(traceback: TracebackType | None, test: Path) -> TracebackType
             break
         entries.append(traceback)
         traceback = traceback.tb_next
-    made = None
-    for one in reversed(entries):
-        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return made
+    shortened = None
+    for entry in reversed(entries):
+        shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return shortened

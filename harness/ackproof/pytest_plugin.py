@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ackproof.cluster.booted import KafkaCluster
-    from ackproof.ledger.application import Ledger, Verification
+    from ackproof.ledger.application_ledger import Ledger, Verification
     from ackproof.runs.verdict import Verdict
     from ackproof.scenario.loader import Configured
     from ackproof_faults import Fault, Guard
@@ -180,9 +180,9 @@ def _sockets_of_spark() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(config: pytest.Config) -> Iterator[None]:
-    """End with one message, and no traceback of ackproof, where no scenario can be run.
+    """End with a message, without a traceback of ackproof, if no scenario can be run.
 
-    In the setup of a test this is an error; the test has not failed, and nothing is said of loss.
+    In the setup of a test this is an error: the test has not failed.
     """
     from ackproof.errors import AckproofError, EngineError, translated
 
@@ -224,7 +224,7 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
     mark = request.node.get_closest_marker("chaos")
     config = request.config
     if mark is None:
-        from ackproof.ledger.application import Ledger
+        from ackproof.ledger.application_ledger import Ledger
 
         losses, name = config.stash[_LOSSES], request.node.nodeid
         if name in losses:
@@ -386,8 +386,8 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     from ackproof.judgement.overview.collect import overview_of
     from ackproof.report import wording
 
-    judged = [one for one in verdict.expectations if what in ("", "verdict", one.what)]
-    broken = [one for one in judged if not one.met]
+    judged = [item for item in verdict.expectations if what in ("", "verdict", item.what)]
+    broken = [item for item in judged if not item.met]
     if verdict.verdict == "holds" or (verdict.verdict == "violated" and what and not broken):
         return ""
     head = f"{verdict.verdict.upper()} {wording.name(verdict)}, seed {verdict.seed}"

@@ -55,7 +55,7 @@ def read(path: Path, *, most: int) -> bytes:
 
 
 def create(path: Path) -> None:
-    """Create an empty file in place of what is there. Raises OSError, for example of a folder."""
+    """Create an empty file in place of an existing one; raise OSError, as for a folder."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
 

@@ -30,7 +30,6 @@ from ackproof_model.replication.fault_schedule import (
     Progress,
     Role,
 )
-from ackproof_model.replication.safety_checks import SafetyChecks
 
 __all__ = [
     "ANOMALIES",
@@ -61,7 +60,6 @@ __all__ = [
     "Progress",
     "QuorumLost",
     "Role",
-    "SafetyChecks",
     "Stalls",
     "draw",
     "join",

@@ -19,7 +19,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.checks.comparison import compare
 from ackproof_spark.errors import AnalysisError, RunError
@@ -31,10 +31,8 @@ from ackproof_spark.reading.final_log import (
     write_final_log,
 )
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.session import configure
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ackproof_spark.reading.run_tables import read_table
-from ackproof_spark.spark.functions import F, Window
-from ackproof_spark.tables import LEDGER, PROBE_PRODUCERS, Outcome
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from ackproof_spark.spark.functions import DataFrame, F, Window
+from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 #: Seconds without an acknowledgement that count as unavailability.
 UNAVAILABILITY_GAP_S = 0.5
@@ -22,53 +17,50 @@ _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _ACCURACY = 10_000
 
 
-def metrics(
-    spark: SparkSession,
-    run_dir: Path | str,
-    *,
-    unavailability_gap_s: float = UNAVAILABILITY_GAP_S,
+def metric_questions(
+    ledger: DataFrame, *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
+) -> dict[str, DataFrame]:
+    """Return the questions whose answers (`small_data.answers`) are the metrics of a ledger."""
+    workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
+    acked = F.col("outcome") == Outcome.ACKED
+    latency = F.when(acked, F.unix_micros("resolved_at") - F.unix_micros("sent_at"))
+    partition = F.concat_ws("-", "topic", "partition")
+    return {
+        "sends": workload.agg(
+            F.unix_micros(F.min("sent_at")).alias("first"),
+            F.unix_micros(F.max(F.greatest("sent_at", "resolved_at"))).alias("last"),
+            F.count_if(acked).alias("acked"),
+            F.percentile_approx(latency, list(_PERCENTILES.values()), _ACCURACY).alias("latency"),
+            F.max(latency).alias("longest"),
+        ),
+        "worst": unavailability(workload, gap_s=unavailability_gap_s).agg(
+            F.max("unavailability_s").alias("unavailability_s"),
+            F.array_sort(F.collect_list(F.when(F.col("acked") == 0, partition))).alias("unacked"),
+        ),
+        "probe": ledger.where(f"producer >= {PROBE_PRODUCERS}").groupBy("outcome").count(),
+    }
+
+
+def as_metrics(
+    answered: Mapping[str, Sequence[Any]], *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
 ) -> dict[str, Any]:
-    """Return the metrics of a run, by their names in `verdict.json`.
+    """Return the metrics of a run, by their names in `verdict.json`, from the answers.
 
     `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
     `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
     acknowledgement, None if nothing was acked. `unacked_partitions`: TOPIC-N of those that were
     written to and acked nothing. All times are 0 for a run without sends.
     """
-    ledger = _ledger(spark, run_dir)
-    acked = F.col("outcome") == Outcome.ACKED
-    latency = F.when(acked, F.unix_micros("resolved_at") - F.unix_micros("sent_at"))
-    row = ledger.agg(
-        F.unix_micros(F.min("sent_at")).alias("first"),
-        F.unix_micros(F.max(F.greatest("sent_at", "resolved_at"))).alias("last"),
-        F.count_if(acked).alias("acked"),
-        F.percentile_approx(latency, list(_PERCENTILES.values()), _ACCURACY).alias("latency"),
-        F.max(latency).alias("longest"),
-    ).first()
-    duration_s = ((row["last"] or 0) - (row["first"] or 0)) / 1e6
-    partition = F.concat_ws("-", "topic", "partition")
-    worst = (
-        unavailability(ledger, gap_s=unavailability_gap_s)
-        .agg(
-            F.max("unavailability_s"),
-            F.array_sort(F.collect_list(F.when(F.col("acked") == 0, partition))),
-        )
-        .first()
-    )
+    (sends,), (worst,) = answered["sends"], answered["worst"]
+    duration_s = ((sends["last"] or 0) - (sends["first"] or 0)) / 1e6
     return {
         "duration_s": duration_s,
-        "acked_per_s": row["acked"] / duration_s if duration_s else 0.0,
-        "unavailability_s": worst[0] or 0.0,
+        "acked_per_s": sends["acked"] / duration_s if duration_s else 0.0,
+        "unavailability_s": worst["unavailability_s"] or 0.0,
         "unavailability_gap_s": unavailability_gap_s,
-        "ack_latency_ms": _latency(row["latency"], row["longest"]),
-        "unacked_partitions": list(worst[1]),
+        "ack_latency_ms": _latency(sends["latency"], sends["longest"]),
+        "unacked_partitions": list(worst["unacked"]),
     }
-
-
-def probe_writes(spark: SparkSession, run_dir: Path | str) -> dict[str, int]:
-    """Return how many of the run's sends, by outcome, are the probe's."""
-    ledger = read_table(spark, run_dir, "ledger", LEDGER).where(f"producer >= {PROBE_PRODUCERS}")
-    return {row["outcome"]: row["count"] for row in ledger.groupBy("outcome").count().collect()}
 
 
 def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float] | None:
@@ -133,8 +125,3 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
             F.coalesce(counted, F.lit(0.0)).alias("unavailability_s"),
         )
     )
-
-
-def _ledger(spark: SparkSession, run_dir: Path | str) -> DataFrame:
-    """Return the sends of the workload, without those of the probe."""
-    return read_table(spark, run_dir, "ledger", LEDGER).where(f"producer < {PROBE_PRODUCERS}")

@@ -56,7 +56,7 @@ def _table(*fields: pa.Field) -> pa.Schema:
     return pa.schema(common + list(fields))
 
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
+def required(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
 
 
@@ -65,11 +65,11 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 #: `sent_at` is when it was handed over, or was due in an open loop, if that was earlier;
 #: `resolved_at` when the outcome became known. Both are null if its producer died first.
 LEDGER = _table(
-    _required("producer", pa.int64()),
-    _required("sequence", pa.int64()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("outcome", pa.string()),
+    required("producer", pa.int64()),
+    required("sequence", pa.int64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("outcome", pa.string()),
     pa.field("error", pa.string()),
     pa.field("offset", pa.int64()),
     pa.field("sent_at", TIME),
@@ -79,19 +79,19 @@ LEDGER = _table(
 #: One row a send of an application: how its record is recognized. `kind` lists what its acked log
 #: gave, of id, digest and key; `identity` joins the SHA-256 of each in hex.
 IDENTITIES = _table(
-    _required("producer", pa.int64()),
-    _required("sequence", pa.int64()),
-    _required("kind", pa.string()),
-    _required("identity", pa.string()),
+    required("producer", pa.int64()),
+    required("sequence", pa.int64()),
+    required("kind", pa.string()),
+    required("identity", pa.string()),
 )
 
 #: One row an acked send of an application that nobody can call lost or kept; `reason` says why.
 UNDECIDABLE = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("producer", pa.int64()),
-    _required("sequence", pa.int64()),
-    _required("reason", pa.string()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("producer", pa.int64()),
+    required("sequence", pa.int64()),
+    required("reason", pa.string()),
 )
 
 #: One row a transaction that a producer ended or was about to end: its sends are those from
@@ -100,15 +100,15 @@ UNDECIDABLE = _table(
 #: `transactional_id`; `predecessor` is the producer that it took over from, null if none;
 #: `ended_at` is null if its producer died first.
 TRANSACTIONS = _table(
-    _required("producer", pa.int64()),
-    _required("transactional_id", pa.string()),
+    required("producer", pa.int64()),
+    required("transactional_id", pa.string()),
     pa.field("predecessor", pa.int64()),
-    _required("transaction", pa.int64()),
-    _required("first_sequence", pa.int64()),
-    _required("end_sequence", pa.int64()),
-    _required("outcome", pa.string()),
+    required("transaction", pa.int64()),
+    required("first_sequence", pa.int64()),
+    required("end_sequence", pa.int64()),
+    required("outcome", pa.string()),
     pa.field("error", pa.string()),
-    _required("initialized_at", TIME),
+    required("initialized_at", TIME),
     pa.field("ended_at", TIME),
 )
 
@@ -117,31 +117,31 @@ TRANSACTIONS = _table(
 #: ended; absent if there is none. `last_at` is the time in its newest record. `aborted_at` is when
 #: an operator's abort ended it, null if that was refused.
 HANGING_TRANSACTIONS = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("producer_id", pa.int64()),
-    _required("producer_epoch", pa.int32()),
-    _required("coordinator_epoch", pa.int32()),
-    _required("start_offset", pa.int64()),
-    _required("last_at", TIME),
-    _required("found_at", TIME),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("producer_id", pa.int64()),
+    required("producer_epoch", pa.int32()),
+    required("coordinator_epoch", pa.int32()),
+    required("start_offset", pa.int64()),
+    required("last_at", TIME),
+    required("found_at", TIME),
     pa.field("aborted_at", TIME),
 )
 
 #: One row a record that a consumer's poll returned, in the order of its polls: `number` counts the
 #: records of a poll. `producer` and `sequence` are null unless the record is ours and intact.
 READS = _table(
-    _required("consumer", pa.int64()),
-    _required("group", pa.string()),
-    _required("isolation_level", pa.string()),
-    _required("poll", pa.int64()),
-    _required("number", pa.int32()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("offset", pa.int64()),
+    required("consumer", pa.int64()),
+    required("group", pa.string()),
+    required("isolation_level", pa.string()),
+    required("poll", pa.int64()),
+    required("number", pa.int32()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("offset", pa.int64()),
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
-    _required("read_at", TIME),
+    required("read_at", TIME),
 )
 
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
@@ -150,11 +150,11 @@ READS = _table(
 #: unknown), up to (revoked, follower-fetch), or what was committed.
 FOLLOWER_FETCH = "follower-fetch"
 CONSUMER_EVENTS = _table(
-    _required("consumer", pa.int64()),
-    _required("group", pa.string()),
-    _required("at", TIME),
-    _required("poll", pa.int64()),
-    _required("event", pa.string()),
+    required("consumer", pa.int64()),
+    required("group", pa.string()),
+    required("at", TIME),
+    required("poll", pa.int64()),
+    required("event", pa.string()),
     pa.field("topic", pa.string()),
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
@@ -163,14 +163,14 @@ CONSUMER_EVENTS = _table(
 
 #: One row a record that a consumer has processed: the durable effect of processing it.
 EFFECTS = _table(
-    _required("consumer", pa.int64()),
-    _required("group", pa.string()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("offset", pa.int64()),
+    required("consumer", pa.int64()),
+    required("group", pa.string()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("offset", pa.int64()),
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
-    _required("processed_at", TIME),
+    required("processed_at", TIME),
 )
 
 #: Producers from this number on are the probe's, one for each partition. Their sends are in the
@@ -182,12 +182,12 @@ PROBE_PRODUCERS = 1_000_000
 #: there was no record. `answered_at` is null if nobody answered. `producer` and `sequence` name the
 #: record that was read or written; null if a read returned none of this run.
 PROBE = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("action", pa.string()),
-    _required("at", TIME),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("action", pa.string()),
+    required("at", TIME),
     pa.field("answered_at", TIME),
-    _required("ok", pa.bool_()),
+    required("ok", pa.bool_()),
     pa.field("offset", pa.int64()),
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
@@ -198,14 +198,14 @@ PROBE = _table(
 #: `producer` and `sequence` are null unless `state` is intact; `head` is the first 64 bytes in
 #: hex for records that are not intact, null otherwise.
 FINAL_LOG = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("offset", pa.int64()),
-    _required("written_at", TIME),
-    _required("state", pa.string()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("offset", pa.int64()),
+    required("written_at", TIME),
+    required("state", pa.string()),
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
-    _required("size", pa.int32()),
+    required("size", pa.int32()),
     pa.field("head", pa.string()),
 )
 
@@ -213,34 +213,34 @@ FINAL_LOG = _table(
 #: from `begin_offset` up to `end_offset` (the high watermark, at full ISR); if not, `reason`
 #: says why, and absent records of the partition are unseen, not lost.
 PARTITION_ENDS = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("begin_offset", pa.int64()),
-    _required("end_offset", pa.int64()),
-    _required("complete", pa.bool_()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("begin_offset", pa.int64()),
+    required("end_offset", pa.int64()),
+    required("complete", pa.bool_()),
     pa.field("reason", pa.string()),
 )
 
 #: One row a record that only one of two readers has read, or has read so. Absent if they agree, or
 #: if there was but one (`run.json` says who read). `reader` is the Spark data source that gave it.
-DISAGREEMENTS = pa.schema([*FINAL_LOG, _required("reader", pa.string())])
+DISAGREEMENTS = pa.schema([*FINAL_LOG, required("reader", pa.string())])
 
 #: One row a fault: when it held. `trigger` is the condition that started it. A fault that was not
 #: verified has a null `verified_at`, and makes the run inconclusive. `facts` is a JSON object with
 #: the numbers of `evidence`, null if there are none; older runs lack the column.
 FAULT_WINDOWS = _table(
-    _required("window", pa.int32()),
-    _required("fault", pa.string()),
-    _required("target", pa.string()),
-    _required("nodes", pa.list_(pa.int32())),
-    _required("parameters", pa.string()),
-    _required("trigger", pa.string()),
-    _required("injected_at", TIME),
+    required("window", pa.int32()),
+    required("fault", pa.string()),
+    required("target", pa.string()),
+    required("nodes", pa.list_(pa.int32())),
+    required("parameters", pa.string()),
+    required("trigger", pa.string()),
+    required("injected_at", TIME),
     pa.field("verified_at", TIME),
     pa.field("healed_at", TIME),
     pa.field("recovered_at", TIME),
-    _required("verified", pa.bool_()),
-    _required("evidence", pa.string()),
+    required("verified", pa.bool_()),
+    required("evidence", pa.string()),
     pa.field("facts", pa.string()),
 )
 
@@ -249,28 +249,28 @@ FAULT_WINDOWS = _table(
 #: zxid). `leader` is -1 while there is none. `elr` and `last_known_elr` are KIP-966's; empty where
 #: there are none.
 PARTITION_STATES = _table(
-    _required("at", TIME),
-    _required("metadata_offset", pa.int64()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("leader", pa.int32()),
-    _required("leader_epoch", pa.int32()),
-    _required("partition_epoch", pa.int32()),
-    _required("replicas", pa.list_(pa.int32())),
-    _required("isr", pa.list_(pa.int32())),
-    _required("elr", pa.list_(pa.int32())),
-    _required("last_known_elr", pa.list_(pa.int32())),
+    required("at", TIME),
+    required("metadata_offset", pa.int64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("leader", pa.int32()),
+    required("leader_epoch", pa.int32()),
+    required("partition_epoch", pa.int32()),
+    required("replicas", pa.list_(pa.int32())),
+    required("isr", pa.list_(pa.int32())),
+    required("elr", pa.list_(pa.int32())),
+    required("last_known_elr", pa.list_(pa.int32())),
 )
 
 #: One row a change of a broker's registration: `registered`, `fenced`, `unfenced`,
 #: `controlled-shutdown`, `unregistered`, from the same log. (In ZooKeeper a broker is `fenced`
 #: when its session is over.)
 BROKER_STATES = _table(
-    _required("at", TIME),
-    _required("metadata_offset", pa.int64()),
-    _required("broker", pa.int32()),
-    _required("state", pa.string()),
-    _required("broker_epoch", pa.int64()),
+    required("at", TIME),
+    required("metadata_offset", pa.int64()),
+    required("broker", pa.int32()),
+    required("state", pa.string()),
+    required("broker_epoch", pa.int64()),
 )
 
 #: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent,
@@ -279,64 +279,64 @@ BROKER_STATES = _table(
 #: force when the send resolved (read-then-gone: when its record was read; hanging-transaction: when
 #: its last record was sent); `found` says what stands at that offset now.
 ANOMALIES = _table(
-    _required("anomaly", pa.string()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
+    required("anomaly", pa.string()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
     pa.field("offset", pa.int64()),
     pa.field("sent_at", TIME),
     pa.field("resolved_at", TIME),
     pa.field("window", pa.int32()),
-    _required("found", pa.string()),
+    required("found", pa.string()),
 )
 
 #: One row a replica of a partition, as its broker's disk holds it after the run: `begin_offset` up
 #: to, not including, `end_offset`. `torn_bytes` after the last whole batch are no part of it.
 #: `complete` says that `replica_batches` has all of its batches; if not, `reason` says why.
 REPLICA_LOGS = _table(
-    _required("broker", pa.int32()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("begin_offset", pa.int64()),
-    _required("end_offset", pa.int64()),
-    _required("bytes", pa.int64()),
-    _required("torn_bytes", pa.int64()),
-    _required("complete", pa.bool_()),
+    required("broker", pa.int32()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("begin_offset", pa.int64()),
+    required("end_offset", pa.int64()),
+    required("bytes", pa.int64()),
+    required("torn_bytes", pa.int64()),
+    required("complete", pa.bool_()),
     pa.field("reason", pa.string()),
 )
 
 #: One row a batch of a replica's segments: its header, where it stands, and whether its bytes
 #: match its checksum. `records` is null for older, compressed message sets; -1 is Kafka's "none".
 REPLICA_BATCHES = _table(
-    _required("broker", pa.int32()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("segment", pa.string()),
-    _required("position", pa.int64()),
-    _required("base_offset", pa.int64()),
-    _required("last_offset", pa.int64()),
-    _required("leader_epoch", pa.int32()),
-    _required("size", pa.int32()),
-    _required("magic", pa.int32()),
-    _required("crc", pa.int64()),
-    _required("crc_ok", pa.bool_()),
-    _required("codec", pa.string()),
-    _required("producer_id", pa.int64()),
-    _required("producer_epoch", pa.int32()),
-    _required("base_sequence", pa.int32()),
-    _required("transactional", pa.bool_()),
-    _required("control", pa.bool_()),
+    required("broker", pa.int32()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("segment", pa.string()),
+    required("position", pa.int64()),
+    required("base_offset", pa.int64()),
+    required("last_offset", pa.int64()),
+    required("leader_epoch", pa.int32()),
+    required("size", pa.int32()),
+    required("magic", pa.int32()),
+    required("crc", pa.int64()),
+    required("crc_ok", pa.bool_()),
+    required("codec", pa.string()),
+    required("producer_id", pa.int64()),
+    required("producer_epoch", pa.int32()),
+    required("base_sequence", pa.int32()),
+    required("transactional", pa.bool_()),
+    required("control", pa.bool_()),
     pa.field("records", pa.int32()),
-    _required("max_timestamp", pa.int64()),
+    required("max_timestamp", pa.int64()),
 )
 
 #: One row an event that a broker logged, `kind` as in the harness's `broker_log`; what a line does
 #: not tell is null. `offset` is where a leader or a follower started, or what was truncated to.
 BROKER_EVENTS = _table(
-    _required("at", TIME),
-    _required("broker", pa.int32()),
-    _required("kind", pa.string()),
+    required("at", TIME),
+    required("broker", pa.int32()),
+    required("kind", pa.string()),
     pa.field("topic", pa.string()),
     pa.field("partition", pa.int32()),
     pa.field("leader", pa.int32()),
@@ -344,15 +344,15 @@ BROKER_EVENTS = _table(
     pa.field("offset", pa.int64()),
     pa.field("high_watermark", pa.int64()),
     pa.field("isr", pa.list_(pa.int32())),
-    _required("text", pa.string()),
+    required("text", pa.string()),
 )
 
 #: One row a lost record: who acked it, who led next and from where, who truncated it, which fault
 #: was in force, and what `forensics.cases` calls it. What the evidence does not tell is null.
 #: `held_by` are brokers whose segments still hold that offset in the epoch of the ack.
 LOST_STORIES = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
     pa.field("offset", pa.int64()),
@@ -371,23 +371,23 @@ LOST_STORIES = _table(
     pa.field("truncated_by", pa.int32()),
     pa.field("truncated_to", pa.int64()),
     pa.field("truncated_at", TIME),
-    _required("held_by", pa.list_(pa.int32())),
-    _required("case", pa.string()),
-    _required("cause", pa.string()),
+    required("held_by", pa.list_(pa.int32())),
+    required("case", pa.string()),
+    required("cause", pa.string()),
 )
 
 #: One row a cause: lost records that share their story.
 CAUSES = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("case", pa.string()),
-    _required("count", pa.int64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("case", pa.string()),
+    required("count", pa.int64()),
     pa.field("first_offset", pa.int64()),
     pa.field("last_offset", pa.int64()),
     pa.field("first_acked_at", TIME),
     pa.field("last_acked_at", TIME),
     pa.field("window", pa.int32()),
-    _required("sentence", pa.string()),
+    required("sentence", pa.string()),
 )
 
 #: One row a partition while a run goes on: totals so far, as of micro-batch `batch`. `acked_offset`
@@ -395,53 +395,53 @@ CAUSES = _table(
 #: null before the first. `unseen` sends are acked and not read yet; `candidates` are those of them
 #: that a read of a higher offset has overtaken.
 LIVE_PARTITIONS = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("batch", pa.int64()),
-    _required("at", TIME),
-    _required("acked", pa.int64()),
-    _required("failed", pa.int64()),
-    _required("unknown", pa.int64()),
-    _required("read", pa.int64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("batch", pa.int64()),
+    required("at", TIME),
+    required("acked", pa.int64()),
+    required("failed", pa.int64()),
+    required("unknown", pa.int64()),
+    required("read", pa.int64()),
     pa.field("acked_offset", pa.int64()),
     pa.field("read_offset", pa.int64()),
     pa.field("lag", pa.int64()),
-    _required("unseen", pa.int64()),
-    _required("candidates", pa.int64()),
+    required("unseen", pa.int64()),
+    required("candidates", pa.int64()),
 )
 
 #: One row a partition and window of time, `start` up to, not including, `end`, written once, when
 #: the watermark has passed its end. Outcomes count where they became known, reads where the job
-#: read them. `availability`: see `live.availability`. `lag` is that at the window's end; `unseen`
+#: read them. `availability`: see `live.partition`. `lag` is that at the window's end; `unseen`
 #: and `candidates` are those of the window's own acks, at the time of writing.
 LIVE_WINDOWS = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("start", TIME),
-    _required("end", TIME),
-    _required("acked", pa.int64()),
-    _required("failed", pa.int64()),
-    _required("unknown", pa.int64()),
-    _required("read", pa.int64()),
-    _required("acked_per_s", pa.float64()),
-    _required("availability", pa.float64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("start", TIME),
+    required("end", TIME),
+    required("acked", pa.int64()),
+    required("failed", pa.int64()),
+    required("unknown", pa.int64()),
+    required("read", pa.int64()),
+    required("acked_per_s", pa.float64()),
+    required("availability", pa.float64()),
     pa.field("lag", pa.int64()),
-    _required("unseen", pa.int64()),
-    _required("candidates", pa.int64()),
+    required("unseen", pa.int64()),
+    required("candidates", pa.int64()),
 )
 
 #: One row a change: a send acked at `offset` was `raised` as a loss candidate because offset
 #: `overtaken_by` was read and it was not, or `withdrawn` because it was read after all. A hint: the
 #: verdict is that of the final log.
 LOSS_CANDIDATES = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("at", TIME),
-    _required("change", pa.string()),
-    _required("producer", pa.int64()),
-    _required("sequence", pa.int64()),
-    _required("offset", pa.int64()),
-    _required("overtaken_by", pa.int64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("at", TIME),
+    required("change", pa.string()),
+    required("producer", pa.int64()),
+    required("sequence", pa.int64()),
+    required("offset", pa.int64()),
+    required("overtaken_by", pa.int64()),
 )
 
 #: Where each table lives inside a run directory: a Parquet file or a folder of them.
@@ -471,6 +471,9 @@ LOCATION = {
     "live_windows": Path("live/windows"),
     "loss_candidates": Path("live/loss_candidates"),
 }
+
+#: The columns of each table by its name, which is that of its schema here.
+SCHEMAS: dict[str, pa.Schema] = {name: globals()[name.upper()] for name in LOCATION}
 
 #: The files in the folder of a table that are its parts; whatever else is there is no data.
 PARTS = "*.parquet"

@@ -25,19 +25,20 @@ import pyarrow.parquet as pq
 
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations
-from ackproof.judgement.judge import Compared, admit, conclude, durability_settings, fault_kinds
+from ackproof.judgement.judge import admit, conclude, durability_settings, fault_kinds
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from ackproof_spark.analysis import Analysis
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import Comparison, compare
 from ackproof_spark.forensics.causes import Cause
 from ackproof_spark.forensics.investigation import Investigation, investigate
 from ackproof_spark.matching.row_groups import Sizing
-from ackproof_spark.metrics import metrics, probe_writes, unavailability
-from ackproof_spark.reading.run_tables import read_table, rows_of
-from ackproof_spark.spark.small_data import small_plans
-from ackproof_spark.tables import ANOMALIES, LEDGER, LOCATION, PROBE_PRODUCERS, Outcome
+from ackproof_spark.metrics import as_metrics, metric_questions, unavailability
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
+from ackproof_spark.spark.small_data import FEW, answers, small_plans
+from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, Outcome
 from bite.shared_files import parts, remembered
 
 if TYPE_CHECKING:
@@ -133,16 +134,17 @@ def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
 
 def _compared(
     spark: SparkSession, run_dir: Path, folder: Path, scenario: Scenario, numbers: Sequence[int]
-) -> Mapping[int, Compared]:
+) -> Mapping[int, Analysis]:
     """Compare the run of all copies, and divide what was found among them."""
     comparison = compare(
         spark, folder, omitted=expectations.inapplicable(scenario), sizing=Sizing(few=_FEW)
     )
+    run = StoredRun(spark=spark, place=folder)
     investigation = investigate(
-        spark,
-        folder,
+        run,
+        RunTables.of(run).run_id,
         lost=comparison.counts[Anomaly.LOST],
-        rows=comparison.sent + rows_of(spark, folder, ("final_log", "replica_batches")),
+        few=comparison.sent + run.rows("final_log", "replica_batches") <= FEW,
         settings={
             f"{topic}{_MARK}{number}": settings
             for topic, settings in durability_settings(scenario).items()
@@ -151,19 +153,20 @@ def _compared(
         faults=fault_kinds(),
         compacted=scenario.topic.compacted,
     )
-    ledger = read_table(spark, folder, "ledger", LEDGER)
+    ledger = run["ledger"]
     outcomes = _counted(ledger, "outcome")
-    anomalies = _counted(read_table(spark, folder, "anomalies", ANOMALIES), "anomaly")
+    anomalies = _counted(run["anomalies"], "anomaly")
     causes: dict[int, list[Cause]] = defaultdict(list)
     for cause in investigation.causes:
         causes[_number(cause.topic)].append(cause)
-    recorded = metrics(spark, run_dir)
-    writes = probe_writes(spark, run_dir) if scenario.workload.probe else {}
+    measured = answers(**metric_questions(StoredRun(spark=spark, place=run_dir)["ledger"]))
+    recorded = as_metrics(measured)
+    writes = {row["outcome"]: row["count"] for row in measured["probe"]}
     partitions: dict[int, list[Any]] = defaultdict(list)
     for row in unavailability(ledger.where(f"producer < {PROBE_PRODUCERS}")).collect():
         partitions[_number(row["topic"])].append(row)
     return {
-        number: Compared(
+        number: Analysis(
             comparison=Comparison(
                 sent=outcomes[number].total(),
                 acked=outcomes[number][Outcome.ACKED],

@@ -27,7 +27,7 @@ from bite.judged_together import judged_together
 from bite.mutant import Mutant, copy
 from bite.run_mutants import falsify, reorder
 from spark_histories import parse
-from stored_runs import store
+from support.run_directories import store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

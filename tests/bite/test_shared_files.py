@@ -17,7 +17,7 @@ from ackproof_spark.tables import LOCATION
 from bite.mutant import copy
 from bite.shared_files import parts, remembered
 from spark_histories import parse
-from stored_runs import store
+from support.run_directories import store
 
 
 @pytest.fixture

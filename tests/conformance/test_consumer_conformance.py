@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ackproof.clients import forwarded_records
-from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients import forwarding
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
-from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.clients.specs import ConsumerSpec, ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
-from ackproof.ledger import arrow_stream, finalize, processed_records
+from ackproof.ledger import arrow_stream, conversion, processed_records
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.consumers import Commit
 from ackproof_spark.tables import LOCATION
@@ -125,7 +124,7 @@ class Clients:
         """Store the records forwarded to these topics as effects."""
         settings = {"bootstrap.servers": self.bootstrap}
         partitions = [(name, n) for name, count in topics.items() for n in range(count)]
-        forwarded_records.take(
+        forwarding.take(
             self.run_dir,
             run_id="run-1",
             source=self.topic,
@@ -145,7 +144,7 @@ class Clients:
             assert process.wait(WITHIN) == 0, process.error
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        finalize.close(self.run_dir)
+        conversion.close(self.run_dir)
         return pq.read_table(self.run_dir / LOCATION[table]).to_pylist()
 
     def processed(self) -> Counter[int]:

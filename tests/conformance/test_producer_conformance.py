@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof_spark.record import decode, run_token
 from conformance.arms import JAVA, PARTITIONS, WITHIN

@@ -11,7 +11,6 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,16 +20,10 @@ import pytest
 from ackproof_spark import tables
 from ackproof_spark.anomaly import OF_CLIENTS
 from ackproof_spark.matching.row_groups import Sizing
-from ackproof_spark.tables import PROBE_PRODUCERS, Outcome, RecordState
 from golden.oracle import anomalies
-from golden.test_anomalies import CASES
-from golden.test_oracle import _random_histories
+from golden.random_runs import CASES, damaged_history, random_histories
 from spark_histories import (
-    OUTCOMES,
-    End,
     History,
-    Record,
-    Send,
     anomalies_of,
     parse,
     show,
@@ -79,107 +72,11 @@ def _parts(table: pa.Table, keys: list[str]) -> list[pa.Table]:
     return parts
 
 
-def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branch a damage
-    """A faultless history of some dozens of sends, and then a few things done to it."""
-    partitions, producers = draw.randint(1, 3), draw.randint(1, 3)
-    log: dict[int, list[tuple[int, int] | None]] = {p: [] for p in range(partitions)}
-    sends: dict[tuple[int, int], Send] = {}
-    behind = [0] * producers
-    for _ in range(draw.randint(10, 90)):
-        producer = draw.randrange(producers)
-        sequence, behind[producer] = behind[producer], behind[producer] + 1
-        partition = sequence % partitions
-        if draw.random() < 0.05:
-            log[partition].append(None)  # a marker: no record
-        offset = len(log[partition])
-        log[partition].append((producer, sequence))
-        outcome = draw.choices(OUTCOMES, [0.94, 0.02, 0.03, 0.01])[0]
-        placed = outcome is Outcome.ACKED and draw.random() > 0.02
-        sends[producer, sequence] = Send(
-            producer=producer,
-            sequence=sequence,
-            partition=partition,
-            outcome=outcome,
-            offset=offset if placed else None,
-            sent=sequence,
-            resolved=sequence + 0.5,
-        )
-    states: dict[tuple[int, int], RecordState] = {}
-    for _ in range(draw.randint(0, 6)):
-        partition = draw.randrange(partitions)
-        stands = log[partition]
-        if not stands:
-            continue
-        one, other = (draw.randrange(len(stands)) for _ in range(2))
-        match draw.randrange(8):
-            case 0:
-                stands[one] = None
-            case 1:
-                stands[one], stands[other] = stands[other], stands[one]
-            case 2:
-                stands[one] = stands[other]
-            case 3:
-                stands.append(stands[one])
-            case 4:
-                stands[one] = (draw.randrange(producers + 1), draw.choice([one, 10**6 + other]))
-            case 5:
-                states[partition, one] = draw.choice([RecordState.CORRUPT, RecordState.FOREIGN])
-            case 6:
-                del stands[one:]
-            case 7:
-                name = stands[one]
-                if name is not None and name in sends and sends[name].offset is not None:
-                    sends[name] = _acked_at(sends[name], draw.choice([other, len(stands) + 3]))
-    records = [
-        Record(
-            partition=partition,
-            offset=offset,
-            state=states.get((partition, offset), RecordState.INTACT),
-            producer=name[0],
-            sequence=name[1],
-        )
-        for partition, stands in log.items()
-        for offset, name in enumerate(stands)
-        if name is not None
-    ]
-    ends = [
-        End(
-            partition=partition,
-            begin=0,
-            end=len(stands),
-            reason=draw.choice([None, None, "not all was read"]),
-        )
-        for partition, stands in log.items()
-    ]
-    history = History(sends=list(sends.values()), log=records, ends=ends)
-    return history if draw.random() < 0.5 else _with_probe(history, producers, draw)
-
-
-def _with_probe(history: History, producers: int, draw: random.Random) -> History:
-    """Give the last producers the numbers of the probe's; one that never sent gets any number."""
-    first = draw.randint(0, producers - 1)
-    numbers = [*range(first), *range(PROBE_PRODUCERS, PROBE_PRODUCERS + producers - first)]
-    numbers.append(draw.choice([7, PROBE_PRODUCERS + 7]))
-
-    def named(one: Any) -> Any:
-        values = {name: getattr(one, name) for name in type(one).__slots__}
-        return type(one)(**{**values, "producer": numbers[one.producer]})
-
-    return replace(
-        history, sends=list(map(named, history.sends)), log=list(map(named, history.log))
-    )
-
-
-def _acked_at(send: Send, offset: int) -> Send:
-    values = {name: getattr(send, name) for name in Send.__slots__}
-    return Send(**{**values, "offset": offset})
-
-
 @pytest.fixture(scope="module")
 def histories() -> dict[str, History]:
     draw = random.Random(SEED)
     found = [parse(case) for case in CASES.values()]
-    found += _random_histories()[:: 800 // HISTORIES]
+    found += random_histories()[:: 800 // HISTORIES]
     found += [damaged_history(draw) for _ in range(HISTORIES)]
     return {f"t{index}": history for index, history in enumerate(found)}
 

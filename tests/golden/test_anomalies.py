@@ -1,4 +1,6 @@
-"""Hand-made histories with known verdicts, positive and negative: `*.json` in this folder.
+"""Histories with known verdicts, and random ones, in Spark and in the oracle in plain Python.
+
+The hand-made ones, positive and negative, are `*.json` in this folder.
 
 The notation is `spark_histories`'s. Every history becomes a topic of one run, which is compared
 once.
@@ -6,13 +8,12 @@ once.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from ackproof_spark.anomaly import OF_CLIENTS
+from ackproof_spark.anomaly import OF_CLIENTS, OF_REPLICAS, Anomaly
 from ackproof_spark.checks.comparison import CHECKS
+from golden.oracle import anomalies
+from golden.random_runs import CASES, HISTORIES, SEED, random_histories
 from spark_histories import (
     anomalies_of,
     parse,
@@ -22,11 +23,6 @@ from spark_histories import (
 
 pytestmark = pytest.mark.spark
 
-CASES = {
-    f"{file.stem}: {name}": case
-    for file in sorted(Path(__file__).parent.glob("*.json"))
-    for name, case in json.loads(file.read_text(encoding="utf-8")).items()
-}
 TOPICS = {name: f"t{index}" for index, name in enumerate(CASES)}
 
 
@@ -57,3 +53,26 @@ def test_each_anomaly_has_a_history_with_and_one_without_it(anomaly):
     ]
     assert any(having)
     assert not all(having)
+
+
+def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
+    from ackproof_spark.checks.comparison import compare
+
+    histories = {f"t{index}": history for index, history in enumerate(random_histories())}
+    write_run(tmp_path, histories)
+    result = compare(spark, tmp_path)
+    found: dict[str, list[str]] = {topic: [] for topic in histories}
+    for row in anomalies_of(tmp_path):
+        found[row["topic"]].append(show(row, found=False))
+    for topic, history in histories.items():
+        assert sorted(found[topic]) == anomalies(history), f"seed {SEED}: {history}"
+    # The histories are worth something only if each anomaly occurs, and often.
+    others = {*OF_REPLICAS, *OF_CLIENTS} - {Anomaly.ABORTED_READ}
+    seen = {kind: count for kind, count in result.counts.items() if kind not in others}
+    assert min(seen.values()) > HISTORIES / 10, seen
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_oracle_agrees_with_the_hand_made_histories(name):
+    expected = [line.partition(": ")[0] for line in CASES[name]["expected"]]
+    assert anomalies(parse(CASES[name])) == sorted(expected)

@@ -487,6 +487,7 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
     """Compare and investigate a run as one of `rows`; `acks` of a topic's producers by topic."""
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
+    from ackproof_spark.reading.run_tables import StoredRun
 
     lost = compare(spark, run_dir).counts[Anomaly.LOST]
     settings = {
@@ -495,10 +496,10 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
     }
     with small_plans(spark, rows=rows):
         found = investigate(
-            spark,
-            run_dir,
+            StoredRun(spark=spark, place=run_dir),
+            RUN_ID,
             lost=lost,
-            rows=rows,
+            few=rows <= FEW,
             settings=settings,
             faults=fault_kinds(),
         )

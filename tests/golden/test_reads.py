@@ -16,7 +16,7 @@ import pytest
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome, RecordState
 from golden.oracle import _stands_for
-from golden.test_aligned import damaged_history
+from golden.random_runs import damaged_history
 from spark_histories import History, Read, parse, show, write_run
 
 CASES = {
@@ -94,14 +94,13 @@ def with_reads(draw: random.Random) -> History:
 
 def found_by_spark(spark, run_dir: Path, histories: dict[str, History]) -> dict[str, list[dict]]:
     from ackproof_spark.checks import read_then_gone
-    from ackproof_spark.checks.client_tables import ClientTables
-    from ackproof_spark.reading.run_tables import RunTables
+    from ackproof_spark.reading.run_tables import RunTables, StoredRun
     from ackproof_spark.spark.small_data import small_plans
 
     write_run(run_dir, histories)
     with small_plans(spark, rows=0):
-        tables = RunTables.read(spark, run_dir)
-        rows = read_then_gone.find(tables, ClientTables.read(spark, run_dir)).toArrow().to_pylist()
+        run = StoredRun(spark=spark, place=run_dir)
+        rows = read_then_gone.find(RunTables.of(run), run).toArrow().to_pylist()
     by_topic = defaultdict(list)
     for row in rows:
         by_topic[row["topic"]].append(row)

@@ -213,12 +213,10 @@ def _cut(segment: bytes) -> bytes:
 
 
 def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
-    from ackproof_spark.forensics import divergence
-    from ackproof_spark.forensics.evidence import Evidence
-    from ackproof_spark.reading.run_tables import read_table
+    from ackproof_spark.forensics.differences import diverged
+    from ackproof_spark.reading.run_tables import StoredRun
 
-    ends = read_table(spark, run_dir, "partition_ends", PARTITION_ENDS)
-    rows = divergence.find(Evidence.read(spark, run_dir), ends).collect()
+    rows = diverged(StoredRun(spark=spark, place=run_dir)).collect()
     return [(row["offset"], row["found"]) for row in rows]
 
 

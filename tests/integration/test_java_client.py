@@ -15,7 +15,7 @@ import pytest
 from docker import DockerClient
 
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import recover, stream_path

@@ -34,7 +34,7 @@ from spark_clusters import (
     standalone,
 )
 from spark_histories import History, parse
-from stored_runs import store
+from support.run_directories import store
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

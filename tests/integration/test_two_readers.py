@@ -13,11 +13,10 @@ from confluent_kafka import Producer
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.execution.final_log import take_final_log
-from ackproof.judgement import reader_disagreement
+from ackproof.runs.directory import table_rows
 from ackproof_spark import job
 from ackproof_spark.errors import ConnectorMissing
-from ackproof_spark.reading import final_log, kafka_source, second_reading
-from ackproof_spark.reading.agreement import disagreements, store_disagreements
+from ackproof_spark.reading import final_log, kafka_source, two_readers
 from ackproof_spark.reading.final_log import (
     Isolation,
     PartitionEnd,
@@ -25,6 +24,7 @@ from ackproof_spark.reading.final_log import (
     read_final_log,
     read_records,
 )
+from ackproof_spark.reading.two_readers import disagreements, store_disagreements
 from ackproof_spark.record import encoder
 from ackproof_spark.spark import connector
 from ackproof_spark.tables import LOCATION
@@ -123,7 +123,7 @@ def test_both_readers_return_the_same_records(
 def test_what_the_own_reader_stored_agrees_with_the_connector(
     spark, cluster, ends, tmp_path: Path, isolation: Isolation
 ) -> None:
-    second_reading.fetch(
+    two_readers.fetch(
         tmp_path,
         bootstrap_servers=cluster.bootstrap_servers,
         ends=ends,
@@ -131,7 +131,7 @@ def test_what_the_own_reader_stored_agrees_with_the_connector(
         isolation=isolation,
         headers=False,
     )
-    own = second_reading.fetched(spark, tmp_path, run_id=RUN_ID)
+    own = two_readers.fetched(spark, tmp_path, run_id=RUN_ID)
     readings = {
         Reader.CONNECTOR.value: read(spark, cluster, ends, Reader.CONNECTOR, isolation),
         Reader.PYTHON.value: own,
@@ -193,7 +193,7 @@ def test_a_log_that_ends_early_is_incomplete(spark, cluster, ends, tmp_path: Pat
 def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Path) -> None:
     reading = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
     assert reading.readers == ["kafka", "ackproof-kafka"]
-    assert not reader_disagreement.read(tmp_path).rows
+    assert not table_rows(tmp_path, "disagreements")
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
 
@@ -226,7 +226,7 @@ def test_a_record_that_one_reader_drops_is_found(
     }
     readings[who] = readings[who].where("not (partition = 1 and offset = 7)")
     store_disagreements(readings, run_dir=tmp_path)
-    (row,) = reader_disagreement.read(tmp_path).rows
+    (row,) = table_rows(tmp_path, "disagreements")
     assert (row["topic"], row["partition"], row["offset"], row["sequence"]) == (TOPIC, 1, 7, 7)
     assert row["reader"] == next(reader for reader in Reader if reader is not who)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from ackproof_model.adversary.bounds import AdversaryModel, Budgets
 from ackproof_model.adversary.search import search
-from ackproof_model.replication.safety_checks import SafetyChecks
 from specifications.mutation_score import Mutation
+from specifications.wrong_rules import without
 
 _CRASHES = Budgets(power_losses=1, kills=1, shrinks=1)
 
@@ -83,13 +83,14 @@ MUTANTS = (
 
 def mutation(mutant: Mutant) -> Mutation:
     """Return what is found under Kafka's rules, and without the guard."""
-    broken = replace(mutant.model, checks=replace(SafetyChecks(), **{mutant.guard: False}))
-    with_it, without = search(mutant.model), search(broken)
+    found = search(mutant.model)
+    with without(mutant.guard):
+        broken = search(replace(mutant.model))
     return Mutation(
         guard=mutant.guard,
         anomaly="a loss",
-        steps=len(without.trace) if without.lost else None,
-        before=None if with_it.impossible else len(with_it.trace),
+        steps=len(broken.trace) if broken.lost else None,
+        before=None if found.impossible else len(found.trace),
         survives=mutant.survives,
     )
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ackproof.comparison.measures import Measures
-from ackproof.comparison.plan import ComparisonPlan
 from ackproof.comparison.sequential import Sequential
 from ackproof.comparison.statistics import Design
-from ackproof.comparison.store import ConfigurationTrial
+from ackproof.comparison.store import ComparisonPlan, ConfigurationTrial, Measures
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.runs.verdict import Latency, Word
 

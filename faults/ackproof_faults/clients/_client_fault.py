@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import Fault, Problem, Shape, untargeted
 from ackproof_faults.interfaces.clients import ClientName, Clients, Order
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_model.effects import Client, ClientAction, Effects
 
 
 class ClientFault(Fault):
@@ -26,13 +26,18 @@ class ClientFault(Fault):
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
 
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: the fault hits clients"
-    )
+    target: Target = untargeted("ignored: the fault hits clients")
     client: ClientName
     within: Duration = Field(
         default=10.0, gt=0, description="how long to wait until the client shows the effect"
     )
+
+    #: What its clients do, in the terms of the model.
+    action: ClassVar[ClientAction]
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action=self.action),)
 
     @property
     def role(self) -> Literal["producer", "consumer"]:
@@ -68,9 +73,7 @@ class ClientFault(Fault):
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...]) -> Evidence:
         if not done:
             raise FaultError("the fault reached no client")
-        return Evidence(
-            text="; ".join(self.require_effect(cluster.clients, client) for client in done)
-        )
+        return Evidence.joined(self.require_effect(cluster.clients, client) for client in done)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...] | None) -> None:
         for client in done or ():

@@ -12,25 +12,21 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.clients import Clients, End
-from ackproof_model.effects import Client, Effects
+from ackproof_model.effects import ClientAction
 
 
 class CrashClient(ClientFault):
     """End clients at once; heal starts others in their place."""
 
-    name: ClassVar[str] = "crash_client"
     fault: Literal["crash_client"] = "crash_client"
+    action: ClassVar[ClientAction] = "ends"
     proof: ClassVar[str] = "the process ended in the requested way"
     how: End = Field(
         default="kill",
         description="kill: SIGKILL; exit: the program ends without waiting for what it has sent",
     )
-
-    @property
-    def effects(self) -> Effects:
-        return (Client(role=self.role, action="ends"),)
 
     def start(self, clients: Clients, client: str) -> None:
         clients.end(client, self.how)

@@ -9,29 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.fault import Problem, Shape
-from ackproof_faults.interfaces.clients import Order
-from ackproof_model.effects import Client, Effects
+from ackproof_faults.interfaces.clients import Order, ProducerName
+from ackproof_model.effects import ClientAction
 
 
 class FillBuffer(OrderedFault):
     """Make producers hand over records until none is accepted, without polling."""
 
-    name: ClassVar[str] = "fill_buffer"
     fault: Literal["fill_buffer"] = "fill_buffer"
+    action: ClassVar[ClientAction] = "fills"
     proof: ClassVar[str] = "the client has counted refusals for a full queue (_QUEUE_FULL)"
-    client: str = Field(
-        default="producers",
-        pattern=r"^(producers|producer [0-9]+)$",
-        description="producers, or one of them by its number from 0",
-    )
-
-    @property
-    def effects(self) -> Effects:
-        return (Client(role=self.role, action="fills"),)
+    client: ProducerName = "producers"
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.clients import Clients
 from ackproof_model.effects import Client, Effects
 
@@ -20,7 +20,6 @@ from ackproof_model.effects import Client, Effects
 class PauseClient(ClientFault):
     """Stop clients with SIGSTOP; heal continues them."""
 
-    name: ClassVar[str] = "pause_client"
     fault: Literal["pause_client"] = "pause_client"
     proof: ClassVar[str] = "the operating system reports the process stopped"
     successor: bool = Field(

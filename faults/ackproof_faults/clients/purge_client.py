@@ -14,21 +14,16 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.fault import Problem, Shape
-from ackproof_faults.interfaces.clients import Order
-from ackproof_model.effects import Client, Effects
+from ackproof_faults.interfaces.clients import Order, ProducerName
+from ackproof_model.effects import Client, ClientAction, Effects
 
 
 class PurgeClient(OrderedFault):
     """Make producers purge their queue in every round."""
 
-    name: ClassVar[str] = "purge_client"
     fault: Literal["purge_client"] = "purge_client"
     proof: ClassVar[str] = "the client has counted sends that its purge ended"
-    client: str = Field(
-        default="producers",
-        pattern=r"^(producers|producer [0-9]+)$",
-        description="producers, or one of them by its number from 0",
-    )
+    client: ProducerName = "producers"
     what: Literal["queue", "all"] = Field(
         default="all", description="queue: records that wait to be sent; all: those in flight, too"
     )
@@ -40,9 +35,7 @@ class PurgeClient(OrderedFault):
 
     @property
     def effects(self) -> Effects:
-        action: Literal["purges_queue", "purges"] = (
-            "purges_queue" if self.what == "queue" else "purges"
-        )
+        action: ClientAction = "purges_queue" if self.what == "queue" else "purges"
         return (Client(role=self.role, action=action),)
 
     @property

@@ -15,14 +15,14 @@ from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.clients import Order
-from ackproof_model.effects import Client, Effects
+from ackproof_model.effects import ClientAction
 
 
 class RebalanceStorm(OrderedFault):
     """Make consumers leave and join their group at intervals."""
 
-    name: ClassVar[str] = "rebalance_storm"
     fault: Literal["rebalance_storm"] = "rebalance_storm"
+    action: ClassVar[ClientAction] = "rejoins"
     proof: ClassVar[str] = "the client has counted two new assignments of partitions"
     proved_by: ClassVar[int] = 2
     client: str = Field(
@@ -35,10 +35,6 @@ class RebalanceStorm(OrderedFault):
     within: Duration = Field(
         default=30.0, gt=0, description="how long to wait until the client shows the effect"
     )
-
-    @property
-    def effects(self) -> Effects:
-        return (Client(role=self.role, action="rejoins"),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

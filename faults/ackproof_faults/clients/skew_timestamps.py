@@ -14,21 +14,16 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.interfaces.clients import Order
+from ackproof_faults.interfaces.clients import Order, ProducerName
 from ackproof_model.effects import Client, Effects
 
 
 class SkewTimestamps(OrderedFault):
     """Make producers send with wrong timestamps."""
 
-    name: ClassVar[str] = "skew_timestamps"
     fault: Literal["skew_timestamps"] = "skew_timestamps"
     proof: ClassVar[str] = "the client has counted records that it sent with such a timestamp"
-    client: str = Field(
-        default="producers",
-        pattern=r"^(producers|producer [0-9]+)$",
-        description="producers, or one of them by its number from 0",
-    )
+    client: ProducerName = "producers"
     by: Duration = Field(gt=0, description="how far the timestamps are off", examples=["90m"])
     direction: Literal["past", "future"] = Field(
         default="past", description="whether the timestamps lie in the past or in the future"

@@ -13,22 +13,18 @@ from pydantic import Field
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.interfaces.clients import Order
-from ackproof_model.effects import Client, Effects
+from ackproof_model.effects import ClientAction
 
 
 class SlowClient(OrderedFault):
     """Make clients busy for a while each time a poll returns something."""
 
-    name: ClassVar[str] = "slow_client"
     fault: Literal["slow_client"] = "slow_client"
+    action: ClassVar[ClientAction] = "slows"
     proof: ClassVar[str] = (
         "the client has counted a poll whose delivery reports or records took that long"
     )
     delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
-
-    @property
-    def effects(self) -> Effects:
-        return (Client(role=self.role, action="slows"),)
 
     @property
     def order(self) -> tuple[Order, int]:

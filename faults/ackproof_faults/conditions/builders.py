@@ -15,17 +15,19 @@ from itertools import product
 from typing import Literal, NoReturn
 
 from ackproof_faults.conditions.condition import Condition, Operator
-from ackproof_faults.conditions.events import FaultHas, LogSays
-from ackproof_faults.conditions.partition_state import (
+from ackproof_faults.conditions.kinds import (
+    After,
     EpochIs,
+    FaultHas,
     HighWatermarkStuck,
     IsrIs,
     IsrIsExactly,
     LagIs,
     LeaderChanges,
     LeaderIs,
+    LogSays,
+    ProgressIs,
 )
-from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.conditions.trigger import Conditions, either
 

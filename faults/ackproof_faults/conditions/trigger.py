@@ -22,10 +22,11 @@ from ackproof_faults.conditions.condition import (
     SimpleCondition,
     did_you_mean,
 )
-from ackproof_faults.conditions.events import FaultHas, LogSays
-from ackproof_faults.conditions.partition_state import (
+from ackproof_faults.conditions.kinds import (
+    After,
     ElrIsExactly,
     EpochIs,
+    FaultHas,
     HighWatermarkStuck,
     IsrIs,
     IsrIsExactly,
@@ -33,8 +34,9 @@ from ackproof_faults.conditions.partition_state import (
     LastKnownLeaderIs,
     LeaderChanges,
     LeaderIs,
+    LogSays,
+    ProgressIs,
 )
-from ackproof_faults.conditions.progress import After, ProgressIs
 
 KINDS: tuple[type[SimpleCondition], ...] = (
     ProgressIs,

@@ -10,12 +10,15 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
 
 from ackproof_faults.conditions.targets import TOPIC_PARTITION
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._nodes import require_running
+from ackproof_faults.process._processes import require_running
 
 #: The metadata log of KRaft. It is fsynced before anything in it counts, so no fault damages it.
 METADATA = "__cluster_metadata"
@@ -199,3 +202,35 @@ def log_dir_problems(log_dir: int, shape: Shape) -> Iterator[Problem]:
         yield "log_dir", "the brokers have one log directory only: set cluster.log_dirs"
     elif log_dir > shape.log_dirs:
         yield "log_dir", f"the brokers have log directories 1 to {shape.log_dirs}, not {log_dir}"
+
+
+def _parse(value: object) -> object:
+    names = [value] if isinstance(value, str) else value
+    for name in names if isinstance(names, list | tuple) else ():
+        if not (isinstance(name, str) and re.fullmatch(TOPIC_PARTITION, name)):
+            raise ValueError(f"{name!r} is not a partition ('orders-0', or a list of them)")
+    return names
+
+
+Partitions = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_parse, json_schema_input_type=str | list[str]),
+    Field(
+        default=(),
+        description="the partitions whose files are damaged; by default all of the broker's",
+        examples=["orders-0", ["orders-0", "orders-1"]],
+    ),
+]
+
+
+def partition_problems(names: Sequence[str], shape: Shape) -> Iterator[Problem]:
+    """Yield which of the named partitions the scenario does not have."""
+    for name in names:
+        topic, _, number = name.rpartition("-")
+        if topic not in shape.topics:
+            yield "partitions", f"there is no topic {topic!r} ({', '.join(sorted(shape.topics))})"
+        elif int(number) >= shape.topics[topic]:
+            yield (
+                "partitions",
+                f"{topic} has partitions 0 to {shape.topics[topic] - 1}, not {number}",
+            )

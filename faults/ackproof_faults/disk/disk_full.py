@@ -14,8 +14,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_model.effects import Effects, Unreachable
@@ -28,7 +27,6 @@ _ANY_TIME = datetime.fromtimestamp(1, UTC)
 class DiskFull(Fault):
     """Fill the disks of running brokers; heal frees them."""
 
-    name: ClassVar[str] = "disk_full"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes", "logs")
     fault: Literal["disk_full"] = "disk_full"
     proof: ClassVar[str] = "writing to the broker's disk fails: no space left on device"
@@ -70,7 +68,7 @@ class DiskFull(Fault):
             )
             if "No space left on device" not in output:
                 raise FaultError(f"the disk of broker {node} is not full: {output.strip()}")
-        return Evidence(text="; ".join(f"broker {node}: no space left on device" for node in nodes))
+        return Evidence.joined(f"broker {node}: no space left on device" for node in nodes)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: datetime | None) -> None:
         """Delete the file; restart a broker that has taken a log directory offline."""

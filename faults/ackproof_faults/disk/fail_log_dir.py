@@ -15,11 +15,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._nodes import require_running
+from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Unreachable
 
 _WITHIN_S = 20.0
@@ -29,7 +28,6 @@ _AWAY = ".failed"
 class FailLogDir(Fault):
     """Take one of several log directories from running brokers; heal gives it back."""
 
-    name: ClassVar[str] = "fail_log_dir"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes", "logs")
     fault: Literal["fail_log_dir"] = "fail_log_dir"
     proof: ClassVar[str] = "the broker logs that it stops serving this directory, and still runs"
@@ -66,7 +64,7 @@ class FailLogDir(Fault):
             if cluster.processes.exit_status(node) is not None:
                 raise FaultError(f"broker {node} has ended: more than one directory has failed")
             proofs.append(f"broker {node} stopped serving {path}")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: datetime | None) -> None:
         """Move the directory back and restart the broker; do nothing where it is back."""

@@ -14,10 +14,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
+from ackproof_faults.process._processes import Ended
 from ackproof_model.effects import Effects, Ends, SetsBack
 
 _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIGH_WATERMARKS}
@@ -26,7 +25,6 @@ _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIG
 class OldCheckpoint(Ended):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
-    name: ClassVar[str] = "old_checkpoint"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     traceless: ClassVar[bool] = True
     fault: Literal["old_checkpoint"] = "old_checkpoint"
@@ -74,7 +72,7 @@ class OldCheckpoint(Ended):
             if not partitions:
                 raise FaultError(f"the checkpoint files of broker {node} name no partition")
             proofs.append(f"broker {node}: {', '.join(self.files)} at {self.offset} or below")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def _files(self, cluster: Cluster, node: int) -> list[tuple[str, str]]:
         """Return (log directory, file name) of each checkpoint file."""

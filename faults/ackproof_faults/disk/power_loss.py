@@ -12,27 +12,149 @@ half of the first lost batch, which the broker finds by its CRC when it recovers
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._log_cut import Outage, fsynced_topics, outage_evidence, plan_cut
-from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.disk._disk import Partitions, Replica, partition_problems
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import require_sigkilled
+from ackproof_faults.process._processes import Ended, require_sigkilled
 from ackproof_model.effects import Effects, Ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCut:
+    """What one log loses.
+
+    `before` and `after` are its end offsets; `path` is the segment that is cut to `size` bytes,
+    `dropped` are the segments behind it.
+    """
+
+    broker: int
+    partition: str
+    before: int
+    after: int
+    path: str
+    size: int
+    dropped: tuple[str, ...]
+
+    def apply(self, cluster: Cluster) -> None:
+        lines = [f"truncate -s {self.size} {shlex.quote(self.path)}"]
+        # The indexes of a dropped segment go with it; those of the cut one are rebuilt.
+        lines += [f"rm {shlex.quote(path.removesuffix('.log'))}.*" for path in self.dropped]
+        _disk.run_script(cluster, self.broker, "\n".join(lines))
+
+    def require(self, cluster: Cluster) -> None:
+        """Raise FaultError unless the last whole batch on disk ends where the log was cut."""
+        (replica,) = _disk.select_replicas(cluster, self.broker, [self.partition])
+        active = replica.segments[-1]
+        end = _disk.end_offset(active, cluster.volumes.read_file(self.broker, active.path))
+        if (end, active.size) != (self.after, self.size):
+            raise FaultError(
+                f"{self.partition} of broker {self.broker} ends at {end}, not at {self.after} "
+                "as cut"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """What was cut off, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
+
+    cuts: tuple[LogCut, ...]
+    whole: tuple[str, ...]
+
+
+def fsynced_topics(cluster: Cluster, nodes: Sequence[int], names: Sequence[str]) -> set[str]:
+    """Return which topics of the named replicas (all, if none is) are fsynced at every record.
+
+    Whoever would answer may be down: what was last heard of a topic counts.
+    """
+    held = [_disk.select_replicas(cluster, node, names) for node in nodes]
+    topics = {replica.topic for replicas in held for replica in replicas}
+    return {one for one in topics if cluster.operations.known_setting(one, "flush.messages") == "1"}
+
+
+def plan_cut(
+    cluster: Cluster,
+    broker: int,
+    replica: Replica,
+    *,
+    to_offset: int | None,
+    last: int | None,
+    torn: bool,
+) -> LogCut | None:
+    """Return the cut before `to_offset`, of the `last` offsets, or at the recovery point.
+
+    `torn` leaves half of the first lost batch. None if the log has nothing there to lose.
+    """
+    active = replica.segments[-1]
+    content = cluster.volumes.read_file(broker, active.path)
+    before = _disk.end_offset(active, content)
+    if last is not None:
+        keep = max(0, before - last)
+    elif to_offset is not None:
+        keep = to_offset
+    else:
+        flushed = _disk.checkpoints(cluster, broker, replica.log_directory, _disk.RECOVERY_POINTS)
+        keep = flushed.get(replica.name, 0)
+    if keep >= before:
+        return None
+    # The last segment that begins before the cut; the first one stays, empty if necessary.
+    index = max((i for i, one in enumerate(replica.segments) if one.base <= keep), default=0)
+    segment = replica.segments[index]
+    if segment is not active:
+        content = cluster.volumes.read_file(broker, segment.path)
+    after, size = segment.base, 0
+    for batch in _disk.batches(content):
+        if batch.last >= keep:
+            size = batch.position + (batch.size // 2 if torn else 0)
+            break
+        after, size = batch.last + 1, batch.position + batch.size
+    return LogCut(
+        broker=broker,
+        partition=replica.name,
+        before=before,
+        after=after,
+        path=segment.path,
+        size=size,
+        dropped=tuple(one.path for one in replica.segments[index + 1 :]),
+    )
+
+
+def outage_evidence(done: Outage, *, torn: bool) -> Evidence:
+    """Return the evidence; its facts are what `partition_trace` of the harness reads."""
+    end = ", torn" if torn else ""
+    texts = [
+        f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
+        for cut in done.cuts
+    ]
+    if done.whole:
+        texts.append(f"{', '.join(done.whole)}: whole, as flush.messages is 1")
+    return Evidence(
+        text="; ".join(texts),
+        facts={
+            "cuts": [
+                {
+                    "broker": cut.broker,
+                    "partition": cut.partition,
+                    "end": cut.after,
+                    "end_before": cut.before,
+                }
+                for cut in done.cuts
+            ]
+        },
+    )
 
 
 class PowerLoss(Ended):
     """SIGKILL brokers and remove what was not fsynced from their logs; heal starts them again."""
 
-    name: ClassVar[str] = "power_loss"
     requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True

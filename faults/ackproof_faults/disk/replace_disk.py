@@ -11,18 +11,16 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
+from ackproof_faults.process._processes import Ended
 from ackproof_model.effects import Effects, Ends
 
 
 class ReplaceDisk(Ended):
     """SIGKILL brokers and empty one of their log directories; heal starts them again."""
 
-    name: ClassVar[str] = "replace_disk"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     takes_bytes: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost one of its disks"
@@ -58,4 +56,4 @@ class ReplaceDisk(Ended):
             if not kept:
                 raise FaultError(f"broker {node} has lost its other log directories, too")
             proofs.append(f"broker {node}: {replaced} is empty, the others hold {kept} files")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)

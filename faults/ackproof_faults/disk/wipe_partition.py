@@ -11,19 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.disk._disk import Partitions, partition_problems
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
+from ackproof_faults.process._processes import Ended
 from ackproof_model.effects import Effects, Ends
 
 
 class WipePartition(Ended):
     """SIGKILL brokers and delete partitions' directories; heal starts them again."""
 
-    name: ClassVar[str] = "wipe_partition"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     takes_bytes: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
@@ -53,4 +51,4 @@ class WipePartition(Ended):
             if hit := left & set(self.partitions) if self.partitions else left:
                 raise FaultError(f"broker {node} still has {', '.join(sorted(hit))}")
         what = ", ".join(self.partitions) or "any partition"
-        return Evidence(text="; ".join(f"broker {node}: no directory of {what}" for node in nodes))
+        return Evidence.joined(f"broker {node}: no directory of {what}" for node in nodes)

@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
+from ackproof_faults.process._processes import Ended
 from ackproof_model.effects import Effects, Ends
 
 
 class WipeVolume(Ended):
     """SIGKILL brokers and empty all of their log directories; heal starts them as new ones."""
 
-    name: ClassVar[str] = "wipe_volume"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     takes_bytes: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost its disk"
@@ -43,4 +41,4 @@ class WipeVolume(Ended):
             directories = cluster.volumes.log_directories(node)
             if left := _disk.count_files(cluster, node, directories):
                 raise FaultError(f"the disk of broker {node} still holds {left} files")
-        return Evidence(text="; ".join(f"broker {node}: its disk is empty" for node in nodes))
+        return Evidence.joined(f"broker {node}: its disk is empty" for node in nodes)

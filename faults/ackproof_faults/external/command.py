@@ -8,24 +8,56 @@ injecting command says about itself proves nothing.
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.external._attached import AttachedFault
-from ackproof_faults.external._shell import run_command
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Anything, Effects
+
+#: How much of a command's output is kept, characters.
+_KEPT = 500
+
+
+def run_command(
+    step: str, command: str, broker: int, brokers: Sequence[int], *, within_s: float
+) -> str:
+    """Return what the command printed; raise FaultError unless it ends with 0 in time.
+
+    `step` names it in errors. The command finds the broker's id in `$BROKER`, all in `$BROKERS`.
+    """
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            env={**os.environ, "BROKER": str(broker), "BROKERS": " ".join(map(str, brokers))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+            start_new_session=True,  # Ctrl-C in the terminal must not end a heal
+        )
+    except (subprocess.TimeoutExpired, OSError) as error:
+        raise FaultError(f"{step} of broker {broker} ({command!r}): {error}") from error
+    output = " / ".join(done.stdout.split("\n")).strip(" /")[-_KEPT:]
+    if done.returncode != 0:
+        raise FaultError(
+            f"{step} of broker {broker} ended with {done.returncode}: {output or 'no output'}"
+        )
+    return output
 
 
 class Command(AttachedFault):
     """Run commands of your own to inject, verify and heal."""
 
-    name: ClassVar[str] = "command"
     fault: Literal["command"] = "command"
     proof: ClassVar[str] = "the user's own command `verify` ends with 0"
     inject_command: str = Field(
@@ -51,11 +83,8 @@ class Command(AttachedFault):
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         outputs = {node: self._run("verify", self.verify_command, node, nodes) for node in nodes}
-        return Evidence(
-            text="; ".join(
-                f"broker {node}: {output or 'verify ended with 0'}"
-                for node, output in outputs.items()
-            )
+        return Evidence.joined(
+            f"broker {node}: {output or 'verify ended with 0'}" for node, output in outputs.items()
         )
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:

@@ -11,19 +11,16 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.external._attached import AttachedFault
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import SIGKILLED, require_running
+from ackproof_faults.process._processes import SIGKILLED, Ended, require_running
 from ackproof_model.effects import Effects, Ends
 
 
 class Docker(AttachedFault, Ended):
     """Kill or stop the targets' containers; heal starts them again."""
 
-    name: ClassVar[str] = "docker"
     fault: Literal["docker"] = "docker"
     proof: ClassVar[str] = "the signal that was sent ended the container's process"
     action: Literal["kill", "stop"] = Field(
@@ -54,4 +51,4 @@ class Docker(AttachedFault, Ended):
                         else "SIGKILL came before its controlled shutdown was over"
                     )
                 )
-        return Evidence(text="; ".join(f"broker {node}: {self.action}, it ended" for node in nodes))
+        return Evidence.joined(f"broker {node}: {self.action}, it ended" for node in nodes)

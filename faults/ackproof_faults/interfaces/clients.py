@@ -21,6 +21,14 @@ ClientName = Annotated[
     ),
 ]
 
+ProducerName = Annotated[
+    str,
+    Field(
+        pattern=r"^(producers|producer [0-9]+)$",
+        description="producers, or one of them by its number from 0",
+    ),
+]
+
 #: How a client ends: by SIGKILL, or by an exit without waiting for what it has sent.
 End = Literal["kill", "exit"]
 

@@ -7,19 +7,273 @@ containers. What is missing is refused in one place, before the run (`missing`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Generic, Literal, TypeVar, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.broker_logs import BrokerLogs
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.clients import Clients
-from ackproof_faults.interfaces.clocks import Clocks
 from ackproof_faults.interfaces.kafka_proxy import Link
-from ackproof_faults.interfaces.metadata import Controllers, Metadata
-from ackproof_faults.interfaces.network import NetworkNamespace
-from ackproof_faults.interfaces.operations import Operations
-from ackproof_faults.interfaces.processes import Freezer, Memory, Processes
-from ackproof_faults.interfaces.volumes import Volumes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """`output` is standard output and standard error together."""
+
+    exit_status: int
+    output: str
+
+
+TopicPartition = tuple[str, int]
+"""The name of a topic and the number of a partition."""
+
+
+class Metadata(Protocol):
+    """Ask the cluster what a client can ask. Every cluster has this interface."""
+
+    def broker_ids(self) -> Sequence[int]:
+        """Return the node ids of all brokers, ascending."""
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the partition's leader, None while it has none."""
+
+    def leaderless(self, topic: str, partition: int) -> bool:
+        """Whether the partition is known to have no leader, by one answer: not if none came."""
+
+    def leaders(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the leaders of these partitions by one question; None for one without a leader."""
+
+    def replicas(self, topic: str, partition: int) -> Sequence[int]:
+        """Return the partition's replicas in assignment order."""
+
+    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the partition's in-sync replicas, None if unknown at the moment."""
+
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the eligible leader replicas (KIP-966), None if unknown at the moment."""
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        """Return who led when the ISR became empty; None if it is not, or unknown."""
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the partition's high watermark and leader epoch, None if unknown."""
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that a group has committed, None if there is none or it is unknown."""
+
+    def answers(self, broker: int) -> bool:
+        """Whether the broker itself answers a client's request."""
+
+    def in_sync(self, node: int) -> bool:
+        """Whether the broker is unfenced and in the ISR of every partition it replicates.
+
+        A controller is in sync when it leads the metadata quorum or follows without lag.
+        """
+
+    def await_in_sync(self, node: int, *, within_s: float) -> None:
+        """Wait until `in_sync`; raise FaultError after `within_s` or if the node has ended."""
+
+
+class Controllers(Protocol):
+    """The voters of the metadata quorum, or ZooKeeper's controller."""
+
+    def ids(self) -> Sequence[int]:
+        """Return the node ids of all voters, ascending."""
+
+    def active(self) -> int | None:
+        """Return the leader of the metadata quorum, None while there is none or it is unknown."""
+
+
+class Processes(Protocol):
+    """Start and end the process of a node; `node` is a broker's or controller's node id."""
+
+    def kill(self, node: int) -> None:
+        """Send SIGKILL and wait until the process has ended."""
+
+    def terminate(self, node: int) -> None:
+        """Send SIGTERM (a controlled shutdown) and wait until the process has ended."""
+
+    def start(self, node: int) -> None:
+        """Start a stopped node with its identity, data and address; a no-op if it runs."""
+
+    def exit_status(self, node: int) -> int | None:
+        """Return the exit status of the process, None while it runs."""
+
+
+class Freezer(Protocol):
+    """Freeze and thaw the processes of a node (cgroup freezer)."""
+
+    def pause(self, node: int) -> None:
+        """Freeze the node's processes: they neither answer nor close a connection."""
+
+    def resume(self, node: int) -> None:
+        """Thaw the node's processes; a no-op if they are not frozen."""
+
+    def paused(self, node: int) -> bool: ...
+
+
+class Memory(Protocol):
+    """The memory limit of a node."""
+
+    def exhaust(self, node: int) -> None:
+        """Make the kernel's out-of-memory killer end the node's process, and wait for that."""
+
+    def exhausted(self, node: int) -> bool:
+        """Whether the out-of-memory killer ended the node's process."""
+
+
+class NetworkNamespace(Protocol):
+    """Addresses and ports of nodes, and scripts in their network namespaces."""
+
+    def address(self, node: int) -> str:
+        """Return the node's IP address on the cluster's network."""
+
+    def port(self, listener: str) -> int:
+        """Return the port of a listener (CONTROLLER, INTERNAL, EXTERNAL, …) inside the network."""
+
+    def client_listeners(self) -> Sequence[str]:
+        """Return the listeners for clients: EXTERNAL, and further ones."""
+
+    def run(self, node: int, script: str) -> CommandResult:
+        """Run a bash script in the node's network namespace, with NET_ADMIN and nft."""
+
+    def start(self, node: int, name: str, script: str) -> None:
+        """Start such a script in the background; it runs until it ends, or until `end`."""
+
+    def end(self, node: int, name: str) -> None:
+        """End a script that `start` started; a no-op if it has ended."""
+
+
+class Volumes(Protocol):
+    """Read and change the files of a broker; the broker may be stopped."""
+
+    def log_directories(self, broker: int) -> Sequence[str]:
+        """Return the broker's log directories; metadata and identity lie in the first."""
+
+    def run(self, broker: int, script: str) -> CommandResult:
+        """Run a bash script where the broker's volume is mounted at the broker's own path."""
+
+    def read_file(self, broker: int, path: str) -> bytes:
+        """Return the content of a file; raise FaultError if there is none."""
+
+    def renew_identity(self, broker: int) -> None:
+        """Format each empty log directory as a new one when the broker starts."""
+
+
+class BrokerLogs(Protocol):
+    """Search the log of a broker."""
+
+    def contains(self, broker: int, text: str, since: datetime) -> bool:
+        """Whether the broker has logged a line with `text` since then."""
+
+    def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        """Wait until the broker has logged a line with `text`, and return the line.
+
+        Raises FaultError after `within_s`, or when the broker has ended without such a line.
+        """
+
+
+class Clocks(Protocol):
+    """Set the time of day that a broker's JVM sees (`cluster.clock: adjustable`)."""
+
+    def shift(self, broker: int, by_s: float) -> None:
+        """Set the broker's clock ahead of the machine's by `by_s` seconds (behind if < 0)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A partition as the cluster describes it; `leader` is None while there is none."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class Operations(Protocol):
+    """What Kafka's own tools do. Every method raises FaultError with Kafka's reason to refuse."""
+
+    def topic(self, name: str) -> Mapping[int, Placement]:
+        """Return the topic's partitions; empty if it does not exist or is unknown now."""
+
+    def await_topic(
+        self,
+        look: Callable[[], Mapping[int, Placement]],
+        good: Callable[[Mapping[int, Placement]], bool],
+        *,
+        within_s: float,
+    ) -> Mapping[int, Placement]:
+        """Return what `look` returns once it is `good`, or its last result after `within_s`."""
+
+    def elect(self, places: Sequence[TopicPartition], *, unclean: bool) -> None:
+        """Elect the preferred leaders; with `unclean`, any live replica if there is no leader."""
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Request other replicas; do not wait until they have copied everything."""
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Increase the topic's partitions to `count`."""
+
+    def setting(self, topic: str, key: str) -> str | None:
+        """Return a topic's setting in force, None if it is unknown now."""
+
+    def known_setting(self, topic: str, key: str) -> str | None:
+        """Return a topic's setting as it was last heard of, also while no broker answers.
+
+        Settings that others change meanwhile are not noticed. None if it was never heard of.
+        """
+
+    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+        """Return a topic's setting once it has this value, or its last value after `within_s`."""
+
+    def override(self, topic: str, key: str, value: str) -> None:
+        """Change a topic's setting, and remember its value before."""
+
+    def restore(self, topic: str, key: str) -> None:
+        """Change a topic's setting back; a no-op if it was not overridden."""
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and create it with the same replicas and settings."""
+
+    def recreated(self, topic: str) -> tuple[str | None, str | None]:
+        """Return a topic's id before it was recreated, and its id now (KIP-516)."""
+
+    def add_broker(self) -> None:
+        """Boot another broker, and wait until every other broker lists it."""
+
+    def added(self) -> Sequence[int]:
+        """Return the brokers that were added, in order."""
+
+    def remove_broker(self, broker: int) -> None:
+        """Move a broker's replicas to the others, shut it down, and unregister it."""
+
+    def listed(self, broker: int) -> bool:
+        """Whether a broker lists this one, or a partition has a replica on it."""
+
+    def add_controller(self) -> None:
+        """Boot another controller, and wait until it is a voter of the metadata quorum."""
+
+    def added_controllers(self) -> Sequence[int]:
+        """Return the controllers that were added, in order."""
+
+    def remove_controller(self, controller: int) -> None:
+        """Remove a controller from the voters, and end it for good."""
+
+    def voters(self) -> Sequence[int]:
+        """Return the voters that are caught up, as the quorum describes itself."""
+
+    def feature_level(self, feature: str) -> str | None:
+        """Return a feature's finalized level, None if the cluster does not know the feature."""
+
+    def upgrade_feature(self, feature: str, level: str) -> None:
+        """Finalize a higher level of a feature."""
+
+    def version(self, broker: int) -> str | None:
+        """Return the Kafka version that the broker logged at its last start."""
+
+    def upgrade(self, broker: int, version: str) -> None:
+        """Restart a broker with another Kafka version on its disk, and wait until it is in sync."""
+
 
 InterfaceName = Literal[
     "metadata",

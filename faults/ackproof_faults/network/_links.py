@@ -1,22 +1,155 @@
-"""The base of faults that cut links."""
+"""Directed cuts between nodes, as packet filter rules and as a proof by connections.
+
+A `Cut` loses packets from its source to its sink. Its rules are installed at both ends, so that it
+survives the restart of either: a broker that starts again has a new network namespace. Clients
+reach a broker through its published ports, from outside the cluster's network; only the listener's
+port identifies their packets.
+"""
 
 from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network import _nftables
-from ackproof_faults.network._cuts import CLIENTS, Cut, rules, verify_cut
-from ackproof_faults.process._nodes import running_nodes
+from ackproof_faults.network._nftables import run_at_each
+from ackproof_faults.process._processes import running_nodes
+from ackproof_model.effects import CHANNELS, Channel
+
+#: Stands for all clients of a listener.
+CLIENTS = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Packets from `source` to `sink` are lost; on one listener's port only unless it is None."""
+
+    source: int
+    sink: int
+    port: int | None = None
+
+
+def both_ways(one: int, other: int, port: int | None = None) -> list[Cut]:
+    """Return the two cuts that separate two nodes."""
+    return [
+        Cut(source=one, sink=other, port=port),
+        Cut(source=other, sink=one, port=port),
+    ]
+
+
+def client_ports(cluster: Cluster, listener: str | None) -> list[int]:
+    """Return the port of a listener, or the ports of all client listeners for None."""
+    names = [listener] if listener else cluster.network.client_listeners()
+    return [cluster.network.port(name) for name in names]
+
+
+def channels(peers: str | Sequence[int], listener: str | None) -> tuple[Channel, ...]:
+    """Return the channels to these peers, over one listener only unless it is None."""
+    to_peers: dict[object, tuple[Channel, ...]] = {
+        "brokers": ("replication",),
+        "controllers": ("controllers",),
+        "clients": ("clients",),
+    }
+    over: dict[str | None, tuple[Channel, ...]] = {
+        None: CHANNELS,
+        "INTERNAL": ("replication",),
+        "CONTROLLER": ("controllers",),
+    }
+    reached = to_peers.get(peers, ("replication", "controllers"))
+    return tuple(one for one in reached if one in over.get(listener, ("clients",)))
+
+
+def rules(cluster: Cluster, cuts: Sequence[Cut], verdict: str) -> Mapping[int, list[str]]:
+    """Return the rules of each running node (`_nftables.ruleset`)."""
+    found: dict[int, list[str]] = {node: [] for node in running_nodes(cluster)}
+    for cut in cuts:
+        for node, hook, peer, side in (
+            (cut.sink, "in", cut.source, "saddr"),
+            (cut.source, "out", cut.sink, "daddr"),
+        ):
+            if node in found:
+                who = [] if peer == CLIENTS else [f"ip {side} {cluster.network.address(peer)}"]
+                for match in _matches(cut, peer, hook):
+                    found[node].append(" ".join([hook, *who, match, "counter", verdict]))
+    return {node: lines for node, lines in found.items() if lines}
+
+
+def _matches(cut: Cut, peer: int, hook: str) -> list[str]:
+    """Return the expressions that select the link's packets among those between two nodes."""
+    if cut.port is None:
+        return ["meta l4proto tcp"]
+    if peer == CLIENTS:
+        return [f"tcp {'dport' if hook == 'in' else 'sport'} {cut.port}"]
+    return [f"tcp dport {cut.port}", f"tcp sport {cut.port}"]
+
+
+def connect(cluster: Cluster, node: int, port: int, within_s: float) -> str:
+    """Return a bash command that connects to a node's port; its status is 124 if it times out."""
+    address = cluster.network.address(node)
+    return f"timeout {within_s:g} bash -c 'exec 3<>/dev/tcp/{address}/{port}'"
+
+
+def verify_cut(cluster: Cluster, cuts: Sequence[Cut]) -> Evidence:
+    """Require that connections over every cut link fail, and that others are accepted.
+
+    The others are the control: nodes that accept no connection at all would look like a cut.
+    """
+    nodes = running_nodes(cluster)
+    links = {
+        node: [(peer, port) for peer in nodes if peer != node for port in _ports(cluster, peer)]
+        for node in nodes
+    }
+    scripts = {
+        node: "\n".join(_probe(cluster, peer, port) for peer, port in own) + "\nwait"
+        for node, own in links.items()
+        if own
+    }
+    proofs, controls = [], 0
+    for node, result in run_at_each(cluster, scripts).items():
+        statuses = dict(line.split() for line in result.output.splitlines())
+        for peer, port in links[node]:
+            accepted = statuses.get(f"{peer}:{port}") == "0"
+            if not _is_cut(cuts, node, peer, port):
+                controls += accepted
+            elif accepted:
+                raise FaultError(f"node {node} still reaches port {port} of node {peer}")
+            else:
+                proofs.append(f"{node}->{peer}:{port}")
+    if not proofs:
+        raise FaultError("no other node runs that could have been cut off")
+    if not controls and any(
+        not _is_cut(cuts, node, *link) for node, own in links.items() for link in own
+    ):
+        raise FaultError("no node reaches any other: more is cut than the fault should cut")
+    return Evidence(text=f"cut: {', '.join(proofs)}; {controls} other links work")
+
+
+def _ports(cluster: Cluster, node: int) -> list[int]:
+    ports = [cluster.network.port("CONTROLLER")] if node in cluster.controllers.ids() else []
+    if node in cluster.metadata.broker_ids():
+        ports += [cluster.network.port("INTERNAL"), *client_ports(cluster, None)]
+    return ports
+
+
+def _probe(cluster: Cluster, peer: int, port: int) -> str:
+    """Return a bash command that prints the status of one connection attempt."""
+    return f"{{ {connect(cluster, peer, port, 0.5)} 2>/dev/null; echo {peer}:{port} $?; }} &"
+
+
+def _is_cut(cuts: Sequence[Cut], node: int, peer: int, port: int) -> bool:
+    """Whether a connection from node to the peer's port uses a cut link, there or back."""
+    ends = ({node, peer}, {CLIENTS, peer})
+    return any({cut.source, cut.sink} in ends and cut.port in (None, port) for cut in cuts)
+
 
 VERDICTS = {"drop": "drop", "reject": "reject with tcp reset"}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.interfaces.command import CommandResult
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.interfaces.cluster import Cluster, CommandResult
 
 
 def run_at_each(cluster: Cluster, scripts: Mapping[int, str]) -> Mapping[int, CommandResult]:

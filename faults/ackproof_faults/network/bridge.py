@@ -7,20 +7,18 @@ everybody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import Cut, both_ways
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import Cut, Links, both_ways
 from ackproof_model.effects import Cuts, Effects
 
 
 class Bridge(Links):
     """Cut the other brokers into two halves; the target, one broker, reaches both."""
 
-    name: ClassVar[str] = "bridge"
     fault: Literal["bridge"] = "bridge"
 
     @property

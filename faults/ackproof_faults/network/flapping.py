@@ -11,11 +11,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import rules
-from ackproof_faults.network._links import VERDICTS
+from ackproof_faults.network._links import VERDICTS, rules
 from ackproof_faults.network._nftables import ruleset, run_at_each
 from ackproof_faults.network.partition import Partition
 
@@ -25,7 +23,6 @@ _SCRIPT = "flapping"
 class Flapping(Partition):
     """Cut the targets off from their peers and reconnect them, in turn."""
 
-    name: ClassVar[str] = "flapping"
     repeated: ClassVar[bool] = True
     fault: Literal["flapping"] = "flapping"  # type: ignore[assignment]
     proof: ClassVar[str] = "the target's rules are observed to be there, and not to be there"
@@ -55,7 +52,7 @@ class Flapping(Partition):
         for node, result in run_at_each(cluster, dict.fromkeys(nodes, watch)).items():
             if result.output.split() != ["cut", "joined"]:
                 raise FaultError(f"the link of node {node} is always {result.output.strip()}")
-        return Evidence(text="; ".join(f"node {node}: cut and joined in turn" for node in nodes))
+        return Evidence.joined(f"node {node}: cut and joined in turn" for node in nodes)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         for node in nodes:

@@ -10,13 +10,11 @@ import shlex
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._nftables import install, run_at_each
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import require_sigkilled, running_nodes
+from ackproof_faults.process._processes import Ended, require_sigkilled, running_nodes
 from ackproof_model.effects import Effects, Ends
 
 _TABLE = "inet ackproof_half_open"
@@ -26,7 +24,6 @@ _SILENCE = ["in iif != lo drop", "out oif != lo drop"]
 class HalfOpen(Ended):
     """Cut the targets' network and kill them with SIGKILL; heal starts them on a new one."""
 
-    name: ClassVar[str] = "half_open"
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     occupies: ClassVar[str] = ""
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
@@ -57,4 +54,4 @@ class HalfOpen(Ended):
             if not holders:
                 raise FaultError(f"no node holds a connection to node {node}: all were closed")
             proofs.append(f"open connections to the dead node {node}: {', '.join(holders)}")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)

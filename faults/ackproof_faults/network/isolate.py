@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import CLIENTS, Cut, both_ways, client_ports
-from ackproof_faults.network._links import Links
-from ackproof_faults.process._nodes import all_nodes
+from ackproof_faults.network._links import CLIENTS, Cut, Links, both_ways, client_ports
+from ackproof_faults.process._processes import all_nodes
 from ackproof_model.effects import CHANNELS, Cuts, Effects
 
 
 class Isolate(Links):
     """Cut each target off from every other node and from all clients."""
 
-    name: ClassVar[str] = "isolate"
     fault: Literal["isolate"] = "isolate"
 
     @property

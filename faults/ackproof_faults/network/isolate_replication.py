@@ -8,24 +8,68 @@ could still hand over what it alone holds. The target itself still fetches from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network import _nftables
-from ackproof_faults.network._followers import followers, reaches, require_cut
-from ackproof_faults.network._links import not_behind_proxy
+from ackproof_faults.network._links import connect, not_behind_proxy
+from ackproof_faults.network._nftables import run_at_each
 from ackproof_model.effects import Cuts, Effects
+
+_TIMED_OUT = 124  # exit status of timeout(1)
+
+
+def followers(cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, list[int]]:
+    """Return for each of the nodes the other brokers that run."""
+    running = [
+        broker
+        for broker in cluster.metadata.broker_ids()
+        if cluster.processes.exit_status(broker) is None
+    ]
+    return {node: [other for other in running if other != node] for node in nodes}
+
+
+def require_cut(cluster: Cluster, node: int, others: Sequence[int]) -> list[str]:
+    """Require that INTERNAL times out from every other broker while EXTERNAL answers.
+
+    EXTERNAL is the control: the broker is alive, and only one of its listeners is cut. Returns the
+    proof for each of the others.
+    """
+    script = (
+        f"{_connect(cluster, node, 'INTERNAL', 0.5)}; echo internal=$?;"
+        f"{_connect(cluster, node, 'EXTERNAL', 2)}; echo external=$?"
+    )
+    for other, result in run_at_each(cluster, dict.fromkeys(others, script)).items():
+        if f"internal={_TIMED_OUT}" not in result.output:
+            raise FaultError(
+                f"broker {other} still reaches INTERNAL of broker {node}: {result.output}"
+            )
+        if "external=0" not in result.output:
+            raise FaultError(
+                f"broker {other} does not reach EXTERNAL of broker {node} either: more than "
+                f"replication is cut: {result.output}"
+            )
+    return [f"{other}->{node}: INTERNAL times out, EXTERNAL answers" for other in others]
+
+
+def reaches(cluster: Cluster, node: int, others: Sequence[int]) -> bool:
+    """Whether INTERNAL of the node accepts a connection from every other broker."""
+    script = _connect(cluster, node, "INTERNAL", 2)
+    results = run_at_each(cluster, dict.fromkeys(others, script))
+    return all(result.exit_status == 0 for result in results.values())
+
+
+def _connect(cluster: Cluster, node: int, listener: str, within_s: float) -> str:
+    return connect(cluster, node, cluster.network.port(listener), within_s)
 
 
 class IsolateReplication(Fault):
     """Cut other brokers off from the targets' INTERNAL listener (replication), nothing else."""
 
-    name: ClassVar[str] = "isolate_replication"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network")
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
     explained: ClassVar[bool] = True
@@ -58,7 +102,7 @@ class IsolateReplication(Fault):
             proofs += require_cut(cluster, node, others)
         if not proofs:
             raise FaultError("no other broker runs: there was no connection to cut")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         port = cluster.network.port("INTERNAL")

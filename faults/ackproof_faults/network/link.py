@@ -13,18 +13,68 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.interfaces.kafka_proxy import Action, Api, Direction, Rule
-from ackproof_faults.network._proxy_rules import interception, proxy_problems, require_hit
-from ackproof_model.effects import Effects
+from ackproof_faults.interfaces.kafka_proxy import (
+    BETWEEN_BROKERS,
+    TO_CONTROLLERS,
+    Action,
+    Api,
+    Direction,
+    Link,
+    Rule,
+)
+from ackproof_model.effects import Effects, Intercepts
+
+#: How many of the messages are named in the evidence.
+_NAMED = 3
+
+
+def interception(rule: Rule) -> Intercepts:
+    return Intercepts(
+        api=rule.api,
+        direction=rule.direction,
+        action=rule.action,
+        by=rule.delay_s or None,
+        client=rule.client,
+        count=rule.count,
+    )
+
+
+def proxy_problems(api: Api, proxied: Sequence[str], target: TargetSpec) -> Iterator[Problem]:
+    """Yield why no message of this API passes the proxy on its way to the target."""
+    if not proxied:
+        yield (
+            "fault",
+            "'link' needs a listener behind the Kafka proxy: name one in cluster.listeners, "
+            "cluster.proxied and workload.listener",
+        )
+        return
+    if api in BETWEEN_BROKERS and "INTERNAL" not in proxied:
+        yield "api", f"{api} needs INTERNAL in cluster.proxied"
+    if (target.of_controllers or api in TO_CONTROLLERS) and "CONTROLLER" not in proxied:
+        yield "api", f"{api} to controllers needs CONTROLLER in cluster.proxied"
+    elif api in TO_CONTROLLERS and not target.of_controllers:
+        yield "target", f"{api} is sent to controllers: write 'active controller'"
+
+
+def require_hit(proxy: Link, rule: Rule, *, within_s: float) -> Evidence:
+    """Wait until the rule was applied to a message; raise FaultError after `within_s`."""
+    hits = proxy.hits(rule, at_least=1, within_s=within_s)
+    if not hits:
+        raise FaultError(
+            f"no {rule.api} {rule.direction} passed broker "
+            f"{', '.join(map(str, sorted(rule.brokers)))} within {within_s:g} s"
+        )
+    more = f" and {len(hits) - _NAMED} more" if len(hits) > _NAMED else ""
+    return Evidence(text=f"{rule.action}: {'; '.join(hits[:_NAMED])}{more}")
 
 
 class LinkFault(Fault):
     """Hold, delay, drop, duplicate or cut one kind of request or response of the targets."""
 
-    name: ClassVar[str] = "link"
     requires: ClassVar[InterfaceNames] = ("proxy",)
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True

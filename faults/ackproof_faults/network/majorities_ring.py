@@ -7,15 +7,12 @@ pair would lose one direction, and so every connection: it takes four.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.fault import Problem, Shape
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.fault import Problem, Shape, untargeted
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import Cut
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import Cut, Links
 from ackproof_model.effects import Cuts, Effects
 
 _FEWEST = 4
@@ -24,11 +21,8 @@ _FEWEST = 4
 class MajoritiesRing(Links):
     """Cut links so that every broker reaches a majority of its own."""
 
-    name: ClassVar[str] = "majorities_ring"
     fault: Literal["majorities_ring"] = "majorities_ring"
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="all: the ring consists of every broker"
-    )
+    target: Target = untargeted("all: the ring consists of every broker")
 
     @property
     def effects(self) -> Effects:

@@ -8,20 +8,18 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._nftables import install, remove, run_at_each
-from ackproof_faults.process._nodes import running_nodes
+from ackproof_faults.process._processes import running_nodes
 from ackproof_model.effects import Effects, Slows
 
 
 class PacketLoss(Fault):
     """Drop a share of all packets that the targets send and receive, at random."""
 
-    name: ClassVar[str] = "packet_loss"
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
@@ -55,7 +53,7 @@ class PacketLoss(Fault):
             if not dropped:
                 raise FaultError(f"no packet of node {node} was dropped within 10 s")
             proofs.append(f"node {node}: {dropped} packets dropped already")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         running = running_nodes(cluster)

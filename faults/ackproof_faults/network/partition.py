@@ -16,15 +16,13 @@ from pydantic import Field
 
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import CLIENTS, Cut, channels, client_ports
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import CLIENTS, Cut, Links, channels, client_ports
 from ackproof_model.effects import Cuts, Effects
 
 
 class Partition(Links):
     """Cut the targets off from other brokers, from controllers, from clients or from some nodes."""
 
-    name: ClassVar[str] = "partition"
     #: Whether the cut comes and goes.
     repeated: ClassVar[bool] = False
     fault: Literal["partition"] = "partition"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
@@ -23,7 +22,6 @@ _LIST = "ss -Htn state established | awk '{print $3, $4}'"
 class ResetConnections(Fault):
     """Reset all of the targets' TCP connections once; there is nothing to heal."""
 
-    name: ClassVar[str] = "reset_connections"
     requires: ClassVar[InterfaceNames] = ("metadata", "network")
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
@@ -60,7 +58,7 @@ class ResetConnections(Fault):
                     f"node {node} still has {len(left)} of {len(done[node])} connections"
                 )
             proofs.append(f"node {node}: {len(done[node])} connections reset")
-        return Evidence(text="; ".join(proofs))
+        return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: object) -> None:
         """Do nothing: the fault was over at once."""

@@ -6,20 +6,18 @@ The controllers are on the side that ``controllers`` names, or reach both. Clien
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import Cut, both_ways
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import Cut, Links, both_ways
 from ackproof_model.effects import Cuts, Effects
 
 
 class Split(Links):
     """Cut the targets off from all other brokers, and optionally from the controllers."""
 
-    name: ClassVar[str] = "split"
     fault: Literal["split"] = "split"
     controllers: Literal["targets", "others", "both"] = Field(
         default="others", description="which side the controllers stay connected with"

@@ -8,28 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import untargeted
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import Effects, Starts
 
 
-class AddBroker(Fault):
+class AddBroker(Operation):
     """Boot another broker; it stays."""
 
-    name: ClassVar[str] = "add_broker"
-    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     fault: Literal["add_broker"] = "add_broker"
     proof: ClassVar[str] = "the new broker is unfenced, according to the cluster"
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: the broker is a new one"
-    )
+    target: Target = untargeted("ignored: the broker is a new one")
 
     @property
     def effects(self) -> Effects:
@@ -44,9 +38,6 @@ class AddBroker(Fault):
             raise FaultError(f"the new broker is not unfenced (added: {list(added) or 'none'})")
         brokers = list(cluster.metadata.broker_ids())
         return Evidence(text=f"broker {added[-1]} is unfenced; brokers are {brokers}")
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: the broker stays."""
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every added broker is in sync."""

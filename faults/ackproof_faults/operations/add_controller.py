@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import untargeted
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import ChangesQuorum, Effects, Starts
 
 
-class AddController(Fault):
+class AddController(Operation):
     """Boot another controller and add it to the voters; it stays. Kafka 4.1 and later."""
 
-    name: ClassVar[str] = "add_controller"
     requires: ClassVar[InterfaceNames] = ("controllers", "operations")
     hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
     fault: Literal["add_controller"] = "add_controller"
     proof: ClassVar[str] = "the quorum lists the new controller among its voters"
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: the controller is a new one"
-    )
+    target: Target = untargeted("ignored: the controller is a new one")
 
     @property
     def effects(self) -> Effects:
@@ -44,9 +39,6 @@ class AddController(Fault):
                 f"{list(voters)})"
             )
         return Evidence(text=f"controller {added[-1]} is a voter; voters are {list(voters)}")
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: the controller stays."""
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         return cluster.controllers.active() is not None

@@ -7,17 +7,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.operations._topic_operation import TopicOperation, describe
+from ackproof_faults.operations._operation import TopicOperation, describe
 from ackproof_model.effects import AddsPartitions, Effects
 
 
 class AddPartitions(TopicOperation):
     """Increase the topic's partitions; Kafka cannot remove them again."""
 
-    name: ClassVar[str] = "add_partitions"
     explained: ClassVar[bool] = True
     fault: Literal["add_partitions"] = "add_partitions"
     proof: ClassVar[str] = "the metadata lists that many partitions, each with a leader"

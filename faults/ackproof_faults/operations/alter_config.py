@@ -11,17 +11,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.operations._topic_operation import TopicOperation
+from ackproof_faults.operations._operation import TopicOperation
 from ackproof_model.effects import Configures, Effects
 
 
 class AlterConfig(TopicOperation):
     """Change a topic's setting; heal restores it."""
 
-    name: ClassVar[str] = "alter_config"
     #: A controller forgets an ELR in part, and fails when the topic is gone (docs/findings).
     traceless: ClassVar[bool] = False
     fault: Literal["alter_config"] = "alter_config"

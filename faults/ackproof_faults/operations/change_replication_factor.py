@@ -11,18 +11,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.interfaces.operations import Placement
-from ackproof_faults.operations._topic_operation import TopicOperation, describe
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement
+from ackproof_faults.operations._operation import TopicOperation, describe
 from ackproof_model.effects import Effects, Reassigns
 
 
 class ChangeReplicationFactor(TopicOperation):
     """Change the replication factor of a topic or partition."""
 
-    name: ClassVar[str] = "change_replication_factor"
     requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     fault: Literal["change_replication_factor"] = "change_replication_factor"
     proof: ClassVar[str] = "the metadata lists that many replicas"

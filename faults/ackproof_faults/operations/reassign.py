@@ -11,17 +11,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.operations._topic_operation import TopicOperation, describe
+from ackproof_faults.operations._operation import TopicOperation, describe
 from ackproof_model.effects import Effects, Reassigns
 
 
 class Reassign(TopicOperation):
     """Move partitions to these replicas."""
 
-    name: ClassVar[str] = "reassign"
     fault: Literal["reassign"] = "reassign"
     proof: ClassVar[str] = "the metadata lists the new replicas"
     to: list[int] = Field(

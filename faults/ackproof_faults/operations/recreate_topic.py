@@ -11,17 +11,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.operations._topic_operation import TopicOperation, describe
+from ackproof_faults.operations._operation import TopicOperation, describe
 from ackproof_model.effects import Effects, Removes
 
 
 class RecreateTopic(TopicOperation):
     """Delete the topic and create it with the same replicas and settings."""
 
-    name: ClassVar[str] = "recreate_topic"
     fault: Literal["recreate_topic"] = "recreate_topic"
     proof: ClassVar[str] = "the topic's id has changed"
     partition: None = Field(default=None, description="not used: a topic is deleted as a whole")

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import Effects, Ends, Reassigns
 
 
-class RemoveBroker(Fault):
+class RemoveBroker(Operation):
     """Move all replicas off the targets, shut them down, and unregister them."""
 
-    name: ClassVar[str] = "remove_broker"
-    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     occupies: ClassVar[str] = "process"
     fault: Literal["remove_broker"] = "remove_broker"
     proof: ClassVar[str] = "no broker lists the target any more"
@@ -36,9 +33,6 @@ class RemoveBroker(Fault):
             if cluster.operations.listed(node):
                 raise FaultError(f"another broker still lists broker {node}")
         return Evidence(text=f"brokers are {list(cluster.metadata.broker_ids())}")
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: the broker is gone for good."""
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every remaining broker is in sync."""

@@ -12,17 +12,16 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import ChangesQuorum, Effects, Ends
 
 
-class RemoveController(Fault):
+class RemoveController(Operation):
     """Remove controllers from the voters and shut them down for good. Kafka 4.1 and later."""
 
-    name: ClassVar[str] = "remove_controller"
     requires: ClassVar[InterfaceNames] = ("controllers", "operations")
     occupies: ClassVar[str] = "process"
     explained: ClassVar[bool] = True
@@ -58,9 +57,6 @@ class RemoveController(Fault):
             )
         removed = ", ".join(map(str, nodes))
         return Evidence(text=f"voters are {list(voters)}, without {removed}")
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: the controller is gone for good."""
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         return cluster.controllers.active() is not None

@@ -11,18 +11,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import Effects, Ends, Upgrades
 
 
-class Upgrade(Fault):
+class Upgrade(Operation):
     """Restart the targets with another Kafka version, one after another."""
 
-    name: ClassVar[str] = "upgrade"
-    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     occupies: ClassVar[str] = "process"
     fault: Literal["upgrade"] = "upgrade"
     proof: ClassVar[str] = "the version that the broker logs at its start"
@@ -45,7 +42,4 @@ class Upgrade(Fault):
             version = cluster.operations.version(node)
             if version != self.to:
                 raise FaultError(f"broker {node} runs Kafka {version or '?'}, not {self.to}")
-        return Evidence(text="; ".join(f"broker {node} runs Kafka {self.to}" for node in nodes))
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: an upgrade is not undone."""
+        return Evidence.joined(f"broker {node} runs Kafka {self.to}" for node in nodes)

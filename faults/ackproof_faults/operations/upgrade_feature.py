@@ -12,29 +12,25 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import untargeted
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import Effects, Upgrades
 
 _LEVEL = r"^([1-9][0-9]*|[0-9]+\.[0-9]+-IV[0-9]+)$"
 
 
-class UpgradeFeature(Fault):
+class UpgradeFeature(Operation):
     """Set a feature to a higher level; it stays."""
 
-    name: ClassVar[str] = "upgrade_feature"
-    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     hits: ClassVar[str] = ""
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
     fault: Literal["upgrade_feature"] = "upgrade_feature"
     proof: ClassVar[str] = "the finalized level that a broker reports"
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: a feature belongs to the cluster"
-    )
+    target: Target = untargeted("ignored: a feature belongs to the cluster")
     feature: str = Field(
         pattern=r"^[a-z][a-z.]*\.version$",
         description="the feature, by Kafka's name",
@@ -66,6 +62,3 @@ class UpgradeFeature(Fault):
         if level != self.level:
             raise FaultError(f"{self.feature} is at level {level}, not {self.level}")
         return Evidence(text=f"{self.feature} is at level {level}")
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: the level stays."""

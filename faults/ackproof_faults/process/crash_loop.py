@@ -11,11 +11,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import require_running, require_sigkilled
+from ackproof_faults.process._processes import Ended, require_running, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 _WITHIN_S = 60.0
@@ -30,7 +28,6 @@ _LOG_LINES = {
 class CrashLoop(Ended):
     """Kill brokers with SIGKILL, several times, each time after a start; heal starts them again."""
 
-    name: ClassVar[str] = "crash_loop"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "logs")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
@@ -69,6 +66,4 @@ class CrashLoop(Ended):
         for node, starts in done.items():
             if starts != self.times - 1:
                 raise FaultError(f"broker {node} started {starts} times between its kills")
-        return Evidence(
-            text="; ".join(f"broker {node} was killed {self.times} times" for node in nodes)
-        )
+        return Evidence.joined(f"broker {node} was killed {self.times} times" for node in nodes)

@@ -12,15 +12,13 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import SIGKILLED, require_running, require_sigkilled
+from ackproof_faults.process._processes import SIGKILLED, Ended, require_running, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 
 class Kill(Ended):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
-    name: ClassVar[str] = "kill"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed"
@@ -38,6 +36,6 @@ class Kill(Ended):
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         require_sigkilled(cluster, nodes)
-        return Evidence(
-            text="; ".join(f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes)
+        return Evidence.joined(
+            f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes
         )

@@ -6,20 +6,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence
-from ackproof_faults.fault import Fault
+from ackproof_faults.fault import Fault, untargeted
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._nodes import all_nodes, require_sigkilled
+from ackproof_faults.process._processes import all_nodes, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 
 class KillCluster(Fault):
     """Kill every broker and controller with SIGKILL at once; heal starts them all again."""
 
-    name: ClassVar[str] = "kill_cluster"
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes")
     occupies: ClassVar[str] = "process"
     explained: ClassVar[bool] = True
@@ -27,9 +24,7 @@ class KillCluster(Fault):
     past_tense: ClassVar[str] = "was killed with all others"
     fault: Literal["kill_cluster"] = "kill_cluster"
     proof: ClassVar[str] = "the process of every node ended by SIGKILL"
-    target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: every node is killed"
-    )
+    target: Target = untargeted("ignored: every node is killed")
 
     @property
     def effects(self) -> Effects:

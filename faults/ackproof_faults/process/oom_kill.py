@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import require_running, require_sigkilled
+from ackproof_faults.process._processes import Ended, require_running, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 
 class OomKill(Ended):
     """Make the out-of-memory killer end brokers; heal starts them again."""
 
-    name: ClassVar[str] = "oom_kill"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
@@ -41,6 +38,4 @@ class OomKill(Ended):
         for node in nodes:
             if not cluster.memory.exhausted(node):
                 raise FaultError(f"the out-of-memory killer did not end broker {node}")
-        return Evidence(
-            text="; ".join(f"the out-of-memory killer ended broker {node}" for node in nodes)
-        )
+        return Evidence.joined(f"the out-of-memory killer ended broker {node}" for node in nodes)

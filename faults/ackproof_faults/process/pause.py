@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._nodes import require_running
+from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Stalls
 
 
 class Pause(Fault):
     """Freeze brokers; heal thaws them."""
 
-    name: ClassVar[str] = "pause"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "freezer")
     occupies: ClassVar[str] = "process"
     explained: ClassVar[bool] = True
@@ -44,9 +42,7 @@ class Pause(Fault):
                 raise FaultError(f"broker {node} is not frozen")
             if cluster.metadata.answers(node):
                 raise FaultError(f"broker {node} still answers")
-        return Evidence(
-            text="; ".join(f"broker {node} is frozen and does not answer" for node in nodes)
-        )
+        return Evidence.joined(f"broker {node} is frozen and does not answer" for node in nodes)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         for node in nodes:

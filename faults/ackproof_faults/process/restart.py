@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import SIGTERMED, require_running
+from ackproof_faults.process._processes import SIGTERMED, Ended, require_running
 from ackproof_model.effects import Effects, Ends
 
 
 class Restart(Ended):
     """Stop brokers with SIGTERM; heal starts them again."""
 
-    name: ClassVar[str] = "restart"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was restarted"
@@ -47,4 +44,4 @@ class Restart(Ended):
                     f"broker {node} ended with exit status {status}, not by a controlled "
                     f"shutdown (0 or {SIGTERMED})"
                 )
-        return Evidence(text="; ".join(f"broker {node} shut down under SIGTERM" for node in nodes))
+        return Evidence.joined(f"broker {node} shut down under SIGTERM" for node in nodes)

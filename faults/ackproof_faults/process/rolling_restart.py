@@ -12,18 +12,15 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.errors import FaultError
-from ackproof_faults.evidence import Evidence
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._ended import Ended
-from ackproof_faults.process._nodes import SIGKILLED, SIGTERMED, require_running
+from ackproof_faults.process._processes import SIGKILLED, SIGTERMED, Ended, require_running
 from ackproof_model.effects import Effects, Ends
 
 
 class RollingRestart(Ended):
     """Stop and start the targets, one after the other."""
 
-    name: ClassVar[str] = "rolling_restart"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was restarted"
@@ -69,8 +66,6 @@ class RollingRestart(Ended):
                 raise FaultError(f"broker {node} ended with exit status {status}, not {legal}")
             if cluster.processes.exit_status(node) is not None:
                 raise FaultError(f"broker {node} has not started again")
-        return Evidence(
-            text="; ".join(
-                f"broker {node} ended with {status} and runs again" for node, status in done.items()
-            )
+        return Evidence.joined(
+            f"broker {node} ended with {status} and runs again" for node, status in done.items()
         )

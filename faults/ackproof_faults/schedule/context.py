@@ -8,12 +8,11 @@ from datetime import datetime
 
 from ackproof_faults.conditions.durations import format_duration
 from ackproof_faults.conditions.trigger import Conditions
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import Guard
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.schedule.blast_radius import BlastRadius
-from ackproof_faults.schedule.conflicts import conflict
+from ackproof_faults.schedule.limits import BlastRadius, conflict
 from ackproof_faults.schedule.observation import (
     ObservationHistory,
     ReferencePoint,

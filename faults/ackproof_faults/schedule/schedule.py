@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import FaultWindow
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.schedule.blast_radius import BlastRadius
 from ackproof_faults.schedule.context import ScheduleContext
+from ackproof_faults.schedule.limits import BlastRadius
 from ackproof_faults.schedule.observation import SendCounts
 from ackproof_faults.schedule.runners import SequenceRunner
 

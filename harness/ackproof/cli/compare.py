@@ -139,13 +139,13 @@ def _planned(
     yes: bool,
     out: Path,
 ) -> ComparisonStore:
-    from ackproof.comparison.plan import (
+    from ackproof.comparison.store import (
         ComparisonPlan,
+        create,
         faults_of,
         label,
         require_confirmed,
     )
-    from ackproof.comparison.store import create
     from ackproof.runs.directory import fresh_name
 
     configurations = configurations_of(scenario, shard=shard)

@@ -13,8 +13,8 @@ from ackproof.cli.options import print_warnings, stderr
 from ackproof.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from ackproof.own_config.files import OwnConfig
     from ackproof.own_config.overlay import Overlay
-    from ackproof.own_config.settings import OwnConfig
     from ackproof.scenario.changes import Overrides
 
 #: The scenario for a user's files if the command names none.

@@ -140,7 +140,7 @@ def _updating(status: Status, name: str) -> Callable[[str], None]:
 
 def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
     """Run every scenario; return each run's verdict and what happened to each phase's records."""
-    from ackproof.execution.suite import run_suite
+    from ackproof.execution.runner import run_suite
     from ackproof.planning.outcome import all_as_predicted, phase_outcomes
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load

@@ -125,7 +125,7 @@ def _run_all(
     An error that ends the suite early, or of a page that cannot be written, is returned with the
     results so far; without any result it is raised.
     """
-    from ackproof.execution.suite import run_suite
+    from ackproof.execution.runner import run_suite
     from ackproof.progress import ConsoleReporter
     from ackproof.report.ci import announce, write_junit
     from ackproof.report.html import write_html, write_missing_pages

@@ -1,12 +1,14 @@
-"""`ackproof runs`, `show` and `open`: list stored runs, print one, open its page."""
+"""`ackproof runs`, `show`, `open` and `report`: list stored runs, print one, its page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ackproof.cli import compare
 from ackproof.cli.options import (
     RUNS,
     Json,
@@ -16,35 +18,61 @@ from ackproof.cli.options import (
     print_json,
     stdout,
 )
-from ackproof.cli.report import write_page
 from ackproof.errors import RunDirectoryError
 
 if TYPE_CHECKING:
     from ackproof.runs.verdict import Verdict
 
+
+def report(
+    run_dirs: Annotated[
+        list[Path], typer.Argument(help="Run directories, or the directory of one comparison.")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", dir_okay=False, help="The file to write. Default: report.html in the last one."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write report.html again: of one stored run, of several together, or of a comparison.
+
+    Example: [bold]ackproof report runs/latest[/]
+    """
+    path = write_page([find_run(run_dir, RUNS) for run_dir in run_dirs], to=to)
+    if as_json:
+        print_json({"report": str(path)})
+    else:
+        typer.echo(path)
+
+
+def write_page(directories: Sequence[Path], *, to: Path | None = None) -> Path:
+    """Write the page of run directories, or of the directory of one comparison; return its path.
+
+    Raises RunDirectoryError if a directory is damaged, DiskError if the page cannot be written.
+    """
+    from ackproof.report.html import write_html
+    from ackproof.runs.directory import disk_errors
+
+    if len(directories) == 1 and (directories[0] / "comparison.json").exists():
+        return compare.write_stored_page(directories[0], to=to)
+    path = to or directories[-1] / "report.html"
+    with disk_errors(path):
+        write_html(path, directories, title=directories[-1].name)
+    return path
+
+
 _LATEST = RUNS / "latest"
 
 
-Steps = Annotated[
-    bool,
-    typer.Option(
-        "--steps",
-        help="Instead, print which steps of the reference model the runs have shown, and which "
-        "never, by Kafka version.",
-    ),
-]
-
-
-def runs(out: Out = RUNS, steps: Steps = False, as_json: Json = False) -> None:
+def runs(out: Out = RUNS, as_json: Json = False) -> None:
     """List the stored runs, the newest last.
 
     Example: [bold]ackproof runs[/]
     """
     if out != RUNS and not out.is_dir():
         raise RunDirectoryError(f"{out}: no such folder", hint="Name a folder of run directories.")
-    if steps:
-        _print_steps(out, as_json=as_json)
-        return
     from ackproof.report.console_tables import print_runs
 
     found = list(_stored(out))
@@ -95,42 +123,6 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
         return
     typer.echo(page)
     typer.launch(page.as_uri())
-
-
-def _print_steps(out: Path, *, as_json: bool) -> None:
-    from ackproof.judgement import model_coverage
-    from ackproof.runs.directory import read_model
-    from ackproof.runs.trace import TraceRecord
-
-    found = model_coverage.by_version(
-        read_model(path.parent, path.name, TraceRecord)
-        for path in sorted(out.glob("*/trace.json"))
-        if not path.parent.is_symlink()
-    )
-    every = {**found, "all versions": model_coverage.of_all(found.values())}
-    if as_json:
-        print_json(
-            {
-                version: {
-                    "runs": one.runs,
-                    "controller": one.controller,
-                    "replicas": one.replicas,
-                    "never": {
-                        "controller": one.unseen_of_controller,
-                        "replicas": one.unseen_of_replicas,
-                    },
-                }
-                for version, one in every.items()
-            }
-        )
-        return
-    if len(found) == 1:
-        every = dict(found)  # the total would repeat the only version
-    for version, one in every.items():
-        name = f"Kafka {version}" if version in found else version
-        typer.echo(f"{name}, {one.runs} run{'' if one.runs == 1 else 's'}")
-        for line in model_coverage.lines(one):
-            typer.echo(f"  {line}")
 
 
 def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:

@@ -26,7 +26,7 @@ from ackproof.cli.options import (
 from ackproof.errors import ExitCode, RunDirectoryError
 
 if TYPE_CHECKING:
-    from ackproof.reproduction.store import ShrinkStore
+    from ackproof.reproduction.oracle import ShrinkStore
 
 
 def shrink(
@@ -69,8 +69,8 @@ def shrink(
     from ackproof.cluster.pool import ClusterPool
     from ackproof.progress import ConsoleReporter, DetailReporter
     from ackproof.reproduction.oracle import LossOracle
+    from ackproof.reproduction.oracle import resume as resume_stored
     from ackproof.reproduction.shrink import Shrink
-    from ackproof.reproduction.store import resume as resume_stored
     from ackproof.reproduction.summary import headline, write_story
     from ackproof.trials import on_clusters
 
@@ -131,8 +131,8 @@ def _planned(
 
     Raises RunDirectoryError if the run lacks the anomaly.
     """
+    from ackproof.reproduction.oracle import ShrinkPlan, create
     from ackproof.reproduction.recorded_run import recorded_run
-    from ackproof.reproduction.store import ShrinkPlan, create
     from ackproof.runs.directory import fresh_name, read_verdict
 
     verdict = read_verdict(run_dir)

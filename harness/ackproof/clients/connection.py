@@ -15,8 +15,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from ackproof.clients.consumer_spec import ConsumerSpec
-from ackproof.clients.spec import ENDED_BY, ProducerSpec
+from ackproof.clients.specs import ENDED_BY, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 
 T = TypeVar("T")

@@ -22,16 +22,80 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ackproof.clients import main, orphan_guard
+from ackproof.clients import program
 from ackproof.clients.connection import GROUP_REQUEST_S, connect_consumer, retry_group_request
-from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.forwarding import Forwarder
-from ackproof.clients.poll_recorder import PollRecorder
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
+from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
+from ackproof.ledger.arrow_stream import TableStream
 from ackproof.ledger.processed_records import Effect, EffectStore
 from ackproof.scenario.consumers import Commit
-from ackproof_spark.tables import FOLLOWER_FETCH
+from ackproof_spark.record import decode, run_token
+from ackproof_spark.tables import CONSUMER_EVENTS, FOLLOWER_FETCH, READS
+
+
+class PollRecorder:
+    """The reads and events of one consumer."""
+
+    def __init__(self, spec: ConsumerSpec) -> None:
+        self._spec = spec
+        self._token = run_token(spec.run_id)
+        self.polls = 0
+        self._reads = TableStream(spec.reads, READS, spec.reads_columns)
+        self._events = TableStream(spec.events, CONSUMER_EVENTS, spec.columns)
+
+    def polled(self, messages: Sequence[Message]) -> list[Effect]:
+        """Record the messages of one poll; return the effects that processing them will have."""
+        at, topic = now_us(), self._spec.topic
+        names = [self._name(message.value()) for message in messages]
+        offsets = [(message.partition(), message.offset()) for message in messages]
+        self._reads.write(
+            {
+                "poll": [self.polls] * len(messages),
+                "number": list(range(len(messages))),
+                "partition": [partition for partition, _ in offsets],
+                "offset": [offset for _, offset in offsets],
+                "producer": [name[0] for name in names],
+                "sequence": [name[1] for name in names],
+                "read_at": [at] * len(messages),
+            }
+        )
+        self.polls += 1
+        return [(topic, *offset, *name, at) for offset, name in zip(offsets, names, strict=True)]
+
+    def event(
+        self,
+        event: str,
+        offsets: Mapping[int, int | None] | None = None,
+        *,
+        error: str | None = None,
+    ) -> None:
+        """Record an event, with a row for each partition of `offsets`."""
+        rows: list[tuple[int | None, int | None]] = list((offsets or {}).items()) or [(None, None)]
+        count = len(rows)
+        self._events.write(
+            {
+                "at": [now_us()] * count,
+                "poll": [self.polls] * count,
+                "event": [event] * count,
+                "topic": [self._spec.topic if offsets else None] * count,
+                "partition": [partition for partition, _ in rows],
+                "offset": [offset for _, offset in rows],
+                "error": [error] * count,
+            }
+        )
+
+    def close(self) -> None:
+        """Mark both streams as complete."""
+        self._reads.close()
+        self._events.close()
+
+    def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
+        """Return producer and sequence of a record of this run, else None for both."""
+        name = decode(value) if value is not None else None
+        return name[1:] if name is not None and name[0] == self._token else (None, None)
+
 
 #: Seconds of the longest poll, and thus between two checks for a stop.
 POLL_S = 0.1
@@ -68,7 +132,7 @@ class ConsumerLoop:
             self._effects = EffectStore(
                 spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
             )
-        self._parent = orphan_guard.expected_parent(spec.parent)
+        self._parent = program.expected_parent(spec.parent)
         self._terminated = False
         self._fatal: KafkaError | None = None
         self._read = self._processed = 0
@@ -329,4 +393,4 @@ def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) ->
 
 
 if __name__ == "__main__":
-    sys.exit(main.run(ConsumerSpec, begin))
+    sys.exit(program.run(ConsumerSpec, begin))

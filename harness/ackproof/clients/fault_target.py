@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ackproof.clients.orphan_guard import EXITED
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
+from ackproof.clients.program import EXITED
 from ackproof.clients.shared_page import NOT_READY, Order, State
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.errors import WorkloadError

@@ -3,8 +3,8 @@
 `python -m ackproof.clients.probe SPEC.json` (a `ProbeSpec`); `process` starts it.
 
 A partition that does not answer must not delay the others: a broker serves the requests of a
-connection one after the other. So each partition has a producer (`producer`) and a consumer
-(`partition_reader`), each with a thread of its own.
+connection one after the other. So each partition has a producer (`producer`) and a consumer, each
+with a thread of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +12,152 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
-from ackproof.clients import main, orphan_guard, producer
-from ackproof.clients.partition_reader import PartitionReader
-from ackproof.clients.probe_spec import ProbeSpec
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+
+from ackproof.clients import producer, program
+from ackproof.clients.connection import METADATA_S
 from ackproof.clients.shared_page import ProgressPage, State, now_us
+from ackproof.clients.specs import RATE, READER_SETTINGS, ProbeSpec, ProducerSpec
+from ackproof.errors import WorkloadError
+from ackproof.ledger.arrow_stream import TableStream
+from ackproof.ledger.outcome import error_name
+from ackproof_spark.record import decode, run_token
+from ackproof_spark.tables import PROBE
+
+#: Seconds of one attempt without an answer.
+ATTEMPT_S = 1.0
+
+#: The names of librdkafka for a record without one.
+_NOTHING = (None, None, None)
+
+
+class PartitionReader:
+    """The reading half of the probe for the partition of `writer`.
+
+    An attempt fetches from the leader, from one record below the high watermark of the last answer.
+    So it is answered at once, with a record or with the end of the partition, however fast others
+    write. Between two attempts the consumer fetches one batch at most. (A paused consumer of
+    librdkafka would need up to a second to fetch again.)
+    """
+
+    def __init__(self, writer: ProducerSpec, attempts: Path, secrets: Mapping[str, str]) -> None:
+        assert writer.partition is not None  # the probe has a writer for each partition
+        self._partition = TopicPartition(writer.topic, writer.partition)
+        self._token = run_token(writer.run_id)
+        constants = {
+            "run_id": writer.run_id,
+            "topic": writer.topic,
+            "partition": writer.partition,
+            "action": "read",
+        }
+        self._stream = TableStream(attempts, PROBE, constants)
+        self._stopped = threading.Event()
+        self._error = ""
+        #: How many attempts were made and recorded, and how many of them were answered.
+        self.attempts = self.answers = 0
+        #: Whether the last attempt was answered; otherwise its fetch goes on.
+        self._answered = False
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": writer.bootstrap_servers,
+                "client.id": f"ackproof-probe-{writer.topic}-{writer.partition}",
+                **READER_SETTINGS,
+                **secrets,
+                "error_cb": self._on_error,
+            }
+        )
+        self._consumer.assign(
+            [TopicPartition(self._partition.topic, self._partition.partition, OFFSET_END)]
+        )
+
+    def stop(self) -> None:
+        """Stop after the current attempt. Another thread calls this."""
+        self._stopped.set()
+
+    def await_first_answer(self) -> None:
+        """Wait until the leader has answered once. Raises `WorkloadError` if it does not.
+
+        What the client needs to connect is no outage of the partition.
+        """
+        if self._answer(METADATA_S) is None:
+            partition = f"{self._partition.topic}-{self._partition.partition}"
+            raise WorkloadError(
+                f"the probe cannot read {partition}: no answer in {METADATA_S:g} s",
+                hint=f"librdkafka's last error: {self._error or 'none'}.",
+            )
+        self._answered = True
+
+    def run(self) -> None:
+        """Make `RATE` attempts a second, fewer while they are not answered."""
+        next_at = time.monotonic()
+        while not self._stopped.is_set():
+            self._attempt()
+            next_at = max(next_at + 1 / RATE, time.monotonic())
+            self._stopped.wait(next_at - time.monotonic())
+        self._consumer.close()
+        self._stream.close()
+
+    def _attempt(self) -> None:
+        at, self._error = now_us(), ""
+        if self._answered:
+            self._fetch_newest()
+        answer = self._answer(ATTEMPT_S)
+        answered_at = None if answer is None else now_us()
+        if answer is not None:
+            self._answered = True
+        offset, producer, sequence = _NOTHING if answer is None else self._record(answer)
+        self._stream.write(
+            {
+                "at": [at],
+                "answered_at": [answered_at],
+                "ok": [answer is not None],
+                "offset": [offset],
+                "producer": [producer],
+                "sequence": [sequence],
+                "error": [None if answer is not None else self._error or "no answer"],
+            }
+        )
+        self.attempts += 1
+        self.answers += answer is not None
+
+    def _fetch_newest(self) -> None:
+        _, high_watermark = self._consumer.get_watermark_offsets(self._partition, cached=True)
+        newest = TopicPartition(
+            self._partition.topic, self._partition.partition, max(0, high_watermark - 1)
+        )
+        self._consumer.seek(newest)
+        self._answered = False
+
+    def _answer(self, within_s: float) -> Message | None:
+        """Return a record or the end of the partition; None if the leader did not answer."""
+        deadline = time.monotonic() + within_s
+        while (left := deadline - time.monotonic()) > 0 and not self._stopped.is_set():
+            message = self._consumer.poll(min(left, 0.1))
+            if message is None:
+                continue
+            error = message.error()
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return message
+            self._error = error_name(error.code())
+        return None
+
+    def _record(self, message: Message) -> tuple[int | None, int | None, int | None]:
+        """Return offset, producer and sequence of a record; None each for the partition's end."""
+        if message.error() is not None:
+            return _NOTHING
+        name = decode(message.value() or b"")
+        if name is None or name[0] != self._token:
+            return message.offset(), None, None
+        return message.offset(), name[1], name[2]
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._error = error_name(error.code())
+
 
 #: Seconds between two checks for a stop.
 _LOOK_S = 0.1
@@ -29,7 +168,7 @@ class Probe:
 
     def __init__(self, spec: ProbeSpec, page: ProgressPage, secrets: Mapping[str, str]) -> None:
         self._page = page
-        self._parent = orphan_guard.expected_parent(spec.parent)
+        self._parent = program.expected_parent(spec.parent)
         self._stop = threading.Event()
         self._failures: list[BaseException] = []
         self._pages = [ProgressPage(one.progress, create=True) for one in spec.writers]
@@ -97,4 +236,4 @@ def begin(spec: ProbeSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Pr
 
 
 if __name__ == "__main__":
-    sys.exit(main.run(ProbeSpec, begin))
+    sys.exit(program.run(ProbeSpec, begin))

@@ -11,11 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from ackproof.clients import java_program, java_spec, librdkafka_wheel
-from ackproof.clients.consumer_spec import ConsumerSpec
-from ackproof.clients.probe_spec import ProbeSpec
+from ackproof.clients import java_client, librdkafka_wheel
 from ackproof.clients.shared_page import Progress, ProgressPage, State
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ConsumerSpec, ProbeSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof_spark.spark import client_settings
 
@@ -60,8 +58,8 @@ class ClientProcess(Generic[_Spec]):
             path.write_text(self.spec.to_json())
             secrets = self._secrets
         else:
-            command = java_program.command(self.spec.java, self.noun, path)
-            path.write_text(java_spec.to_json(self.spec))
+            command = java_client.command(self.spec.java, self.noun, path)
+            path.write_text(java_client.to_json(self.spec))
             secrets = client_settings.for_java(self._secrets)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

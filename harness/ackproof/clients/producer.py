@@ -22,17 +22,16 @@ from typing import Any
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
-from ackproof.clients import main, orphan_guard
+from ackproof.clients import program
 from ackproof.clients.connection import connect_producer, record_end
 from ackproof.clients.delivery_reports import DeliveryReports
 from ackproof.clients.records import Records, cycle
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import WorkloadError
-from ackproof.ledger.in_flight import Int64s
 from ackproof.ledger.outcome import error_name
-from ackproof.ledger.producer_ledger import LedgerWriter
+from ackproof.ledger.producer_ledger import Int64s, LedgerWriter
 from ackproof_spark.ledger_stream import Origin
 
 #: Records handed to librdkafka between two polls.
@@ -64,7 +63,7 @@ class ProducerLoop:
         self._reports = reports
         self._records = Records(spec)
         self._callback = reports.on_delivery if reports else None
-        self._parent = orphan_guard.expected_parent(spec.parent)
+        self._parent = program.expected_parent(spec.parent)
         self._next = 0
         #: Sends made beyond the rate, to fill the client's queue.
         self._ahead = 0
@@ -339,4 +338,4 @@ def begin(spec: ProducerSpec, page: ProgressPage, secrets: Mapping[str, str]) ->
 
 
 if __name__ == "__main__":
-    sys.exit(main.run(ProducerSpec, begin))
+    sys.exit(program.run(ProducerSpec, begin))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ackproof.clients.spec import ProducerSpec
-from ackproof.ledger.in_flight import Int64s
+from ackproof.clients.specs import ProducerSpec
+from ackproof.ledger.producer_ledger import Int64s
 from ackproof_spark.record import encoder
 
 #: The number of sizes that are drawn; then they repeat.

@@ -8,10 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.consumer_spec import ConsumerSpec
-from ackproof.clients.probe_spec import RATE, WRITER_SETTINGS, ProbeSpec
-from ackproof.clients.spec import ProducerSpec, TransactionSpec
-from ackproof.ledger import arrow_stream, probe_attempts, processed_records, producer_ledger
+from ackproof.clients.specs import (
+    RATE,
+    WRITER_SETTINGS,
+    ConsumerSpec,
+    ProbeSpec,
+    ProducerSpec,
+    TransactionSpec,
+)
+from ackproof.ledger import arrow_stream, conversion, processed_records, producer_ledger
 from ackproof.scenario.model import Scenario
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import PROBE_PRODUCERS
@@ -149,7 +154,7 @@ class ClientSpecs:
             run_id=self._run_dir.name,
             number=0,
             writers=writers,
-            attempts=[probe_attempts.reads_path(self._run_dir, one.number) for one in writers],
+            attempts=[conversion.reads_path(self._run_dir, one.number) for one in writers],
             progress=self.folder / "probe-0.progress",
         )
 

@@ -9,17 +9,56 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from ackproof.clients import in_force
-from ackproof.clients.probe_spec import WRITE_TIMEOUT_S
 from ackproof.clients.process import ConsumerProcess, ProbeProcess, ProducerProcess
 from ackproof.clients.scenario_specs import ClientSpecs
 from ackproof.clients.shared_page import NOT_READY, Progress, State, total
-from ackproof.clients.spec import FENCED
+from ackproof.clients.specs import FENCED, WRITE_TIMEOUT_S, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
+
+_PROTOCOL = "transaction.protocol"
+
+
+def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[str]:
+    """Return where what a client has read back differs from what the scenario has.
+
+    For librdkafka that is its version. A Java producer changes some settings silently: without
+    `enable.idempotence` it switches idempotence off if another setting conflicts, and raises acks
+    and retries with it. A client that ended before it read anything back has no differences.
+    """
+    if not spec.in_force.is_file():
+        return []
+    found = json.loads(spec.in_force.read_text())
+    if isinstance(spec, ProducerSpec) and spec.java is not None:
+        return _of_java(spec, scenario, found)
+    if spec.librdkafka in (None, found["librdkafka"]):
+        return []
+    kind = "producer" if isinstance(spec, ProducerSpec) else "consumer"
+    return [
+        f"{kind} {spec.number} works with librdkafka {found['librdkafka']}, and the scenario has "
+        f"{spec.librdkafka}"
+    ]
+
+
+def _of_java(spec: ProducerSpec, scenario: Scenario, found: Mapping[str, Any]) -> list[str]:
+    sends = scenario.sends[spec.topic]
+    expected: dict[str, object] = {
+        "acks": sends.settings.acks,
+        "enable.idempotence": sends.settings.idempotence,
+        "retries": sends.settings.retries,
+    }
+    if _PROTOCOL in found and scenario.cluster.attach is None:
+        expected[_PROTOCOL] = scenario.transaction_protocol(sends.client)
+    return [
+        f"producer {spec.number} works with {key}={json.dumps(found.get(key))}, and the prediction "
+        f"took it to be {json.dumps(value)}"
+        for key, value in expected.items()
+        if found.get(key) != value
+    ]
+
 
 #: Seconds that producers have for the outcomes of their sends, beyond the delivery timeout.
 SETTLE_S = 30.0
@@ -170,7 +209,7 @@ class ClientSupervisor:
         longest = max(producer.spec.delivery_timeout_s for producer in self.producers)
         troubles = self._await(self.producers, longest + SETTLE_S)
         for producer in self.producers:
-            troubles += in_force.differences(producer.spec, self._scenario)
+            troubles += differences(producer.spec, self._scenario)
             transactions = producer.spec.transactions
             if transactions is None or producer.name in self.successors:
                 continue
@@ -218,7 +257,7 @@ class ClientSupervisor:
             )
         troubles = self._await(self.consumers, 0.0, waited_s=CONSUME_S)
         for consumer in self.consumers:
-            troubles += in_force.differences(consumer.spec, self._scenario)
+            troubles += differences(consumer.spec, self._scenario)
         return troubles + [
             f"{consumer.name} never read the {consumer.spec.crash_after} records after which it "
             "was to crash"

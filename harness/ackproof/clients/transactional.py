@@ -25,7 +25,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients.shared_page import ProgressPage, State, now_us
-from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.clients.specs import ProducerSpec, TransactionSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger import arrow_stream
 from ackproof.ledger.outcome import earliest_resend_s, error_name

@@ -15,10 +15,8 @@ from ackproof.errors import ClusterError
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.interfaces.cluster import Placement, TopicPartition
 from ackproof_spark.record import END_MARKER
-
-TopicPartition = tuple[str, int]
 
 #: How long to wait for the leader of a partition whose earliest offset is requested.
 _OFFSETS_S = 30.0
@@ -282,6 +280,6 @@ def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:
     return requests
 
 
-def partitions_of(topics: Mapping[str, TopicSpec]) -> list[tuple[str, int]]:
+def partitions_of(topics: Mapping[str, TopicSpec]) -> list[TopicPartition]:
     """Return every partition of the topics."""
     return [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]

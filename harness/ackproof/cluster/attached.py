@@ -32,9 +32,8 @@ from ackproof.runs.directory import Clock
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.interfaces.metadata import Metadata
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.interfaces.cluster import Cluster, Metadata
 
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",

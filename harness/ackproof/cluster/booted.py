@@ -13,7 +13,7 @@ from docker import DockerClient
 
 from ackproof.cache import Say, silent
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import TopicPartition, new_topics, partitions_of
+from ackproof.cluster.admin import new_topics, partitions_of
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
     BrokerClocks,
@@ -46,8 +46,7 @@ from ackproof.runs.directory import Clock
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.interfaces.operations import Operations
+from ackproof_faults.interfaces.cluster import Cluster, Operations, TopicPartition
 
 _ANSWER_S = 60.0
 

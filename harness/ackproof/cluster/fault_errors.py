@@ -12,7 +12,7 @@ from docker.errors import DockerException
 from requests import RequestException
 
 from ackproof.errors import AckproofError
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.node import KafkaNode
@@ -17,13 +17,19 @@ from ackproof.containers import commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation.controllers_log import ControllersLog
-from ackproof_faults.interfaces.broker_logs import BrokerLogs
-from ackproof_faults.interfaces.clocks import Clocks
-from ackproof_faults.interfaces.command import CommandResult
-from ackproof_faults.interfaces.metadata import Controllers, Metadata
-from ackproof_faults.interfaces.network import NetworkNamespace
-from ackproof_faults.interfaces.processes import Freezer, Memory, Processes
-from ackproof_faults.interfaces.volumes import Volumes
+from ackproof_faults.interfaces.cluster import (
+    BrokerLogs,
+    Clocks,
+    CommandResult,
+    Controllers,
+    Freezer,
+    Memory,
+    Metadata,
+    NetworkNamespace,
+    Processes,
+    TopicPartition,
+    Volumes,
+)
 
 PartitionSource = Callable[[], Mapping[TopicPartition, PartitionView]]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import TopicPartition, describe
+from ackproof.cluster.admin import describe
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
 from ackproof.cluster.node_files import CONFIG
@@ -26,6 +26,7 @@ from ackproof.errors import ClusterError
 from ackproof.kafka_versions import numbers, uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec
 from ackproof.waiting import wait_for
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 _CLUSTER_TOOL = ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool")
 _FEATURE_TOOL = ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand")

@@ -34,7 +34,7 @@ from ackproof.errors import AckproofError, ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 
 #: Internal topics, whose records are state that outlives a client.
 _STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

@@ -8,19 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ackproof.cluster.admin import (
-    Admin,
-    PartitionView,
-    TopicPartition,
-    below_full_isr,
-    describe,
-)
+from ackproof.cluster.admin import Admin, PartitionView, below_full_isr, describe
 from ackproof.cluster.running import RECOVERY_S
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topology import ZOOKEEPER_PORT
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 BOOT_S = 90.0
 #: Sessions time out after 9 s (KRaft) or 18 s (ZooKeeper) unless a scenario sets another time, and

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition, below_full_isr
+from ackproof.cluster.admin import Admin, PartitionView, below_full_isr
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.errors import ClusterError
 from ackproof.observation.metadata_log import MetadataLog
@@ -15,7 +15,7 @@ from ackproof.observation.replica_logs import ReplicaLog
 from ackproof.runs.directory import Clock
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.interfaces.cluster import Cluster, TopicPartition
 
 #: How long partitions may take until their ISR is full.
 RECOVERY_S = 90.0

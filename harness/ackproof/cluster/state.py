@@ -12,13 +12,14 @@ from pathlib import Path
 
 from docker import DockerClient
 
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.node import KafkaNode, NodeFactory
 from ackproof.cluster.topology import Topology
 from ackproof.cluster.zookeeper import ZooKeeperMetadata
 from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
 from ackproof.proxy.proxy import LinkProxy, Route
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 
 class ClusterState:

@@ -20,13 +20,12 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
 from ackproof.cluster.state import ClusterState
 from ackproof.waiting import last_result
-from ackproof_faults.errors import FaultError
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.interfaces.cluster import Placement, TopicPartition
 
 #: How long Kafka may take to answer a request.
 _ANSWER_S = 30.0

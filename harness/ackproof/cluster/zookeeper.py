@@ -14,8 +14,9 @@ from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from kazoo.exceptions import KazooException, NoNodeError  # type: ignore[import-untyped]
 from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
 
-from ackproof.cluster.admin import PartitionView, TopicPartition
+from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ClusterError
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 _ANSWER_S = 5.0
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from ackproof import safe_files
 from ackproof.comparison import statistics
-from ackproof.comparison.measures import MEASURES, measures
+from ackproof.comparison.store import MEASURES, measures
 from ackproof.errors import RunDirectoryError
 from ackproof.runs.directory import MOST_BYTES
 from ackproof.runs.verdict import Verdict, Word

@@ -13,11 +13,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from ackproof.comparison.measures import measures
-from ackproof.comparison.plan import label, order
 from ackproof.comparison.sequential import Sequential
 from ackproof.comparison.statistics import Design
-from ackproof.comparison.store import ComparisonStore, ConfigurationTrial
+from ackproof.comparison.store import ComparisonStore, ConfigurationTrial, label, measures, order
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.errors import AckproofError
 from ackproof.progress import Reporter

@@ -7,11 +7,9 @@ from itertools import combinations
 from statistics import median
 
 from ackproof.comparison import statistics
-from ackproof.comparison.measures import MEASURES, Measures
-from ackproof.comparison.plan import ComparisonPlan
 from ackproof.comparison.sequential import Sequential, more_trials
 from ackproof.comparison.statistics import Count
-from ackproof.comparison.store import ConfigurationTrial
+from ackproof.comparison.store import MEASURES, ComparisonPlan, ConfigurationTrial, Measures
 from ackproof.runs.verdict import Likelihood
 from ackproof.trials import Record
 

@@ -33,7 +33,7 @@ from ackproof.containers.engine import labels
 from ackproof.containers.images import CLASSPATH
 from ackproof.errors import ClusterError, EngineError
 from ackproof.waiting import wait_for
-from ackproof_faults.interfaces.command import CommandResult
+from ackproof_faults.interfaces.cluster import CommandResult
 
 _STDOUT = 1
 #: The header of each piece of output: its stream, three bytes of padding, its length.

@@ -185,7 +185,7 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:
     """List the objects of harness processes that have ended; `everything`: of all processes."""
     ours = {"label": f"{LABEL}=1"}
-    found = [
+    objects = [
         *(
             _leftover("container", item["Id"], item["Names"][0].lstrip("/"), item["Labels"])
             for item in client.api.containers(all=True, filters=ours)
@@ -200,7 +200,7 @@ def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftov
             for item in client.api.volumes(filters=ours)["Volumes"] or ()
         ),
     ]
-    return tuple(item for item in found if everything or not is_running(item.pid))
+    return tuple(item for item in objects if everything or not is_running(item.pid))
 
 
 def _leftover(kind: Kind, id_: str, name: str, marks: dict[str, str]) -> Leftover:
@@ -222,28 +222,28 @@ def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Remov
 def remove_run(client: DockerClient, run_id: str) -> Removed:
     """Remove everything that belongs to one run; see `remove`."""
     everything = leftovers(client, everything=True)
-    return remove(client, [one for one in everything if one.run_id == run_id])
+    return remove(client, [item for item in everything if item.run_id == run_id])
 
 
-def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
+def remove(client: DockerClient, objects: Sequence[Leftover]) -> Removed:
     """Remove these objects: containers first, then networks, then volumes.
 
     Objects that do not exist any more, or that another process is removing, are not counted. What
     the engine refuses to remove is in `Removed.kept`.
     """
     counts = {"container": 0, "network": 0, "volume": 0}
-    kept: list[str] = []
+    refused: list[str] = []
     for kind in counts:
-        items = [item for item in found if item.kind == kind]
+        items = [item for item in objects if item.kind == kind]
         with ThreadPoolExecutor(max_workers=8) as pool:
             for removed, reason in pool.map(lambda item: _try_to_remove(client, item), items):
                 counts[kind] += removed
-                kept += [reason] if reason else []
+                refused += [reason] if reason else []
     return Removed(
         containers=counts["container"],
         networks=counts["network"],
         volumes=counts["volume"],
-        kept=tuple(kept),
+        kept=tuple(refused),
     )
 
 
@@ -302,7 +302,7 @@ def _remove(client: DockerClient, item: Leftover) -> bool:
     from docker.errors import APIError, NotFound
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-    def held(error: BaseException) -> bool:
+    def in_use(error: BaseException) -> bool:
         return isinstance(error, APIError) and not isinstance(error, NotFound)
 
     try:
@@ -311,7 +311,7 @@ def _remove(client: DockerClient, item: Leftover) -> bool:
             return True
         remove = client.api.remove_network if item.kind == "network" else client.api.remove_volume
         for attempt in Retrying(
-            retry=retry_if_exception(held),
+            retry=retry_if_exception(in_use),
             stop=stop_after_delay(REMOVAL_WAIT_S),
             wait=wait_fixed(0.2),
             reraise=True,

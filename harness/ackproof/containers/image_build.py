@@ -135,12 +135,12 @@ def build_base(client: DockerClient, say: Say) -> str:
         bootstrap(tarball, PACKAGES, say)
     say(f"importing {BASE}")
     name, tag = BASE.split(":")
-    said = client.api.import_image_from_file(
+    status = client.api.import_image_from_file(
         str(tarball),
         changes=["ENV LANG=C.UTF-8", "LABEL io.ackproof.image=base", 'CMD ["bash"]'],
     )
     # Podman 4.3 ignores the tag of an import.
-    client.images.get(json.loads(said)["status"]).tag(name, tag)
+    client.images.get(json.loads(status)["status"]).tag(name, tag)
     return BASE
 
 

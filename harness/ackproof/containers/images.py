@@ -130,11 +130,11 @@ def ensure(
     """
     check_version(version)
     client = client or connect()
-    if found := _local(client, version):
-        return found
+    if local := _local(client, version):
+        return local
     with exclusive("images", say):
-        if found := _local(client, version):  # another process built it meanwhile
-            return found
+        if local := _local(client, version):  # another process built it meanwhile
+            return local
         published = f"{PUBLISHED}:{version}"
         if not (reason := _unpublished(version) or pull(client, published, say)):
             say(f"pulled {published}")

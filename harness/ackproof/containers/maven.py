@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
 from ackproof.kafka_versions import numbers, scala
-from ackproof_spark.spark import pinned_jars
+from ackproof_spark.spark import connector
 
 MAVEN_TIMEOUT_S = 1800
 
@@ -75,8 +75,8 @@ def kafka_jars(version: str, say: Say) -> Path:
         shutil.rmtree(work / "libs")
         _copy_dependencies([*artifacts, binding], work / "libs", version)
     pins = files(__package__) / "pinned" / f"kafka-{version}.json"
-    if differs := pinned_jars.difference(work / "libs", pins):
-        raise ImageError(f"Kafka {version}: {differs}", hint=pinned_jars.ADVICE)
+    if differs := connector.difference(work / "libs", pins):
+        raise ImageError(f"Kafka {version}: {differs}", hint=connector.ADVICE)
     (work / "libs").rename(finished)
     shutil.rmtree(work)
     return finished
@@ -114,17 +114,17 @@ def client_jars(version: str, say: Say) -> Path:
 def _check_digests(folder: Path) -> None:
     try:
         expected = json.loads((folder / _DIGESTS).read_text())
-        found = {name: _digest(folder / name) for name in expected}
+        actual = {name: _digest(folder / name) for name in expected}
     except (OSError, ValueError) as error:
         raise ImageError(
             f"the jars of kafka-clients in {folder} are damaged: {error}",
             hint="remove that folder; they are resolved again",
         ) from None
     for name, digest in expected.items():
-        if found[name] != digest:
+        if actual[name] != digest:
             raise ImageError(
                 f"{folder / name} is not the jar that Maven resolved: its SHA-256 is "
-                f"{found[name]}, not {digest}",
+                f"{actual[name]}, not {digest}",
                 hint="remove that folder; the jars are resolved again",
             )
 

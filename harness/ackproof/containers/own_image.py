@@ -141,8 +141,8 @@ def _write(jar: IO[bytes], to: Path) -> None:
 
 def _version(path: Path, jars: Sequence[Path]) -> str:
     for jar in jars:
-        if found := _CORE_JAR.fullmatch(jar.name):
-            return found["version"]
+        if match := _CORE_JAR.fullmatch(jar.name):
+            return match["version"]
     raise ScenarioError(
         f"cluster.distribution: {path} is no Kafka: there is no kafka_2.13-*.jar in its libs",
         hint="Name what `./gradlew releaseTarGz` makes in core/build/distributions.",

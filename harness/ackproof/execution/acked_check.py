@@ -16,7 +16,7 @@ from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskErro
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
-from ackproof.ledger import application_tables
+from ackproof.ledger import conversion
 from ackproof.prediction.predict import not_modelled
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
@@ -24,6 +24,7 @@ from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import preflight
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
 from ackproof_spark.record import ID_HEADER
 
@@ -69,7 +70,7 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
     run_dir = runs.create(out, scenario=_NAME, configuration="", seed=1, now=now())
     with runs.disk_errors(run_dir):
         with reporter.phase("reading the acked logs"):
-            logs = application_tables.convert(check.logs, run_dir, lenient=False)
+            logs = conversion.convert(check.logs, run_dir, lenient=False)
         if not logs.lowest:
             none = "no line of the acked logs records an acked send"
             raise AckedLogError(
@@ -116,7 +117,7 @@ def _replicas(cluster: RunningCluster) -> dict[str, list[int]]:
 
 def _scenario(
     check: AckedCheck,
-    lowest: Mapping[tuple[str, int], int | None],
+    lowest: Mapping[TopicPartition, int | None],
     replicas: Mapping[str, Sequence[int]],
 ) -> Scenario:
     topics: dict[str, dict[str, int]] = {}
@@ -149,7 +150,7 @@ def _scenario(
 def _read(
     check: AckedCheck,
     scenario: Scenario,
-    lowest: Mapping[tuple[str, int], int | None],
+    lowest: Mapping[TopicPartition, int | None],
     state: RunState,
     reporter: Reporter,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ackproof.clients.application import AnyWorkload
+from ackproof.clients.application_process import AnyWorkload
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.running import RunCluster

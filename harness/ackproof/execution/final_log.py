@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from ackproof.spark_session import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
-from ackproof_spark.reading import agreement, final_log, second_reading
+from ackproof_spark.reading import final_log, two_readers
 from ackproof_spark.reading.application_records import Application
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
 from ackproof_spark.spark import client_settings
@@ -64,7 +64,7 @@ def take_final_log(
         if offsets <= SECOND_READER_UP_TO:
             beside = stack.enter_context(ThreadPoolExecutor(max_workers=1))
             second = beside.submit(
-                second_reading.fetch,
+                two_readers.fetch,
                 folder,
                 bootstrap_servers=bootstrap_servers,
                 ends=ends,
@@ -97,8 +97,8 @@ def take_final_log(
         if second is None:
             return _alone(Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
         second.result()
-        own = second_reading.fetched(spark, folder, run_id=run_dir.name, application=application)
-        agreement.store_disagreements(
+        own = two_readers.fetched(spark, folder, run_id=run_dir.name, application=application)
+        two_readers.store_disagreements(
             {Reader.CONNECTOR: taken.log, Reader.PYTHON: own}, run_dir=run_dir
         )
         return Reading(readers=[Reader.CONNECTOR, Reader.PYTHON])

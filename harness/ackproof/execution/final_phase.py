@@ -1,4 +1,4 @@
-"""The final phase of a run: wait for full ISR, end open transactions, read the final log."""
+"""The final phase: wait for full ISR, end open transactions, read the final log, collect logs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,65 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ackproof.clients import forwarded_records
-from ackproof.clients.application import AnyWorkload, acked_logs
-from ackproof.cluster.admin import KEEP_EVERYTHING, TopicPartition
+from ackproof.clients import forwarding
+from ackproof.clients.application_process import AnyWorkload, acked_logs
+from ackproof.cluster.admin import KEEP_EVERYTHING
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.running import RunCluster
 from ackproof.errors import ClusterError
-from ackproof.execution.collection import take_replicas
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.open_transactions import OpenTransactions
-from ackproof.execution.run_state import RunState
-from ackproof.ledger import application_tables
+from ackproof.execution.run_state import RunState, now
+from ackproof.ledger import conversion
+from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
+
+
+def take_node_logs(cluster: KafkaCluster, run: RunState) -> None:
+    """Store every node's log and the brokers' events. Failures become troubles of the run."""
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    try:
+        cluster.take_node_logs(run.run_dir / "logs")
+    except (ClusterError, DockerException, RequestException) as error:
+        run.troubles.append(f"the nodes' logs could not be read: {error}")
+    brokers = {broker.node_id: broker.name for broker in cluster.topology.brokers}
+    topics = list(run.configured.scenario.sends)
+    events = broker_log.read_logs(run.run_dir / "logs", brokers, topics=topics)
+    run.write("broker_events", events)
+
+
+def take_replicas(topics: Sequence[str], cluster: RunCluster, run: RunState) -> None:
+    """Store the batch headers of every replica. Nobody may write to the topics meanwhile.
+
+    Raises ClusterError if the brokers do not report who holds the replicas.
+    """
+    logs = cluster.take_replica_logs(topics, run.run_dir)
+    if logs is not None:
+        run.write("replica_logs", logs)
+
+
+def take_states(topics: Sequence[str], cluster: RunCluster, run: RunState) -> None:
+    """Store partition and broker states and clocks.
+
+    A run without them can be judged, so that failures become troubles of the run.
+    """
+    run.clocks = cluster.clocks(now)
+    try:
+        log = cluster.take_metadata_log(run.run_dir)
+    except (ClusterError, ValueError, KeyError) as error:
+        run.troubles.append(f"the controllers' metadata log could not be read: {error}")
+        return
+    run.write("partition_states", [state for state in log.partitions if state.topic in topics])
+    if log.brokers:
+        run.write("broker_states", log.brokers)
+
 
 #: Seconds within which a restarted broker must have recovered.
 _RECOVER_S = 90.0
@@ -54,9 +98,7 @@ def run_final_phase(
     run.troubles += clients.finish_probe()
     application = scenario.workload.application
     if application is not None:
-        logs = application_tables.convert(
-            acked_logs(application, run.run_dir), run.run_dir, lenient=True
-        )
+        logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
         run.troubles += logs.unread
         run.unobserved += logs.remarks
     if scenario.removes and not cluster.interfaces.missing(["operations"]):
@@ -164,7 +206,7 @@ def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> N
     topics = [topic for targets in scenario.forwarded.values() for topic in targets]
     partitions = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
     if partitions:
-        forwarded_records.take(
+        forwarding.take(
             run.run_dir,
             run_id=run.run_id,
             source=scenario.workload.topic,

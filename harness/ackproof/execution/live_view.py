@@ -21,12 +21,18 @@ from typing import Any, Self
 
 from rich.markup import escape
 
-from ackproof.cluster.admin import Admin, TopicPartition
+from ackproof.cluster.admin import Admin
 from ackproof.errors import SparkError
-from ackproof.execution.live_counts import LedgerCounts, Outcomes
-from ackproof.execution.live_table import LivePartition, live_line, live_table
+from ackproof.execution.live_table import (
+    LedgerCounts,
+    LivePartition,
+    Outcomes,
+    live_line,
+    live_table,
+)
 from ackproof.progress import Reporter
 from ackproof.waiting import Repeating, wait_for
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).

@@ -12,10 +12,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Protocol
 
-from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.hanging_transactions import HangingTransaction
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 #: Seconds until markers that are on their way are written.
 _MARKERS_S = 5.0

@@ -14,6 +14,7 @@ from ackproof.runs.directory import Clock, RunRecord
 from ackproof.runs.recovery import seal
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
 
@@ -36,7 +37,7 @@ class RunState:
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
         #: Ends the live job once it has read up to these end offsets; None without a live view.
-        self.end_live: Callable[[Mapping[tuple[str, int], int]], None] | None = None
+        self.end_live: Callable[[Mapping[TopicPartition, int]], None] | None = None
         self._written: list[FaultWindow] = []
 
     def write(self, table: str, rows: Sequence[object]) -> None:

@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from ackproof import doctor
-from ackproof.clients import java_program, librdkafka_wheel
-from ackproof.clients.application import ApplicationSupervisor, require_startable
+from ackproof.clients import java_client, librdkafka_wheel
+from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.cluster.preflight import require_in_force
 from ackproof.cluster.running import RunCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.containers.own_image import own_image
-from ackproof.errors import AckproofError, DiskError
-from ackproof.execution.collection import take_node_logs, take_states
+from ackproof.errors import AckproofError, DiskError, ScenarioError
 from ackproof.execution.fault_phase import run_fault_phase
-from ackproof.execution.final_phase import run_final_phase
+from ackproof.execution.final_phase import run_final_phase, take_node_logs, take_states
 from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
@@ -43,74 +45,53 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
+class How(TypedDict, total=False):
+    """How to run a configuration.
+
+    `client` may be None if the scenario attaches to a cluster. `live` shows the run in progress.
+    `replays` is the id of the run that is replayed. `then` is what runs next in the same pool: its
+    cluster boots while this run is read and judged.
+    """
+
+    client: Required[DockerClient | None]
+    reporter: Required[Reporter]
+    live: bool
+    replays: str
+    then: Configured | None
+
+
 def run(
-    configured: Configured,
-    *,
-    out: Path,
-    client: DockerClient | None,
-    reporter: Reporter,
-    pool: ClusterPool | None = None,
-    live: bool = False,
-    replays: str = "",
-    then: Configured | None = None,
+    configured: Configured, *, out: Path, pool: ClusterPool | None = None, **how: Unpack[How]
 ) -> tuple[Path, Verdict]:
     """Run one configuration of a scenario; return its run directory and its verdict.
 
-    The cluster comes from `pool`; without one it is booted and removed. `client` may be None if the
-    scenario attaches to a cluster. `replays` is the id of the run that is replayed. `then` is what
-    runs next in the same pool: its cluster boots while this run is read and judged.
-
-    Raises AckproofError if the environment does not allow a run. A KeyboardInterrupt passes after
-    the cluster is removed and the recorded data is on disk; `ackproof check` can judge it later.
+    The cluster comes from `pool`; without one it is booted and removed. Raises AckproofError if the
+    environment does not allow a run. A KeyboardInterrupt passes after the cluster is removed and
+    the recorded data is on disk; `ackproof check` can judge it later.
     """
     with contextlib.ExitStack() as stack:
-        run_dir = recorded(
-            configured,
-            out=out,
-            client=client,
-            reporter=reporter,
-            pool=pool or stack.enter_context(ClusterPool(client)),
-            live=live,
-            replays=replays,
-            then=then,
-        )
-        with reporter.phase("comparing acked records with the final log"):
+        pool = pool or stack.enter_context(ClusterPool(how["client"]))
+        run_dir = recorded(configured, out=out, pool=pool, **how)
+        with how["reporter"].phase("comparing acked records with the final log"):
             return run_dir, judge_run(run_dir)
 
 
 def recorded(
-    configured: Configured,
-    *,
-    out: Path,
-    client: DockerClient | None,
-    reporter: Reporter,
-    pool: ClusterPool | None = None,
-    live: bool = False,
-    replays: str = "",
-    then: Configured | None = None,
+    configured: Configured, *, out: Path, pool: ClusterPool | None = None, **how: Unpack[How]
 ) -> Path:
     """Run one configuration without judging it; return its run directory. Raises as `run` does."""
     preflight()
-    _workload(configured.scenario)
+    scenario = configured.scenario
     run_dir = runs.create(
         out,
-        scenario=configured.scenario.name,
+        scenario=scenario.name,
         configuration=configured.name,
-        seed=configured.scenario.seed,
+        seed=scenario.seed,
         now=now(),
     )
     with runs.disk_errors(run_dir), contextlib.ExitStack() as stack:
-        clusters = pool or stack.enter_context(ClusterPool(client))
-        record(
-            configured,
-            run_dir,
-            client=client,
-            reporter=reporter,
-            pool=clusters,
-            live=live,
-            replays=replays,
-            then=then,
-        )
+        pool = pool or stack.enter_context(ClusterPool(how["client"]))
+        record(configured, run_dir, pool=pool, **how)
     return run_dir
 
 
@@ -222,7 +203,7 @@ def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
         require_startable(scenario.workload.application)
     for client in scenario.clients:
         if client.java is not None:
-            java_program.class_path(client.java, reporter.note)
+            java_client.class_path(client.java, reporter.note)
         if client.librdkafka is not None:
             librdkafka_wheel.folder(client.librdkafka, reporter.note)
 
@@ -264,3 +245,64 @@ def _boot(
         stack.callback(take_node_logs, lease.cluster, state)
         lease.cluster.create_topics(scenario.topics)
     return lease
+
+
+def run_suite(
+    configurations: Sequence[Configured],
+    *,
+    out: Path,
+    client: DockerClient | None,
+    reporter: Reporter,
+    reuse: bool = False,
+    live: bool = False,
+    keep: bool = False,
+) -> Iterator[tuple[Path, Verdict]]:
+    """Run each configuration once; yield its run directory and verdict when it ends.
+
+    Each run has a cluster of its own, or with `reuse` the cluster of the run before if that is
+    possible. `live` shows each run in progress. `keep` leaves the cluster of the last run up.
+    Raises what `run` raises, ScenarioError if that cluster cannot be kept.
+    """
+    if keep:
+        _require_keepable(configurations[-1])
+    with ClusterPool(client, reuse=reuse, say=reporter.note) as pool:
+        pairs = zip_longest(configurations, configurations[1:])
+        for number, (configured, then) in enumerate(pairs, start=1):
+            name = configured.name or configured.scenario.name
+            reporter.note(f"[bold]{name}[/] ({number} of {len(configurations)})")
+            pool.leave_up = keep and number == len(configurations)
+            yield run(
+                configured,
+                out=out,
+                client=client,
+                reporter=reporter,
+                pool=pool,
+                live=live,
+                then=then,
+            )
+        if pool.left is not None:
+            reporter.note(_how_to_reach(pool.left))
+
+
+def _require_keepable(configured: Configured) -> None:
+    cluster = configured.scenario.cluster
+    if cluster.attach is not None:
+        raise ScenarioError("--keep is for clusters that ackproof starts; this one is attached")
+    if cluster.proxied:
+        raise ScenarioError(
+            "--keep is not possible with cluster.proxied: the Kafka proxy ends with this command"
+        )
+
+
+def _how_to_reach(cluster: KafkaCluster) -> str:
+    """Return how to reach a cluster that was left up, and how to end it."""
+    first = min(cluster.nodes)
+    name = cluster.nodes[first].container.name
+    lines = [
+        f"the cluster is left up: bootstrap.servers={cluster.bootstrap_servers}",
+        f"  a shell in broker {first}: docker exec -it {name} bash",
+        "  end it: ackproof clean",
+    ]
+    if cluster.client_settings:
+        lines.insert(1, f"  clients also need {', '.join(sorted(cluster.client_settings))}")
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Compares the observed anomalies with the scenario's `expect`, which gives the verdict.
 
 An observed violation is definite, whatever else went wrong during the run. That an anomaly was not
-observed counts only if nothing could have hidden it. `unprocessed` says what consumers have not
+observed counts only if nothing could have hidden it. `unprocessed` counts what consumers have not
 done: it is definite only if nothing kept them from it.
 """
 
@@ -9,10 +9,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Likelihood, Metrics, Word
-from ackproof.scenario.model import Expect, Scenario
+from ackproof.runs.verdict import (
+    COUNTS,
+    CauseReport,
+    Expectation,
+    FaultReport,
+    Likelihood,
+    Metrics,
+    Step,
+    Word,
+)
+from ackproof.scenario.model import Expect, ExpectedStep, Scenario
 from ackproof_spark.anomaly import (
     OF_CLIENTS,
     OF_CONSUMERS,
@@ -44,9 +53,12 @@ _ANOMALY = {
     "follower_fetch": "follower-fetch",
 }
 
-
 #: Anomalies that a client which ended early shows as well.
 OF_UNFINISHED_WORK = (str(Anomaly.UNPROCESSED),)
+
+#: The word before `readable` or `writable`, by the probe's answer.
+_WORDS = {"yes": "", "no": "not ", "unknown": "perhaps ", "some": "partly "}
+_WANTED = {True: "yes", False: "no"}
 
 
 def inapplicable(scenario: Scenario) -> list[str]:
@@ -61,6 +73,12 @@ def inapplicable(scenario: Scenario) -> list[str]:
     if not (scenario.workload.consumers or scenario.workload.probe):
         anomalies += OF_READS
     return [str(anomaly) for anomaly in anomalies]
+
+
+def of_times(expect: Expect) -> bool:
+    """Whether an availability or a step is expected, which are measured in time."""
+    shares = (expect.availability, expect.read_availability, expect.write_availability)
+    return bool(expect.steps) or any(share is not None for share in shares)
 
 
 def effective_expectations(scenario: Scenario) -> dict[str, str]:
@@ -118,7 +136,7 @@ def check_expectations(
     if expect.cause is not None:
         expectations.append(_cause(expect.cause, causes))
     if expect.availability is not None:
-        # Sends that took no time say nothing of the cluster.
+        # Sends with the same timestamp say nothing of the cluster.
         share = 0.0
         if metrics.duration_s > 0:
             share = 1 - metrics.unavailability_s / metrics.duration_s
@@ -185,3 +203,50 @@ def _availability(what: str, expected: str, share: float) -> Expectation:
     percent, bound = 100 * share, float(match[2])
     met = percent >= bound if match[1] == ">=" else percent > bound
     return Expectation(what=what, wanted=expected, observed=f"{percent:.2f} %", met=met)
+
+
+def check_steps(
+    expected: Mapping[str, ExpectedStep], faults: Sequence[FaultReport], steps: Sequence[Step]
+) -> list[Expectation]:
+    """Return a line for each window of a fault that `expected` names by its id.
+
+    A step is the last period before the fault is healed, or before the run ends. A fault that never
+    began has no line: its run is inconclusive anyway.
+    """
+    return [
+        _step(fault.id, expected[fault.id], last)
+        for fault in faults
+        if fault.id is not None and fault.id in expected
+        for last in [step for step in steps if fault.window in step.in_force][-1:]
+    ]
+
+
+def unknown_steps(lines: Sequence[Expectation]) -> list[str]:
+    """Return the lines in which an answer of the probe is unknown."""
+    return [f"{line.what}: {line.observed}" for line in lines if _WORDS["unknown"] in line.observed]
+
+
+def _step(name: str, wanted: ExpectedStep, step: Step) -> Expectation:
+    answers = dict(_answers(wanted, step))
+    return Expectation(
+        what=f"step {name}",
+        wanted=_joined({ability: _WANTED[getattr(wanted, ability)] for ability in answers}),
+        observed=_joined(answers),
+        met=all(answer == _WANTED[getattr(wanted, ability)] for ability, answer in answers.items()),
+    )
+
+
+def _answers(wanted: ExpectedStep, step: Step) -> Iterator[tuple[str, str]]:
+    """Yield what all partitions answered, for each ability that matters."""
+    for ability, value in wanted:
+        if value is None:
+            continue
+        answers = {getattr(partition, ability) for partition in step.partitions} or {"unknown"}
+        if len(answers) == 1:
+            yield ability, answers.pop()
+        else:
+            yield ability, "unknown" if "unknown" in answers else "some"
+
+
+def _joined(answers: Mapping[str, str]) -> str:
+    return ", ".join(f"{_WORDS[answer]}{ability}" for ability, answer in answers.items())

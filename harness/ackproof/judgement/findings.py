@@ -1,15 +1,21 @@
-"""Compares the observed anomalies with the prediction, which gives findings."""
+"""Findings: what the model, or one of two readers, contradicts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.expectations import OF_UNFINISHED_WORK
 from ackproof.runs.verdict import Finding, Likelihood, PartAvailability, Step
 from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED
 
 #: Seconds that a step must last: the model assumes that everything that is due has happened.
 SETTLED_S = 5.0
+
+#: How many offsets that readers disagree about a message lists.
+_LISTED = 3
 
 
 def contradictions(
@@ -55,18 +61,20 @@ def of_availability(
     findings: list[Finding] = []
     likelihood: Likelihood
     for step in steps:
-        parts = [one for one in predicted if (one.begun, one.healed) == (step.begun, step.healed)]
+        parts = [
+            part for part in predicted if (part.begun, part.healed) == (step.begun, step.healed)
+        ]
         if not parts or (step.end - step.begin).total_seconds() < settling_s + SETTLED_S:
             continue
         for state in step.partitions:
             for ability in ("readable", "writable"):
-                words = {getattr(one, ability) for one in parts}
+                words = {getattr(part, ability) for part in parts}
                 observed = getattr(state, ability)
                 where = f"{state.topic}-{state.partition}, {parts[0].part}"
                 if words == {"cannot"} and observed == "yes":
-                    likelihood, count, told = "impossible", 1, f"{where}: the probe could"
+                    likelihood, count, why = "impossible", 1, f"{where}: the probe could"
                 elif words == {"can"} and observed == "no" and conclusive:
-                    likelihood, count, told = "certain", 0, f"{where}: the probe could not"
+                    likelihood, count, why = "certain", 0, f"{where}: the probe could not"
                 else:
                     continue
                 findings.append(
@@ -74,7 +82,83 @@ def of_availability(
                         anomaly=ability,
                         predicted=likelihood,
                         observed=count,
-                        explanation=told,
+                        explanation=why,
                     )
                 )
     return findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreements:
+    """Records that only one of the two readers of the final log returned.
+
+    Such a record is neither proof of presence nor of loss: a bug in one of the two clients, or a
+    broker that answers them differently. `rows` are those of `tables.DISAGREEMENTS`.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def _offsets(self) -> list[tuple[str, int, int]]:
+        return sorted({_place(row) for row in self.rows})
+
+    @property
+    def reasons(self) -> list[str]:
+        """One reason why the run is inconclusive if there are rows, else none."""
+        if not self.rows:
+            return []
+        offsets = self._offsets
+        listed = ", ".join(self._describe(*offset) for offset in offsets[:_LISTED])
+        more = ", …" if len(offsets) > _LISTED else ""
+        return [f"readers disagree about {len(offsets)} offsets: {listed}{more}"]
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [
+            Finding(
+                anomaly="disagreement",
+                predicted="impossible",
+                observed=len(self._offsets),
+                explanation=reason,
+            )
+            for reason in self.reasons
+        ]
+
+    def undisputed(
+        self, observed: Mapping[str, int], anomalies: Sequence[Mapping[str, Any]]
+    ) -> dict[str, int]:
+        """Return `observed` without the rows of `anomalies` that depend on a disputed record."""
+        counts = dict(observed)
+        offsets = set(self._offsets)
+        sends = {_send(row) for row in self.rows if row["producer"] is not None}
+        for row in anomalies:
+            if _place(row) in offsets or _send(row) in sends:
+                counts[row["anomaly"]] -= 1
+        return counts
+
+    def _describe(self, topic: str, partition: int, offset: int) -> str:
+        records = [
+            f"{row['reader']} has {_record(row)}"
+            for row in self.rows
+            if _place(row) == (topic, partition, offset)
+        ]
+        only = " alone" if len(records) == 1 else ""
+        return f"{topic}-{partition} offset {offset} ({'; '.join(records)}{only})"
+
+
+def disagreements(evidence: Evidence) -> Disagreements:
+    return Disagreements(rows=evidence.rows("disagreements"))
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    return row["topic"], row["partition"], row["offset"]
+
+
+def _send(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
+    return row["topic"], row["partition"], row["producer"], row["sequence"]
+
+
+def _record(row: Mapping[str, Any]) -> str:
+    if row["producer"] is None:
+        return f"a {row['state']} record"
+    return f"producer {row['producer']} sequence {row['sequence']}"

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ackproof.judgement import (
-    availability,
-    conclusiveness,
-    expectations,
-    findings,
-    progress_pages,
-    reader_disagreement,
-    send_times,
-    step_expectations,
-    trace_validation,
-)
-from ackproof.judgement.client_counts import client_counts
+from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
+from ackproof.judgement.client_checks import client_counts
+from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.invariants import Audit, Consequence
 from ackproof.judgement.overview import collect as overview
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
-from ackproof.runs import manifest
-from ackproof.runs.recovery import recover_run
-from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
+from ackproof.runs.directory import PredictionRecord
+from ackproof.runs.verdict import (
+    CauseReport,
+    Expectation,
+    Finding,
+    Likelihood,
+    Metrics,
+    TraceRecord,
+    Verdict,
+    Word,
+)
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
-from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
+from ackproof_spark.anomaly import OF_REPLICAS
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
-from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION
+from ackproof_spark.tables import CAUSES, LOCATION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ackproof_spark.checks.comparison import Comparison
+    from ackproof_spark.analysis import Analysis
     from ackproof_spark.forensics.causes import Cause
     from ackproof_spark.forensics.investigation import Investigation
 
@@ -53,7 +53,7 @@ def judge_run(run_dir: Path) -> Verdict:
     admit(run_dir)
     with spark_session() as spark:
         scenario = load(run_dir / "scenario.yaml")[0].scenario
-        verdict = conclude(run_dir, scenario, _compare(spark, run_dir, scenario))
+        verdict = conclude(run_dir, scenario, _analyse(spark, run_dir, scenario))
         overview.write(run_dir, verdict, spark)
     return verdict
 
@@ -63,136 +63,50 @@ def admit(run_dir: Path) -> None:
 
     Raises RunDirectoryError if this is no run directory, or a damaged one.
     """
-    runs.refuse_special_files(run_dir)
-    if not manifest.exists(run_dir) and (run_dir / "scenario.yaml").exists():
-        progress_pages.check_streams(run_dir, load(run_dir / "scenario.yaml")[0].scenario)
-    recover_run(run_dir)
-    manifest.check_tables(run_dir, runs.read_record(run_dir).run_id)
+    for admission in invariants.ADMISSIONS:
+        admission.check(run_dir)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """What Spark found in the tables of a run, by topic where the run has several.
+def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis:
+    from ackproof_spark.analysis import analyse
 
-    `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
-    """
-
-    comparison: Comparison
-    investigation: Investigation
-    metrics: Mapping[str, Any]
-    probe_writes: Mapping[str, int]
-    by_topic: dict[str, dict[str, int]]
-
-
-def _compare(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Compared:
-    from ackproof_spark.checks.comparison import compare
-    from ackproof_spark.forensics.investigation import investigate
-    from ackproof_spark.metrics import metrics, probe_writes
-    from ackproof_spark.reading.run_tables import rows_of
-    from ackproof_spark.spark.small_data import side_by_side, small_plans
-
-    comparison = compare(
+    return analyse(
         spark,
         run_dir,
+        settings=durability_settings(scenario),
+        faults=fault_kinds(),
         omitted=expectations.inapplicable(scenario),
         keys=scenario.compacted_keys,
         count_removed=scenario.removes or scenario.expect.removed != "any",
+        compacted=scenario.topic.compacted,
     )
-    rows = comparison.sent + rows_of(spark, run_dir, ("final_log", "replica_batches"))
-
-    def investigated() -> Investigation:
-        return investigate(
-            spark,
-            run_dir,
-            lost=comparison.counts[Anomaly.LOST],
-            rows=rows,
-            settings=durability_settings(scenario),
-            faults=fault_kinds(),
-            compacted=scenario.topic.compacted,
-        )
-
-    def measured() -> tuple[dict[str, Any], dict[str, int]]:
-        probed = probe_writes(spark, run_dir) if scenario.workload.probe else {}
-        return metrics(spark, run_dir), probed
-
-    with small_plans(spark, rows=rows):
-        investigation, (metrics_, probed) = side_by_side(investigated, measured, rows=rows)
-        return Compared(
-            comparison=comparison,
-            investigation=investigation,
-            metrics=metrics_,
-            probe_writes=probed,
-            by_topic=_by_topic(spark, run_dir, scenario),
-        )
 
 
-def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What the scenario's expectations make of a run."""
+
+    word: Word
+    reason: str
+    lines: list[Expectation]
+    causes: list[CauseReport]
+    metrics: Metrics
+    #: What cannot be claimed, for example latency if a client was the bottleneck.
+    unobserved: list[str]
+    inconclusive: list[str]
+
+
+def conclude(run_dir: Path, scenario: Scenario, compared: Analysis) -> Verdict:
     """Judge a run by what Spark found and by the rest of its directory; write all results."""
-    record = runs.read_record(run_dir)
     prediction = runs.read_prediction(run_dir)
-    faults = _faults(run_dir)
-    result, investigation = compared.comparison, compared.investigation
-    observed = {
-        "sent": result.sent,
-        "acked": result.acked,
-        "failed": result.failed,
-        "unknown": result.unknown,
-        **({"aborted": result.aborted} if scenario.workload.transactions else {}),
-        **{str(anomaly): count for anomaly, count in result.counts.items()},
-    }
-    predicted = _checked(prediction.predicted, investigation)
-    observed = _checked(observed, investigation)
+    evidence = _observe(run_dir, scenario, compared)
+    predicted = _investigated(prediction.predicted, compared.investigation)
     for anomaly in expectations.inapplicable(scenario):
-        observed.pop(anomaly, None)
         predicted.pop(anomaly, None)
-    observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
-    if result.removed is not None:
-        observed["removed"] = result.removed
-    observed |= client_counts(run_dir, scenario)
-    causes = _causes(run_dir, record.run_id, investigation.causes)
-    probed = availability.attempts(runs.table_rows(run_dir, "probe"))
-    steps = availability.steps(probed, faults)
-    misdated = list(send_times.contradictions(run_dir, scenario, record))
-    doubts = [*record.bottlenecks, *misdated]
-    measured = conclusiveness.claimable(
-        Metrics(
-            **compared.metrics,
-            probe=availability.probe_metrics(probed, writes=compared.probe_writes)
-            if probed
-            else None,
-        ),
-        doubts,
-    )
-    unobserved = [
-        *record.unobserved,
-        *conclusiveness.unclaimed(doubts),
-        *conclusiveness.unknown_fates(observed),
-    ]
-    disagreements = reader_disagreement.read(run_dir)
-    inconclusive_reasons = conclusiveness.inconclusive_reasons(
-        run_dir,
-        scenario,
-        record,
-        faults=faults,
-        observed=observed,
-        unacked_partitions=measured.unacked_partitions,
-    )
-    inconclusive_reasons += disagreements.inconclusive_reasons
-    inconclusive_reasons += conclusiveness.without_times(scenario.expect, measured, misdated)
-    in_steps = step_expectations.check_steps(scenario.expect.steps, faults, steps)
-    inconclusive_reasons += step_expectations.untold(in_steps)
-    checked = expectations.check_expectations(scenario.expect, observed, measured, causes)
-    checked += in_steps
-    undisputed = disagreements.undisputed(run_dir, observed)
-    word, reason = expectations.conclude(
-        checked,
-        inconclusive_reasons,
-        undisputed=expectations.check_expectations(scenario.expect, undisputed, measured, causes),
-    )
-    if unobserved:
-        reason += f"; not observed: {', '.join(unobserved)}"
-    trace = trace_validation.validate(run_dir, scenario, record)
+    outcome = _expect(evidence, invariants.audit(evidence), compared)
+    trace = trace_validation.validate(evidence)
     runs.write_model(run_dir / "trace.json", trace)
+    record = evidence.record
     verdict = Verdict(
         run_id=record.run_id,
         scenario=scenario.name,
@@ -202,35 +116,109 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
         image=record.image,
         started_at=record.started_at,
         finished_at=record.finished_at,
-        verdict=word,
-        reason=reason,
-        unobserved=unobserved,
-        observed=observed,
+        verdict=outcome.word,
+        reason=outcome.reason,
+        unobserved=outcome.unobserved,
+        observed=dict(evidence.observed),
         by_topic=compared.by_topic,
         predicted=predicted,
         prediction=prediction.prediction,
-        findings=[
-            *findings.contradictions(predicted, observed, conclusive=not inconclusive_reasons),
-            *findings.of_availability(
-                prediction.prediction.availability,
-                steps,
-                settling_s=settling_s(scenario),
-                conclusive=not inconclusive_reasons,
-            ),
-            *disagreements.findings,
-            *trace_validation.findings(trace),
-        ],
+        findings=_find(evidence, outcome, prediction, predicted, trace),
         not_checked=trace.not_checked,
-        causes=causes,
-        expectations=checked,
-        faults=faults,
-        metrics=measured,
-        steps=steps,
+        causes=outcome.causes,
+        expectations=outcome.lines,
+        faults=evidence.faults,
+        metrics=outcome.metrics,
+        steps=list(evidence.steps),
         readers=record.readers,
         configuration=record.configuration or _configuration(scenario),
     )
     runs.write_model(run_dir / "verdict.json", verdict)
     return verdict
+
+
+def _observe(run_dir: Path, scenario: Scenario, compared: Analysis) -> Evidence:
+    """Return the evidence of a run with what was counted in it."""
+    evidence = Evidence.of(run_dir, scenario)
+    result, investigation = compared.comparison, compared.investigation
+    observed = {
+        "sent": result.sent,
+        "acked": result.acked,
+        "failed": result.failed,
+        "unknown": result.unknown,
+        **({"aborted": result.aborted} if scenario.workload.transactions else {}),
+        **{str(anomaly): count for anomaly, count in result.counts.items()},
+    }
+    observed = _investigated(observed, investigation)
+    for anomaly in expectations.inapplicable(scenario):
+        observed.pop(anomaly, None)
+    observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    if result.removed is not None:
+        observed["removed"] = result.removed
+    observed |= client_counts(evidence)
+    probe = availability.probe_metrics(evidence.probed, writes=compared.probe_writes)
+    metrics = Metrics(**compared.metrics, probe=probe)
+    return replace(evidence, observed=observed, metrics=metrics)
+
+
+def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
+    """Compare what was observed with what the scenario expects."""
+    expect, record = evidence.scenario.expect, evidence.record
+    causes = _causes(evidence.run_dir, record.run_id, compared.investigation.causes)
+    doubts = [*record.bottlenecks, *audit.of(Consequence.UNTIMED)]
+    metrics = evidence.metrics
+    if doubts:
+        metrics = metrics.model_copy(update={"ack_latency_ms": None})
+    unobserved = [*record.unobserved, *invariants.unreported(doubts)]
+    if removed := evidence.observed.get("removed", 0):
+        unobserved.append(
+            f"whether {removed:,} acked sends had been lost before retention or compaction "
+            "removed them"
+        )
+    inconclusive = audit.inconclusive(with_times=expectations.of_times(expect))
+    lines = expectations.check_expectations(expect, evidence.observed, metrics, causes)
+    undisputed = lines
+    disputed = findings.disagreements(evidence)
+    if disputed.rows:
+        agreed = disputed.undisputed(
+            evidence.observed, runs.table_rows(evidence.run_dir, "anomalies")
+        )
+        undisputed = expectations.check_expectations(expect, agreed, metrics, causes)
+    lines = lines + expectations.check_steps(expect.steps, evidence.faults, evidence.steps)
+    word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
+    if unobserved:
+        reason += f"; not observed: {', '.join(unobserved)}"
+    return _Outcome(
+        word=word,
+        reason=reason,
+        lines=lines,
+        causes=causes,
+        metrics=metrics,
+        unobserved=unobserved,
+        inconclusive=inconclusive,
+    )
+
+
+def _find(
+    evidence: Evidence,
+    outcome: _Outcome,
+    prediction: PredictionRecord,
+    predicted: Mapping[str, Likelihood],
+    trace: TraceRecord,
+) -> list[Finding]:
+    """Compare what was observed with the model."""
+    conclusive = not outcome.inconclusive
+    return [
+        *findings.contradictions(predicted, evidence.observed, conclusive=conclusive),
+        *findings.of_availability(
+            prediction.prediction.availability,
+            evidence.steps,
+            settling_s=settling_s(evidence.scenario),
+            conclusive=conclusive,
+        ),
+        *findings.disagreements(evidence).findings,
+        *trace_validation.findings(trace),
+    ]
 
 
 def durability_settings(scenario: Scenario) -> dict[str, Settings]:
@@ -245,30 +233,7 @@ def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     }
 
 
-def _by_topic(spark: SparkSession, run_dir: Path, scenario: Scenario) -> dict[str, dict[str, int]]:
-    """Return outcomes and anomalies by topic, without anomalies of count 0.
-
-    Empty if producers write to one topic only.
-    """
-    from ackproof_spark.reading.run_tables import read_table
-
-    if len(scenario.sends) == 1:
-        return {}
-    outcomes = read_table(spark, run_dir, "ledger", LEDGER).groupBy("topic", "outcome").count()
-    anomalies = (
-        read_table(spark, run_dir, "anomalies", ANOMALIES).groupBy("topic", "anomaly").count()
-    )
-    counts = {topic: {"sent": 0} for topic in scenario.sends}
-    for topic, outcome, count in outcomes.collect():
-        counts[topic]["sent"] += count
-        counts[topic][outcome] = count
-    for topic, anomaly, count in anomalies.collect():
-        if topic in counts:
-            counts[topic][anomaly] = count
-    return counts
-
-
-def _checked(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
+def _investigated(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
     """Return the entries without those anomalies of replicas that were not investigated."""
     unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
     return {key: value for key, value in by_anomaly.items() if key not in unchecked}
@@ -292,10 +257,6 @@ def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseRe
     rows = [asdict(cause) for cause in causes]
     runs.write_table(run_dir / LOCATION["causes"], CAUSES, run_id, rows)
     return [CauseReport(title=TITLES[cause.case], **asdict(cause)) for cause in causes]
-
-
-def _faults(run_dir: Path) -> list[FaultReport]:
-    return [FaultReport.of_window(row) for row in runs.table_rows(run_dir, "fault_windows")]
 
 
 def _unclean_election(scenario: Scenario) -> bool:

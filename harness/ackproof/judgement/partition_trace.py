@@ -10,14 +10,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof.judgement.ack_steps import FINAL_LOG_COLUMNS, LEDGER_COLUMNS, ack_steps
+from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
-from ackproof.runs.directory import RunRecord, table_rows
-from ackproof.scenario.model import Scenario
 from ackproof_faults import registered
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.validation.partition_log import Log
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -36,8 +35,6 @@ from ackproof_spark.tables import LOCATION
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TopicPartition = tuple[str, int]
 
 #: Runs with more sends are not checked: the acks of a partition are held in memory.
 MOST_SENDS = 5_000_000
@@ -66,45 +63,38 @@ class NotChecked(Exception):  # noqa: N818 - a result, not an error
 class _Run:
     """The tables of a run from which traces are built."""
 
-    run_dir: Path
-    scenario: Scenario
-    record: RunRecord
+    evidence: Evidence
     states: Mapping[TopicPartition, list[dict[str, Any]]]
     replicas: Mapping[TopicPartition, list[dict[str, Any]]]
-    complete: Mapping[TopicPartition, bool]
-    windows: list[dict[str, Any]]
     logs: dict[int, list[BrokerEvent] | None] = field(default_factory=dict)
+
+    @property
+    def windows(self) -> list[dict[str, Any]]:
+        return self.evidence.rows("fault_windows")
 
     def log(self, broker: int) -> list[BrokerEvent] | None:
         """Return the events of a broker's log, in its order; None if the log is absent."""
         if broker not in self.logs:
             self.logs[broker] = None
-            for path in (self.run_dir / "logs").glob(f"*-{broker}.log"):
+            for path in (self.evidence.run_dir / "logs").glob(f"*-{broker}.log"):
                 with path.open(encoding="utf-8", errors="replace") as lines:
                     self.logs[broker] = list(parse(lines, broker=broker))
         return self.logs[broker]
 
 
-def partitions(run_dir: Path, scenario: Scenario, record: RunRecord) -> Iterator[ObservedPartition]:
+def partitions(evidence: Evidence) -> Iterator[ObservedPartition]:
     """Yield every partition that producers wrote to, with its trace or the reason why it has none.
 
     Raises RunDirectoryError, OSError, ValueError or KeyError (pyarrow's errors are subclasses) if a
     table is damaged.
     """
-    missing = _why_not_checked(run_dir, scenario)
+    missing = _why_not_checked(evidence)
     run = _Run(
-        run_dir=run_dir,
-        scenario=scenario,
-        record=record,
-        states=_by_partition([] if missing else table_rows(run_dir, "partition_states")),
-        replicas=_by_partition([] if missing else table_rows(run_dir, "replica_logs")),
-        complete={
-            (row["topic"], row["partition"]): row["complete"]
-            for row in table_rows(run_dir, "partition_ends")
-        },
-        windows=table_rows(run_dir, "fault_windows"),
+        evidence=evidence,
+        states=_by_partition([] if missing else evidence.rows("partition_states")),
+        replicas=_by_partition([] if missing else evidence.rows("replica_logs")),
     )
-    for topic, partition in scenario.written:
+    for topic, partition in evidence.scenario.written:
         try:
             if missing:
                 raise NotChecked(missing)
@@ -115,20 +105,18 @@ def partitions(run_dir: Path, scenario: Scenario, record: RunRecord) -> Iterator
             yield ObservedPartition(topic=topic, partition=partition, trace=trace)
 
 
-def _why_not_checked(run_dir: Path, scenario: Scenario) -> str:
-    import pyarrow.dataset as ds
-
-    if scenario.cluster.attach is not None:
+def _why_not_checked(evidence: Evidence) -> str:
+    if evidence.scenario.cluster.attach is not None:
         return "an attached cluster's broker logs are not available"
-    if not (run_dir / "metadata.log").exists():
+    if not (evidence.run_dir / "metadata.log").exists():
         return "there is no metadata log of a controller"
-    if not (run_dir / LOCATION["replica_logs"]).exists():
+    if not evidence.has("replica_logs"):
         return "the replicas' disks were not read"
-    sends = ds.dataset(run_dir / LOCATION["ledger"]).count_rows()
+    sends = sum(map(row_count, evidence.files("ledger")))
     if sends > MOST_SENDS:
         return f"the run has {sends:,} sends, more than {MOST_SENDS:,}"
-    names = {row["fault"] for row in table_rows(run_dir, "fault_windows")}
     kinds = registered()
+    names = {row["fault"] for row in evidence.rows("fault_windows")}
     unexplained = sorted(name for name in names if name not in kinds or not kinds[name].explained)
     if unexplained:
         return f"the rules do not know what {', '.join(unexplained)} changed"
@@ -137,7 +125,7 @@ def _why_not_checked(run_dir: Path, scenario: Scenario) -> str:
 
 def _trace(run: _Run, topic: str, partition: int) -> Trace:
     topic_partition = topic, partition
-    if run.scenario.topics[topic].compacted:
+    if run.evidence.scenario.topics[topic].compacted:
         raise NotChecked("the topic is compacted, by each broker on its own")
     states = run.states.get(topic_partition)
     if not states:
@@ -276,7 +264,7 @@ def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[E
     import numpy as np
     import pyarrow.dataset as ds
 
-    batches = ds.dataset(run.run_dir / LOCATION["replica_batches"]).to_table(
+    batches = ds.dataset(run.evidence.run_dir / LOCATION["replica_batches"]).to_table(
         columns=["broker", "segment", "position", "base_offset", "last_offset", "leader_epoch"],
         filter=(ds.field("topic") == topic) & (ds.field("partition") == partition),
     )
@@ -296,7 +284,7 @@ def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[E
             raise NotChecked(f"the log of broker {broker} has gaps")
         epochs = own["leader_epoch"].to_numpy()
         first = np.flatnonzero(np.diff(epochs, prepend=-2))
-        starts = tuple((int(epochs[one]), int(base[one])) for one in first)
+        starts = tuple((int(epochs[index]), int(base[index])) for index in first)
         end = int(following[-1]) if len(following) else 0
         ends_of[broker] = (Ends(broker=broker, end=end, at=at, log=Log(starts, end)),)
     return ends_of
@@ -309,7 +297,7 @@ def _acks(
     events: Mapping[int, Sequence[BrokerEvent]],
     leader_log: Log | None,
 ) -> Iterator[Acked]:
-    acks = str(run.scenario.sends[topic_partition[0]].settings.acks)
+    acks = str(run.evidence.scenario.sends[topic_partition[0]].settings.acks)
     if acks == "0":
         return iter(())  # no broker returns an offset
     ledger = _of_partition(
@@ -319,7 +307,11 @@ def _acks(
         ledger,
         all_replicas=acks != "1",
         final_log=_of_partition(run, "final_log", topic_partition, FINAL_LOG_COLUMNS),
-        final_log_complete=run.complete.get(topic_partition, False),
+        final_log_complete=any(
+            row["complete"]
+            for row in run.evidence.rows("partition_ends")
+            if (row["topic"], row["partition"]) == topic_partition
+        ),
         leader_log=leader_log,
         transactional=_transactional_batches(run, topic_partition, states[-1]["leader"]),
         states=states,
@@ -333,7 +325,7 @@ def _transactional_batches(run: _Run, topic_partition: TopicPartition, broker: i
     import pyarrow.dataset as ds
 
     topic, partition = topic_partition
-    return ds.dataset(run.run_dir / LOCATION["replica_batches"]).to_table(
+    return ds.dataset(run.evidence.run_dir / LOCATION["replica_batches"]).to_table(
         columns=["base_offset", "last_offset"],
         filter=(ds.field("topic") == topic)
         & (ds.field("partition") == partition)
@@ -345,7 +337,7 @@ def _transactional_batches(run: _Run, topic_partition: TopicPartition, broker: i
 
 def _clock_slack(run: _Run) -> timedelta | None:
     """Return how far times of different clocks may differ; None if they cannot be compared."""
-    apart = [abs(one.offset_ms) + one.give_or_take_ms for one in run.record.clocks]
+    apart = [abs(clock.offset_ms) + clock.give_or_take_ms for clock in run.evidence.record.clocks]
     # Clocks agree again after the run, but log lines were written while they did not.
     skewed = any(registered()[row["fault"]].skews_clocks for row in run.windows)
     if skewed or not apart or max(apart) > _FURTHEST_MS:
@@ -361,7 +353,7 @@ def _of_partition(
     rows = (ds.field("topic") == topic_partition[0]) & (ds.field("partition") == topic_partition[1])
     if outcome:
         rows &= ds.field("outcome") == outcome
-    return ds.dataset(run.run_dir / LOCATION[table]).to_table(columns=columns, filter=rows)
+    return ds.dataset(run.evidence.run_dir / LOCATION[table]).to_table(columns=columns, filter=rows)
 
 
 def _by_partition(rows: Sequence[dict[str, Any]]) -> dict[TopicPartition, list[dict[str, Any]]]:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import partition_trace
+from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.partition_trace import ObservedPartition
 from ackproof.kafka_versions import numbers
 from ackproof.observation import metadata_log
-from ackproof.runs.directory import RunRecord
-from ackproof.runs.trace import Explained, PartitionTrace, TraceRecord
-from ackproof.runs.verdict import Finding
+from ackproof.runs.verdict import Explained, Finding, PartitionTrace, TraceRecord
 from ackproof.scenario.model import Scenario
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka.partition_change import ControllerRules
@@ -37,25 +36,26 @@ def explain(dump: str, kafka: str) -> Replay:
     return replay(records, ControllerRules.of(numbers(kafka)))
 
 
-def validate(run_dir: Path, scenario: Scenario, record: RunRecord) -> TraceRecord:
+def validate(evidence: Evidence) -> TraceRecord:
     """Validate everything that a stored run recorded of its cluster.
 
-    A run with ZooKeeper, on an attached cluster, or that ended early has no metadata log.
-
-    Raises RunDirectoryError if a table or log is damaged.
+    A run with ZooKeeper, on an attached cluster, or that ended early has no metadata log. Raises
+    RunDirectoryError if a table or log is damaged.
     """
     import pyarrow as pa
 
-    controller = controllers_log(run_dir, scenario.kafka)
+    scenario = evidence.scenario
+    controller = controllers_log(evidence.run_dir, scenario.kafka)
     try:
         partitions = [
-            _partition(observed, scenario)
-            for observed in partition_trace.partitions(run_dir, scenario, record)
+            _partition(observed, scenario) for observed in partition_trace.partitions(evidence)
         ]
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise RunDirectoryError(f"the tables of {run_dir} are damaged: {error!r}") from None
+        raise RunDirectoryError(
+            f"the tables of {evidence.run_dir} are damaged: {error!r}"
+        ) from None
     return TraceRecord(
-        run_id=record.run_id,
+        run_id=evidence.record.run_id,
         kafka_version=scenario.kafka,
         controller=controller,
         partitions=partitions,

@@ -155,7 +155,7 @@ def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
             continue
         for kind, pattern in _PATTERNS.items():
             matches = list(pattern.finditer(match["text"]))
-            for one in matches:
+            for partition_match in matches:
                 yield BrokerEvent(
                     at=datetime.strptime(
                         match["at"].replace(" ", "T"), "%Y-%m-%dT%H:%M:%S,%f"
@@ -163,7 +163,7 @@ def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
                     broker=broker,
                     kind=kind,
                     text=match["text"],
-                    **_fields(one.groupdict(), broker if kind is Kind.LEADER else None),
+                    **_fields(partition_match.groupdict(), broker if kind is Kind.LEADER else None),
                 )
             if matches:
                 break

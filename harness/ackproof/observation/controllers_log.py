@@ -12,6 +12,7 @@ from ackproof.containers.images import DATA_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation import metadata_log
 from ackproof.observation.metadata_log import MetadataLog, PartitionState
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 #: Seconds for which a reading is used again: Kafka's tool takes more than a second of a CPU.
 _FRESH_S = 1.0
@@ -67,10 +68,10 @@ class ControllersLog:
 
     def __init__(self, running: Callable[[], Sequence[Node]]) -> None:
         self._running = running
-        self._partitions: Mapping[tuple[str, int], PartitionState] = {}
+        self._partitions: Mapping[TopicPartition, PartitionState] = {}
         self._read_at = float("-inf")
 
-    def partitions(self) -> Mapping[tuple[str, int], PartitionState]:
+    def partitions(self) -> Mapping[TopicPartition, PartitionState]:
         """Return the last state of every partition; empty while no controller's log is readable.
 
         It is at most some seconds old.
@@ -80,7 +81,7 @@ class ControllersLog:
             self._read_at = time.monotonic()
         return self._partitions
 
-    def _read(self) -> Mapping[tuple[str, int], PartitionState]:
+    def _read(self) -> Mapping[TopicPartition, PartitionState]:
         if running := self._running():
             with contextlib.suppress(ClusterError, ValueError):  # cut while a controller writes
                 states = metadata_log.parse(longest(running)).partitions

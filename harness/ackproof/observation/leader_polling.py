@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ackproof.observation.metadata_log import PartitionState
 from ackproof.waiting import Repeating
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.interfaces.cluster import Placement, TopicPartition
 
 _EVERY_S = 0.1
 
@@ -26,13 +26,13 @@ class LeaderPoll(Repeating):
 
     def __init__(
         self,
-        look: Callable[[], Mapping[tuple[str, int], Placement]],
-        partitions: Sequence[tuple[str, int]],
+        look: Callable[[], Mapping[TopicPartition, Placement]],
+        partitions: Sequence[TopicPartition],
     ) -> None:
         super().__init__(every_s=_EVERY_S, name="leader poll")
         self._look = look
         self._partitions = partitions
-        self._last: dict[tuple[str, int], Placement] = {}
+        self._last: dict[TopicPartition, Placement] = {}
         self.states: list[PartitionState] = []
 
     def turn(self) -> None:
@@ -44,7 +44,7 @@ class LeaderPoll(Repeating):
                 self.states.append(_state(key, view, at))
 
 
-def _state(key: tuple[str, int], view: Placement, at: datetime) -> PartitionState:
+def _state(key: TopicPartition, view: Placement, at: datetime) -> PartitionState:
     topic, partition = key
     return PartitionState(
         at=at,

@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
+from ackproof_faults.interfaces.cluster import TopicPartition
+
 _BATCH = re.compile(r"baseOffset: (?P<offset>\d+) .*?CreateTime: (?P<time>\d+) ")
 #: With --skip-record-metadata Kafka 3 prints no leading bar.
 _PAYLOAD = re.compile(r"\|? payload: ")
@@ -96,7 +98,7 @@ class MetadataLog:
         its replicas go offline; its states, before the partition epoch falls to 0, are left out.
         """
         before = {state.broker: state for state in self.brokers if state.at < moment}
-        lives: dict[tuple[str, int], list[PartitionState]] = {}
+        lives: dict[TopicPartition, list[PartitionState]] = {}
         for state in self.partitions:
             if state.at >= moment:
                 life = lives.setdefault((state.topic, state.partition), [])
@@ -137,7 +139,7 @@ def parse(dump: str) -> MetadataLog:
 
 def _parsed(dump: str) -> MetadataLog:
     topics: dict[str, str] = {}
-    now: dict[tuple[str, int], PartitionState] = {}
+    now: dict[TopicPartition, PartitionState] = {}
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
     for entry in records(dump):
@@ -236,8 +238,8 @@ def _changed(
 
 
 def _cleared(
-    now: Mapping[tuple[str, int], PartitionState], topic: str, at: datetime, offset: int
-) -> Iterator[tuple[tuple[str, int], PartitionState]]:
+    now: Mapping[TopicPartition, PartitionState], topic: str, at: datetime, offset: int
+) -> Iterator[tuple[TopicPartition, PartitionState]]:
     """Yield the partitions of `topic` (of all topics if empty) whose ELRs are cleared."""
     change: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
     for key, state in now.items():

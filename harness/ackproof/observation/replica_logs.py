@@ -30,6 +30,7 @@ from requests import RequestException
 from ackproof.containers.commands import Command, Node
 from ackproof.errors import EngineError
 from ackproof.runs.directory import disk_errors
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.forensics.segments import Batch, Tail, batches
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
 
@@ -70,7 +71,7 @@ class ReplicaLog:
 
 def take_replica_logs(
     nodes: Mapping[int, Broker],
-    replicas: Mapping[tuple[str, int], Sequence[int]],
+    replicas: Mapping[TopicPartition, Sequence[int]],
     run_dir: Path,
     *,
     limit: int = LIMIT,
@@ -101,7 +102,7 @@ def take_replica_logs(
 def _take_broker(
     broker: int,
     node: Broker,
-    partitions: Sequence[tuple[str, int]],
+    partitions: Sequence[TopicPartition],
     path: Path,
     limit: int,
 ) -> list[ReplicaLog]:

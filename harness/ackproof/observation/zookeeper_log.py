@@ -38,6 +38,7 @@ from ackproof.observation.metadata_log import (
     PartitionState,
     damage_as_value_error,
 )
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 #: The folder of transaction logs and snapshots.
 _LOG_DIR = f"{DATA_DIR}/version-2"
@@ -139,7 +140,7 @@ def _states(logs: Iterable[bytes]) -> MetadataLog:
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
     assigned: dict[str, Mapping[str, list[int]]] = {}
-    now: dict[tuple[str, int], PartitionState] = {}
+    now: dict[TopicPartition, PartitionState] = {}
     epochs: dict[int, int] = {}
     for write in _with_expiries(ordered):
         if match := _STATE.fullmatch(write.path):
@@ -230,7 +231,7 @@ def _with_expiries(logged: Iterable[Write]) -> Iterator[Write]:
             yield replace(write, path=path)
 
 
-def _partition(write: Write, key: tuple[str, int], replicas: list[int]) -> PartitionState:
+def _partition(write: Write, key: TopicPartition, replicas: list[int]) -> PartitionState:
     assert write.data is not None
     state = json.loads(write.data)
     return PartitionState(
@@ -251,7 +252,7 @@ def _moved(
     write: Write,
     topic: str,
     assigned: Mapping[str, list[int]],
-    now: Mapping[tuple[str, int], PartitionState],
+    now: Mapping[TopicPartition, PartitionState],
 ) -> Iterator[PartitionState]:
     """Yield the partitions whose replicas have changed."""
     for number, replicas in assigned.items():

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from ackproof.kafka_versions import DEFAULT_KAFKA
-from ackproof.own_config import brokers, producers
-from ackproof.own_config.files import whole
-from ackproof.own_config.settings import Given, OwnConfig, Settings
+from ackproof.own_config.files import Given, OwnConfig, Settings, whole
+from ackproof.own_config.translation import (
+    OWN_PARTITIONS,
+    convert,
+    left_out_by_brokers,
+    taken_by_brokers,
+)
+from ackproof.scenario import documents, loader
 from ackproof.scenario.changes import Overrides
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored
@@ -56,7 +65,7 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     else:
         made.used.append("the scenario's producers (--producer reads yours)")
     if own.partitions is not None:
-        made.unused[f"partitions={own.partitions}"] = brokers.OWN_PARTITIONS
+        made.unused[f"partitions={own.partitions}"] = OWN_PARTITIONS
     unused: dict[str, tuple[str, ...]] = {}
     for key, reason in made.unused.items():
         unused[reason] = (*unused.get(reason, ()), key)
@@ -123,12 +132,12 @@ class _Making:
 
     def broker_settings(self, settings: Settings) -> None:
         """Replace the brokers' settings by those that a run's brokers can have."""
-        taken = brokers.taken(settings, self.kafka)
+        taken = taken_by_brokers(settings, self.kafka)
         self._settings(("cluster", "settings"), {key: settings[key] for key in taken})
         if taken:
             self.used.append(f"brokers: {', '.join(f'{key}={taken[key]}' for key in taken)}")
         for key, given in settings.items():
-            if reason := brokers.left_out(key):
+            if reason := left_out_by_brokers(key):
                 self.unused[key] = reason
             elif reason := ignored("broker", key, self.kafka):
                 self.warnings.append(f"{given.source}: {key}: {reason}")
@@ -171,7 +180,7 @@ class _Making:
 
     def producer_settings(self, settings: Settings) -> None:
         """Replace the producers' settings, in librdkafka's names."""
-        converted = producers.convert(settings, self.kafka)
+        converted = convert(settings, self.kafka)
         self._settings(("workload", "settings"), converted.settings)
         given = {key: one for key, one in converted.settings.items() if ":" in one.source}
         text = ", ".join(f"{key}={one.value}" for key, one in given.items())
@@ -188,3 +197,41 @@ def _plain(value: str) -> str | int | bool:
     if value in ("true", "false"):
         return value == "true"
     return int(value) if value.isdecimal() and str(int(value)) == value else value
+
+
+def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
+    """Return the text of the new file, with the comments of `source`, and what was put in.
+
+    Raises ScenarioError if the user's configuration is not legal in a scenario.
+    """
+    document = documents.parse(source)
+    made = overlay(own, document, kafka=kafka)
+    loader.load(source, lambda _: made.overrides)
+    for path, value in made.overrides.replaced.items():
+        _put(document, path, value)
+    out = StringIO()
+    yaml = YAML()
+    yaml.width = 100
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.dump(document, out)
+    # The first line of a shipped file names the schema by its place in the checkout.
+    lines = out.getvalue().splitlines(keepends=True)
+    text = "".join(line for line in lines if "yaml-language-server" not in line)
+    read = f"# Made by `ackproof init` from {', '.join(own.read)}.\n" if own.read else ""
+    return read + text, made
+
+
+def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
+    node = document
+    for part in path[:-1]:
+        if part not in node:
+            if not value:
+                return  # nothing to replace, and nothing to put there
+            # `cluster` stands before `topics`, as in shipped files.
+            place = list(node).index("topics") if "topics" in node else len(node)
+            node.insert(place, part, {})
+        node = node[part]
+    if value is None:
+        node.pop(path[-1], None)
+    else:
+        node[path[-1]] = value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
-from ackproof.own_config.settings import Given, OwnConfig
+from ackproof.own_config.files import Given, OwnConfig
 
 
 def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:

@@ -46,7 +46,7 @@ class _ActiveRule:
     rule: Rule
     removed: asyncio.Event = field(default_factory=asyncio.Event)
     hits: list[str] = field(default_factory=list)
-    held: int = 0
+    holding: int = 0
 
 
 class LinkProxy(Link):
@@ -58,7 +58,7 @@ class LinkProxy(Link):
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="link")
-        self._rules: dict[Rule, _ActiveRule] = {}
+        self._active: dict[Rule, _ActiveRule] = {}
         #: Removed rules that may still hold messages.
         self._ending: dict[Rule, _ActiveRule] = {}
         self._servers: list[asyncio.Server] = []
@@ -118,31 +118,31 @@ class LinkProxy(Link):
         self._loop.close()
 
     def add(self, rule: Rule) -> None:
-        self._in_loop(lambda: self._rules.setdefault(rule, _ActiveRule(rule=rule)))
+        self._in_loop(lambda: self._active.setdefault(rule, _ActiveRule(rule=rule)))
 
     def remove(self, rule: Rule) -> None:
 
         def end() -> None:
-            if found := self._rules.pop(rule, None):
-                self._ending[rule] = found
-                found.removed.set()
+            if active := self._active.pop(rule, None):
+                self._ending[rule] = active
+                active.removed.set()
 
         self._in_loop(end)
 
     def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
         with self._hit:
             self._hit.wait_for(
-                lambda: rule not in self._rules or len(self._rules[rule].hits) >= at_least,
+                lambda: rule not in self._active or len(self._active[rule].hits) >= at_least,
                 timeout=within_s,
             )
-            found = self._rules.get(rule)
-            return list(found.hits) if found else []
+            active = self._active.get(rule)
+            return list(active.hits) if active else []
 
     def held(self, rule: Rule) -> int:
 
         def count() -> int:
-            found = self._rules.get(rule) or self._ending.get(rule)
-            return found.held if found else 0
+            active = self._active.get(rule) or self._ending.get(rule)
+            return active.holding if active else 0
 
         return self._in_loop(count)
 
@@ -201,44 +201,43 @@ class LinkProxy(Link):
         self, route: Route, direction: Direction, header: RequestHeader | None
     ) -> int | None:
         """Wait if a rule holds the message; return how often to forward it, None to cut instead."""
-        found = self._matching(route, direction, header) if self._rules and header else None
-        if found is None or header is None:
-            # A second response, to a duplicated request, would be invalid for the client.
-            return 1 if header is not None else 0
-        rule = found.rule
-        self._note(found, route, header)
+        if header is None:
+            return 0  # a second response, to a duplicated request, would be invalid for the client
+        active = self._matching(route, direction, header)
+        if active is None:
+            return 1
+        rule = active.rule
+        self._note(active, route, header)
         if rule.action in ("hold", "delay"):
-            found.held += 1
+            active.holding += 1
             try:
                 limit = rule.delay_s if rule.action == "delay" else None
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(found.removed.wait(), limit)
+                    await asyncio.wait_for(active.removed.wait(), limit)
             finally:
-                found.held -= 1
+                active.holding -= 1
             return 1
         return {"drop": 0, "duplicate": 2}.get(rule.action)
 
     def _matching(
-        self, route: Route, direction: Direction, header: RequestHeader | None
+        self, route: Route, direction: Direction, header: RequestHeader
     ) -> _ActiveRule | None:
-        if header is None:
-            return None
-        for found in self._rules.values():
-            rule = found.rule
+        for active in self._active.values():
+            rule = active.rule
             if (
                 rule.direction == direction
                 and API_KEYS[rule.api] == header.api_key
                 and route.broker in rule.brokers
                 and header.client_id.startswith(rule.client)
-                and (rule.count is None or len(found.hits) < rule.count)
+                and (rule.count is None or len(active.hits) < rule.count)
             ):
-                return found
+                return active
         return None
 
-    def _note(self, found: _ActiveRule, route: Route, header: RequestHeader) -> None:
-        rule = found.rule
+    def _note(self, active: _ActiveRule, route: Route, header: RequestHeader) -> None:
+        rule = active.rule
         with self._hit:
-            found.hits.append(
+            active.hits.append(
                 f"{rule.api} v{header.api_version} {rule.direction} {header.correlation_id} of "
                 f"{header.client_id or 'a client'} at broker {route.broker}"
             )

@@ -242,8 +242,7 @@ def opened(
     """
     from ackproof_spark.spark.connector import Package
     from ackproof_spark.spark.session import is_connect, session, use
-    from ackproof_spark.warehouse.storage import Storage
-    from ackproof_spark.warehouse.warehouse import Warehouse, read_format
+    from ackproof_spark.warehouse.warehouse import Storage, Warehouse, read_format
 
     with translated():
         # The format is not known yet, and jars that are added later restart Spark.

@@ -18,8 +18,7 @@ from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
-from ackproof_faults.conditions.events import FaultHas
-from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.kinds import After, FaultHas, ProgressIs
 
 #: Minimum duration of a fault; a shorter one ends before it can be verified.
 _LEAST_S = 0.1

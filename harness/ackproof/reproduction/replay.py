@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ackproof.reproduction.progress_marks import progress_marks
-from ackproof.reproduction.recorded_run import fault_windows
+from ackproof.reproduction.recorded_run import fault_windows, progress_marks
 from ackproof.runs.directory import read_verdict
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 from ackproof.trials import Record

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ackproof.cache import is_running
 from ackproof.errors import RunDirectoryError
-from ackproof.ledger import arrow_stream, finalize
+from ackproof.ledger import arrow_stream, conversion
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
@@ -26,7 +26,7 @@ CLIENTS_END_S = 120.0
 
 def seal(run_dir: Path, record: RunRecord) -> None:
     """Write `run.json` and the manifest of a run whose recording has ended. Raises DiskError."""
-    finalize.close(run_dir)
+    conversion.close(run_dir)
     _add_absent_tables(run_dir, record.run_id)
     runs.write_model(run_dir / "run.json", record.model_copy(update={"sealed": True}))
     manifest.write(run_dir, record.run_id)
@@ -64,7 +64,7 @@ def recover_run(run_dir: Path) -> None:
             f"{run_dir} has a final log, and {LOCATION['partition_ends']} is missing",
             hint="Restore the file from a copy: without it nobody knows how far the log was read.",
         )
-    finalize.close(run_dir)
+    conversion.close(run_dir)
     _add_absent_tables(run_dir, record.run_id)
 
 

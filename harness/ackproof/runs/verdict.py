@@ -1,4 +1,4 @@
-"""`verdict.json`: verdict, observed anomalies, prediction, findings and metrics of a run.
+"""`verdict.json` (verdict, observed anomalies, prediction, findings, metrics) and `trace.json`.
 
 The observed anomalies compared with `expect` give the verdict: "is it what I want?". Compared with
 the prediction they give findings: "is it what Kafka may do?". Both are always reported.
@@ -282,6 +282,47 @@ class Verdict(_Record):
     #: The Spark data sources that read the final log; if there are two, they were compared.
     readers: list[str] = []
     configuration: dict[str, str | int | float | bool]
+
+
+class Explained(_Record):
+    """The first `explained` of `total` steps of a log or a partition obey the model's rules.
+
+    `steps` counts them by kind. `mismatch` describes the first step that breaks the rules, or is
+    empty.
+    """
+
+    explained: int
+    total: int
+    steps: dict[str, int]
+    mismatch: str = ""
+
+
+class PartitionTrace(_Record):
+    """The steps of a partition's replicas (`local`), or why they were `not_checked`."""
+
+    topic: str
+    partition: int
+    local: Explained | None = None
+    not_checked: str = ""
+
+
+class TraceRecord(_Record):
+    """`trace.json`. `controller` is None without a metadata log."""
+
+    schema_version: int = 1
+    run_id: str
+    kafka_version: str
+    controller: Explained | None
+    partitions: list[PartitionTrace]
+
+    @property
+    def not_checked(self) -> list[str]:
+        """The partitions that were not checked, one line for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for trace in self.partitions:
+            if trace.not_checked:
+                reasons.setdefault(trace.not_checked, []).append(f"{trace.topic}-{trace.partition}")
+        return [f"{', '.join(partitions)}: {reason}" for reason, partitions in reasons.items()]
 
 
 #: The keys of `observed` that count sends, and those that count what Kafka removed on purpose and

@@ -9,7 +9,7 @@ from pydantic import Field
 from ackproof.scenario.types import Problem, StrictModel
 from ackproof_faults import Fault
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.conditions.kinds import ProgressIs
 
 #: Keys of `workload` that describe ackproof's own producers and consumers.
 OF_OUR_CLIENTS = frozenset(

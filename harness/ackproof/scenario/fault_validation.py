@@ -10,20 +10,21 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape
 from ackproof_faults.conditions.condition import Condition, compares
-from ackproof_faults.conditions.events import FaultHas, LogSays
-from ackproof_faults.conditions.partition_state import (
+from ackproof_faults.conditions.kinds import (
+    After,
     ElrCondition,
     ElrIsExactly,
+    FaultHas,
     IsrIs,
     IsrIsExactly,
     LastKnownLeaderIs,
     LeaderIs,
+    LogSays,
     PartitionCondition,
+    ProgressIs,
 )
-from ackproof_faults.conditions.progress import After, ProgressIs
-from ackproof_faults.schedule.blast_radius import Limit
 from ackproof_faults.schedule.blocks import located_faults
-from ackproof_faults.schedule.conflicts import certain_conflicts
+from ackproof_faults.schedule.limits import Limit, certain_conflicts
 
 #: The first version with eligible leader replicas.
 _FIRST_ELR = (4, 0)

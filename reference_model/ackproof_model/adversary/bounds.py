@@ -11,7 +11,6 @@ from functools import cached_property
 
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.replication.policy import Policy
-from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 #: Epochs and versions are packed into four bits.
 LARGEST_EPOCH = 15
@@ -82,7 +81,6 @@ class AdversaryModel:
     flush_every_record: bool = False
     elr_enabled: bool | None = None
     budgets: Budgets = Budgets()
-    checks: SafetyChecks = ALL_CHECKS
     reduction: bool = True
 
     def __post_init__(self) -> None:
@@ -109,5 +107,4 @@ class AdversaryModel:
             else self.unclean_election,
             elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
             profile=self.profile,
-            checks=self.checks,
         )

@@ -15,7 +15,6 @@ from ackproof_model.adversary.state import (
     Replica,
 )
 from ackproof_model.replication.controller import (
-    active,
     alter_isr,
     alter_partition_accepted,
     enrol,
@@ -24,8 +23,8 @@ from ackproof_model.replication.controller import (
     may_exit,
     unfence,
 )
-from ackproof_model.replication.leader import joins_only_alive
-from ackproof_model.replication.state import Controller, Log, members
+from ackproof_model.replication.isr import joins_as_dead, joins_as_old_incarnation
+from ackproof_model.replication.state import Controller, Log
 
 Move = tuple[Label, Partition, Replica]
 
@@ -104,15 +103,12 @@ def _alter_partition(
     """
     controller, policy = partition.controller, model.policy
     current = replica.version == partition.version
-    if not alter_partition_accepted(policy, controller, number, replica.epoch, current=current):
+    if not alter_partition_accepted(controller, number, replica.epoch, current=current):
         return
     added = replica.pending & ~replica.isr
-    renewed = added & replica.stale
-    anew = renewed and model.profile.broker_epochs and policy.checks.broker_epoch_check
-    dead = joins_only_alive(policy) and any(
-        not active(controller, member) for member in members(added)
-    )
-    if anew or dead:
+    if joins_as_dead(policy, controller, added) or joins_as_old_incarnation(
+        policy, added, replica.stale
+    ):
         yield ("refuse", number), partition, replica._replace(pending=0)
         return
     after = committed(partition, alter_isr(policy, controller, replica.pending))

@@ -18,18 +18,19 @@ from ackproof_model.adversary.state import (
     Writes,
     follower,
 )
-from ackproof_model.configuration import Truncation
-from ackproof_model.replication.controller import active
+from ackproof_model.replication.isr import (
+    active,
+    joins_only_alive,
+    may_join,
+    waits_for_epoch_start,
+)
 from ackproof_model.replication.leader import (
     advanced_high_watermark,
     committed,
     enough_in_sync,
     fences_fetch,
-    joins_only_alive,
-    may_join,
-    waits_for_epoch_start,
 )
-from ackproof_model.replication.log_truncation import agreed, kept, kept_before, refollows
+from ackproof_model.replication.log_truncation import follow, kept
 from ackproof_model.replication.state import NOBODY, Log, members
 
 
@@ -58,7 +59,7 @@ def moved_high_watermark(model: AdversaryModel, leader: Replica, number: int) ->
 def reached_start(leader: Replica) -> Replica:
     """Return a leader without its epoch's start offset, if the high watermark has passed it.
 
-    The rules read only the larger of the two (`leader.join_offset`), and the high watermark never
+    The rules read only the larger of the two (`isr.join_offset`), and the high watermark never
     goes back.
     """
     return leader._replace(start=0) if leader.hw >= leader.start else leader
@@ -69,26 +70,27 @@ def learn(model: AdversaryModel, partition: Partition, replica: Replica, number:
 
     A new leader begins an epoch at its log end offset and knows nothing of the followers. Where
     followers have a high watermark (before 2.0), it keeps its own; later it begins at 0, which only
-    delays acks. Before 0.11 a new follower truncates to its own high watermark (the defect that
-    KIP-101 fixes); from 0.11 to 2.6 it asks the leader where to truncate before it fetches.
+    delays acks.
     """
     controller, n, profile = partition.controller, model.replicas, model.profile
-    keeps_hw = profile.keeps_high_watermark
     if controller.leader != number:
-        known, told = (replica.leader, replica.epoch), (controller.leader, controller.epoch)
-        anew = controller.leader != NOBODY and refollows(profile, known, told)
-        end = kept_before(profile, replica.end, replica.hw) if anew else replica.end
-        return follower(
-            n, *told, log=replica.log[:end], hw=min(replica.hw, end) if keeps_hw else 0
-        )._replace(
-            status=replica.status,
-            truncating=profile.truncates_first and (anew or replica.truncating),
+        told = controller.leader, controller.epoch
+        end, hw, truncating = follow(
+            profile,
+            known=(replica.leader, replica.epoch),
+            told=told,
+            log_end=replica.end,
+            high_watermark=replica.hw,
+            truncating=replica.truncating,
+        )
+        return follower(n, *told, log=replica.log[:end], hw=hw)._replace(
+            status=replica.status, truncating=truncating
         )
     if (replica.leader, replica.epoch) == (number, controller.epoch):
         view = replica._replace(isr=controller.isr, version=0, pending=0)
     else:
         view = follower(n, number, controller.epoch, log=replica.log, status=replica.status)
-        hw = min(replica.hw, replica.end) if keeps_hw else 0
+        hw = min(replica.hw, replica.end) if profile.keeps_high_watermark else 0
         start = replica.end if waits_for_epoch_start(model.policy) else 0
         view = view._replace(isr=controller.isr, start=start, hw=hw)
     return moved_high_watermark(model, view, number)
@@ -132,7 +134,7 @@ def writes(
         if written.acked >> record & 1:
             continue
         own = written.epochs[record] == replica.epoch or model.profile.shrink_bumps_epoch
-        if own and committed(policy, offset, replica.hw):
+        if own and committed(offset, replica.hw):
             yield (
                 ("ack", number, record),
                 replica,
@@ -158,7 +160,13 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
         return None
     end = fetcher.end
-    keeps = _kept(model, fetcher, leader, epochs)
+    keeps = kept(
+        model.profile,
+        _epochs(leader.log, epochs),
+        _epochs(fetcher.log, epochs),
+        truncating=fetcher.truncating,
+        high_watermark=fetcher.hw,
+    )
     if fetcher.truncating or keeps < end:
         truncated = fetcher._replace(
             log=fetcher.log[:keeps], hw=min(fetcher.hw, keeps), truncating=False
@@ -179,23 +187,6 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     return ("fetch", number, source), follower_log, informed
 
 
-def _kept(model: AdversaryModel, fetcher: Replica, leader: Replica, epochs: tuple[int, ...]) -> int:
-    """Return up to which offset a follower keeps its log after the leader's next response.
-
-    Where it does not compare epochs, a fetch beyond the leader's log makes it truncate to the end
-    of that (OFFSET_OUT_OF_RANGE, `handleOffsetOutOfRange`).
-    """
-    profile, end = model.profile, fetcher.end
-    if not model.checks.epoch_truncation:
-        return end
-    theirs, own = _epochs(leader.log, epochs), _epochs(fetcher.log, epochs)
-    if fetcher.truncating:
-        return kept(profile, theirs, own, high_watermark=fetcher.hw)
-    if profile.truncation is Truncation.ON_FETCH:
-        return agreed(theirs, own)
-    return min(end, leader.end)
-
-
 def _epochs(log: Log, epochs: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(epochs[record] for record in log)
 
@@ -206,7 +197,7 @@ def expansions(
     """Yield the ISR expansions a leader may ask for (`Partition.canAddReplicaToIsr`).
 
     For a follower that has reached the high watermark and the start of the epoch (KAFKA-7128), and
-    is neither fenced nor shutting down (`leader.joins_only_alive`). The controller checks its
+    is neither fenced nor shutting down (`isr.joins_only_alive`). The controller checks its
     broker epoch (KIP-903).
     """
     if replica.pending or not replica.alive or replica.leader != number:

@@ -17,7 +17,6 @@ from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 #: How many states a prediction may search: a few seconds.
 MAX_STATES = 150_000
@@ -91,7 +90,6 @@ def predict(
     schedule: Sequence[Injection],
     *,
     max_states: int = MAX_STATES,
-    checks: SafetyChecks = ALL_CHECKS,
 ) -> Prediction:
     """Return what `schedule` may do to records written under `configuration`.
 
@@ -99,10 +97,9 @@ def predict(
     (replica.lag.time.max.ms, the broker session, request and delivery timeouts) may fire only where
     those bounds leave time for it, and has fired where they leave one and a half times its time.
     Steps without a timer are prompt: `or_after` fires only if prompt steps cannot meet the
-    conditions (for example acks=all with replication cut, before the ISR shrinks). `checks` are
-    Kafka's; tests switch one off.
+    conditions (for example acks=all with replication cut, before the ISR shrinks).
     """
-    model = Model(configuration, tuple(schedule), checks)
+    model = Model(configuration, tuple(schedule))
     found = explore(model, max_states=max_states)
     likelihood = dict.fromkeys(_NEVER, Likelihood.IMPOSSIBLE)
     reasons = dict(_NEVER)

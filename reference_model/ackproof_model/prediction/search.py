@@ -17,20 +17,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ackproof_model.prediction.stepping import Pair, Stepping
 from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
 from ackproof_model.replication.producer import is_acked, unresolved
 from ackproof_model.replication.reading import read_then_gone, readable, writable
-from ackproof_model.replication.reduction import reduced
 from ackproof_model.replication.replica import leads_for_good
 from ackproof_model.replication.state import (
     Label,
+    Run,
     State,
     Timer,
     record_of,
 )
-from ackproof_model.replication.transitions import steps
 
 #: The anomalies that the search can find.
 SEARCHED = ("lost", "duplicated", "reordered", "read-then-gone")
@@ -54,7 +54,8 @@ class Exploration:
     """
 
     model: Model
-    states: list[State] = field(default_factory=list)
+    stepping: Stepping
+    states: list[Pair] = field(default_factory=list)
     final: int = 0
     stuck: int = 0
     having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
@@ -67,12 +68,15 @@ class Exploration:
     available: dict[Layer, set[tuple[bool, bool]]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
+    def state(self, index: int) -> State:
+        return self.stepping.state(self.states[index])
+
     def trace(self, index: int) -> list[tuple[Label, State, State]]:
         """Return the shortest trace to a state, as (label, state before, state after)."""
         way: list[tuple[Label, State, State]] = []
         while (parent := self.parents[index])[0] >= 0:
             before, label = parent
-            way.append((label, self.states[before], self.states[index]))
+            way.append((label, self.state(before), self.state(index)))
             index = before
         return way[::-1]
 
@@ -126,8 +130,8 @@ class _Search:
     def __init__(self, model: Model, max_states: int) -> None:
         self._model = model
         self._max_states = max_states
-        self._found = Exploration(model)
-        self._ids: dict[State, int] = {}
+        self._found = Exploration(model, Stepping(model))
+        self._ids: dict[Pair, int] = {}
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
         # Of the current layer: the predecessors of a state, the timers that run in it, and its
@@ -138,9 +142,15 @@ class _Search:
         # The states of the layer in which brokers are about to do something at once.
         self._moving: set[int] = set()
 
+        # By cluster: what the schedule's steps lead to, without regard to the clients.
+        self._fired: dict[tuple[int, bool, int], list[tuple[Label, int, int, Run]]] = {}
+        self._ends: dict[int, tuple[int, Run]] = {}
+        self._noted: set[int] = set()
+
     def run(self) -> Exploration:
         try:
-            self._enter(self._model.initial(), -1, ("start",))
+            initial = self._model.initial()
+            self._enter(self._found.stepping.pair(initial), initial.run, -1, ("start",))
             while self._entries:
                 # Every step of the schedule adds one to this sum, so a layer comes after all layers
                 # that lead to it.
@@ -150,24 +160,23 @@ class _Search:
             self._found.complete = False
         return self._found
 
-    def _enter(self, state: State, before: int, label: Label) -> None:
+    def _enter(self, pair: Pair, run: Run, before: int, label: Label) -> None:
         """Add a state of a later layer, or a shorter trace to it."""
         depth = self._depth[before] + 1 if before >= 0 else 0
-        index = self._ids.get(state)
+        index = self._ids.get(pair)
         if index is None:
-            index = self._add(state, before, label, depth)
-            run = state.run
+            index = self._add(pair, before, label, depth)
             self._entries[run.injected, run.healed, run.over].append(index)
         elif depth < self._depth[index]:
             self._depth[index] = depth
             self._found.parents[index] = before, label
 
-    def _add(self, state: State, before: int, label: Label, depth: int) -> int:
+    def _add(self, pair: Pair, before: int, label: Label, depth: int) -> int:
         found = self._found
         if len(found.states) >= self._max_states:
             raise _OutOfStatesError
-        index = self._ids[state] = len(found.states)
-        found.states.append(state)
+        index = self._ids[pair] = len(found.states)
+        found.states.append(pair)
         found.parents.append((before, label))
         self._depth.append(depth)
         return index
@@ -182,42 +191,46 @@ class _Search:
     def _close(self, layer: Layer, entries: list[int]) -> list[int]:
         """Take all steps within the layer, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
-        ids, taken = self._ids, found.taken
-        ends = self._ends(layer)
+        ids, taken, states, parents = self._ids, found.taken, found.states, found.parents
+        stepping = found.stepping
+        ends = self._only_ends(layer)
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
             buckets[depths[index]].append(index)
         members: list[int] = []
         done: set[int] = set()
         depth = min(buckets)
-        while buckets:
+        while any(buckets.values()):
+            nearest = buckets[depth + 1]
             for index in buckets.pop(depth, ()):
                 if index in done:
                     continue
                 done.add(index)
-                state = found.states[index]
-                if ends and state.run.phase == model.faults:
+                pair = states[index]
+                if ends and stepping.state(pair).run.phase == model.faults:
                     self._end(index, ("end",))
                     continue
                 members.append(index)
                 timers: list[Timer] = []
-                for label, after, timer in steps(model, state):
-                    taken.add(label[0])
+                for label, cluster, client, timer in stepping.steps(pair):
+                    after = cluster, client
                     other = ids.get(after)
                     if other is None:
                         other = self._add(after, index, label, depth + 1)
-                        buckets[depth + 1].append(other)
+                        nearest.append(other)
                     elif depth + 1 < depths[other]:
                         depths[other] = depth + 1
-                        found.parents[other] = index, label
-                        buckets[depth + 1].append(other)
+                        parents[other] = index, label
+                        nearest.append(other)
                     self._before[other].append((index, timer))
+                    kind = label[0]
+                    taken.add(kind)
                     if timer is not None:
                         timers.append(timer)
-                    elif label[0] == "learn":
-                        self._learned[index].append(other)
-                    if timer is None and label[0] in PROMPT:
+                    elif kind in PROMPT:
                         self._moving.add(index)
+                        if kind == "learn":
+                            self._learned[index].append(other)
                 if timers:
                     self._timers[index] = timers
             depth += 1
@@ -237,7 +250,7 @@ class _Search:
             self._due(layer) is not None
         )
 
-    def _ends(self, layer: Layer) -> bool:
+    def _only_ends(self, layer: Layer) -> bool:
         """Whether only faults without a heal condition are left: then the run ends at once.
 
         That is, in the states in which every fault is verified.
@@ -269,31 +282,41 @@ class _Search:
 
     def _end(self, index: int, label: Label) -> None:
         """End the run: heal every fault in force, the newest first."""
-        state = self._found.states[index]
-        if state.run.phase < state.run.injected:
+        cluster, client = self._found.states[index]
+        known = self._ends.get(cluster)
+        stepping = self._found.stepping
+        if known is None:
+            after = self._ended(self._found.state(index))
+            known = self._ends[cluster] = stepping.cluster(after), after.run
+        number, run = known
+        if run.phase < run.injected:
             return  # a controlled shutdown is still in progress
         if index not in self._moving:
-            self._note(state)
+            self._note(index)
+        self._enter(stepping.with_cluster(number, client), run, index, label)
+
+    def _ended(self, state: State) -> State:
         over = state.run.injected < self._model.faults
         after = state._replace(run=state.run._replace(over=over))
         for fault in reversed(range(state.run.injected)):
             if not state.run.healed >> fault & 1:
                 after = heal(self._model, after, fault)
-        self._enter(reduced(self._model, after), index, label)
+        return after
 
     def _fire(self, pending: Pending, members: list[int]) -> set[int]:
         """Inject or heal wherever it may happen; return the states in which it never will."""
-        model, states = self._model, self._found.states
-        wait = pending.wait
+        model, wait = self._model, pending.wait
+        ready = self._where(members, lambda state: pending.ready(model, state))
         if pending.time_only:
-            for index in members:
-                if pending.ready(model, states[index]) and self._in_time(
-                    pending, index, wait.at_least
-                ):
+            for index in ready:
+                if self._in_time(pending, index, wait.at_least):
                     self._schedule_step(pending, index, "time")
-            return self._never_ready(pending, members)
+            return set(members) - self._reaching(ready, lambda _: True)
 
-        goals = [index for index in members if pending.due(model, states[index])]
+        state = self._found.state
+        goals = due = self._where(ready, lambda state: pending.due_in_cluster(model, state))
+        if pending.awaits_clients:
+            goals = [index for index in due if pending.due(model, state(index))]
         for index in goals:
             if self._in_time(pending, index, wait.elapsed):
                 self._schedule_step(pending, index, "conditions")
@@ -301,10 +324,10 @@ class _Search:
         if pending.counts_progress:
             # Records of other partitions count, too: they are acked while this one waits.
             prompt = self._reaching(goals, lambda timer: timer is None)
-            for index in members:
+            for index in due:
                 if (
                     index not in prompt
-                    and pending.due(model, states[index], elsewhere=True)
+                    and pending.due(model, state(index), elsewhere=True)
                     and self._in_time(pending, index, wait.elapsed)
                 ):
                     self._schedule_step(pending, index, "elsewhere")
@@ -316,33 +339,48 @@ class _Search:
             goals,
             lambda timer: timer is None or model.must_have_fired(timer, pending.reference, seconds),
         )
-        for index in members:
-            if (
-                index not in awaited
-                and pending.ready(model, states[index])
-                and self._in_time(pending, index, seconds)
-            ):
+        for index in ready:
+            if index not in awaited and self._in_time(pending, index, seconds):
                 self._schedule_step(pending, index, "time")
-        return self._never_ready(pending, members)
-
-    def _never_ready(self, pending: Pending, members: list[int]) -> set[int]:
-        """Return the states from which the fault will never have a target, whatever time passes."""
-        states = self._found.states
-        ready = [index for index in members if pending.ready(self._model, states[index])]
         return set(members) - self._reaching(ready, lambda _: True)
 
-    def _note(self, state: State) -> None:
+    def _where(self, among: Iterable[int], holds: Callable[[State], bool]) -> list[int]:
+        """Return the states for which `holds`, which reads the cluster only."""
+        found = self._found
+        known: dict[int, bool] = {}
+        chosen = []
+        for index in among:
+            cluster, _ = found.states[index]
+            if cluster not in known:
+                known[cluster] = holds(found.state(index))
+            if known[cluster]:
+                chosen.append(index)
+        return chosen
+
+    def _note(self, index: int) -> None:
         """Note whether the partition can be read and written at the end of a part."""
-        run = state.run
-        layer = run.injected, run.healed, run.over
-        pair = readable(state), writable(self._model, state)
-        self._found.available[layer].add(pair)
+        cluster, _ = self._found.states[index]
+        if cluster not in self._noted:
+            self._noted.add(cluster)
+            state = self._found.state(index)
+            layer = state.run.injected, state.run.healed, state.run.over
+            self._found.available[layer].add((readable(state), writable(self._model, state)))
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         if why != "time" or index not in self._moving:
-            self._note(self._found.states[index])
-        for label, after in pending.fire(self._model, self._found.states[index]):
-            self._enter(reduced(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
+            self._note(index)
+        cluster, client = self._found.states[index]
+        stepping = self._found.stepping
+        key = pending.fault, pending.heals, cluster
+        fired = self._fired.get(key)
+        if fired is None or pending.ends_processes:
+            fired = self._fired[key] = [
+                (label, *stepping.pair(after), after.run)
+                for label, after in pending.fire(self._model, self._found.state(index))
+            ]
+        for label, number, there, run in fired:
+            after = stepping.with_cluster(number, there if pending.ends_processes else client)
+            self._enter(after, run, index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
         """Whether no timer is overdue `seconds` after the reference of `pending`.
@@ -372,15 +410,15 @@ class _Search:
         model, found = self._model, self._found
         sources = {index for edges in self._before.values() for index, _ in edges}
         for index in members:
-            state = found.states[index]
+            state = found.state(index)
             if not settled(model, state):
                 if index not in sources:
                     found.stuck += 1
-                    self._note(state)
+                    self._note(index)
                 continue
             found.final += 1
             if index not in self._moving:
-                self._note(state)
+                self._note(index)
             found.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):
                 found.having[name] += 1

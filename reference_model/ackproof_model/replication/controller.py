@@ -18,17 +18,13 @@ from ackproof_model.kafka.partition_change import (
     partition_change,
 )
 from ackproof_model.replication import zookeeper
+from ackproof_model.replication.isr import active
 from ackproof_model.replication.policy import Policy, effective_min_isr
 from ackproof_model.replication.state import NOBODY, Controller, members
 
 #: metadata.version: no directories are recorded (before 3.7). From 3.6 an ISR that shrinks keeps
 #: the leader epoch (KAFKA-15021).
 _METADATA_VERSIONS = {True: 11, False: 16}  # by `Profile.shrink_bumps_epoch`
-
-
-def active(controller: Controller, replica: int) -> bool:
-    """Whether a broker is neither fenced nor in controlled shutdown."""
-    return not (controller.fenced | controller.stopping) >> replica & 1
 
 
 def change(
@@ -60,9 +56,6 @@ def _by_default(policy: Policy) -> Election:
 def _changed(
     policy: Policy, before: Controller, target_isr: int, unclean: int, election: Election
 ) -> Controller:
-    if not policy.checks.isr_election:  # anyone may lead, as if in sync
-        candidates = [r for r in (before.leader, *range(policy.replicas)) if r != NOBODY]
-        target_isr |= next((1 << r for r in candidates if active(before, r)), 0)
     if policy.profile.zookeeper:
         return zookeeper.changed(policy, before, target_isr, election)
     replicas = policy.replicas
@@ -109,17 +102,14 @@ _RULES = {True: ControllerRules.of((4, 0, 0)), False: ControllerRules.of((4, 1, 
 
 
 def alter_partition_accepted(
-    policy: Policy, controller: Controller, leader: int, epoch: int, *, current: bool
+    controller: Controller, leader: int, epoch: int, *, current: bool
 ) -> bool:
     """Whether the controller takes an AlterPartition from a broker that leads in `epoch`.
 
     It refuses a wrong leader or leader epoch, and an old partition epoch; `current`: the broker
     knows the latest one (`ReplicationControlManager.validateAlterPartitionData`, KIP-497).
     """
-    checks = policy.checks
-    if checks.leader_epoch_check and (controller.leader, controller.epoch) != (leader, epoch):
-        return False
-    return current or not checks.partition_epoch_check
+    return current and (controller.leader, controller.epoch) == (leader, epoch)
 
 
 def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
@@ -201,7 +191,7 @@ def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) 
     """
     bit = 1 << replica
     held = (controller.isr | controller.elr) & bit
-    if policy.elr and held and not clean and policy.checks.unclean_registration:
+    if policy.elr and held and not clean:
         return change(policy, controller, controller.isr & ~bit, unclean=bit)
     return controller
 

@@ -17,7 +17,8 @@ from ackproof_model.effects import (
 )
 from ackproof_model.kafka.partition_change import Election
 from ackproof_model.replication import controller as controllers
-from ackproof_model.replication.controller import active, begin_shutdown, change, fence
+from ackproof_model.replication.controller import begin_shutdown, change, fence
+from ackproof_model.replication.isr import active
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import disconnect
 from ackproof_model.replication.replica import behind

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from ackproof_model.configuration import Profile, Truncation
 from ackproof_model.kafka.epoch_cache import UNDEFINED, Epochs, assign, end_offset_for
+from ackproof_model.replication.state import NOBODY
 
 #: Above every leader epoch.
 _OWN_EPOCH = sys.maxsize
@@ -51,15 +52,25 @@ def agreed(leader: tuple[int, ...], follower: tuple[int, ...]) -> int:
 
 
 def kept(
-    profile: Profile, leader: tuple[int, ...], follower: tuple[int, ...], *, high_watermark: int
+    profile: Profile,
+    leader: tuple[int, ...],
+    follower: tuple[int, ...],
+    *,
+    truncating: bool,
+    high_watermark: int,
 ) -> int:
-    """Return up to which offset a follower keeps its log when it truncates by leader epoch.
+    """Return up to which offset a follower keeps its log after its leader's next response.
 
-    Both logs are given by the leader epoch of each record. high_watermark: the follower's own.
+    Both logs are given by the leader epoch of each record. truncating: it asks where to truncate
+    before it fetches. high_watermark: its own. Where it does not compare epochs, a fetch beyond the
+    leader's log makes it truncate to the end of that (OFFSET_OUT_OF_RANGE,
+    `handleOffsetOutOfRange`).
     """
-    if profile.truncation is Truncation.KIP_101:
+    if truncating and profile.truncation is Truncation.KIP_101:
         return _by_latest_epoch(leader, follower, high_watermark)
-    return agreed(leader, follower)
+    if truncating or profile.truncation is Truncation.ON_FETCH:
+        return agreed(leader, follower)
+    return min(len(follower), len(leader))
 
 
 def _by_latest_epoch(
@@ -79,14 +90,29 @@ def _by_latest_epoch(
     return min(next(later, high_watermark), end)
 
 
-def kept_before(profile: Profile, log_end: int, high_watermark: int) -> int:
-    """Return up to which offset a broker keeps its log when it is told of a new leader.
+def follow(
+    profile: Profile,
+    *,
+    known: tuple[int, int],
+    told: tuple[int, int],
+    log_end: int,
+    high_watermark: int,
+    truncating: bool,
+) -> tuple[int, int, bool]:
+    """Return a broker's log end and high watermark once it follows, and whether it must truncate.
 
-    Before 0.11 it truncates to its high watermark at once (`ReplicaManager.makeFollowers`).
+    known, told: leader and leader epoch, as far as it knew, and now. Before 0.11 it truncates to
+    its own high watermark at once (`ReplicaManager.makeFollowers`, the defect that KIP-101 fixes);
+    from 0.11 to 2.6 it asks the leader where to truncate before it fetches.
     """
-    if profile.truncation is Truncation.HIGH_WATERMARK:
-        return min(high_watermark, log_end)
-    return log_end
+    anew = told[0] != NOBODY and refollows(profile, known, told)
+    if anew and profile.truncation is Truncation.HIGH_WATERMARK:
+        log_end = min(high_watermark, log_end)
+    return (
+        log_end,
+        min(high_watermark, log_end) if profile.keeps_high_watermark else 0,
+        profile.truncates_first and (anew or truncating),
+    )
 
 
 def refollows(profile: Profile, known: tuple[int, int], told: tuple[int, int]) -> bool:

@@ -39,7 +39,7 @@ def alone(model: Model, state: State, old: int, *, small: bool) -> State:
     if old and old >> max(0, broker.leader) & 1:
         last = broker  # it may still fetch
     else:
-        client, log = _settled(model, client, broker.log, epoch)
+        client, log = settled_records(model, client, broker.log, epoch)
         last = Broker(UP, False, log, NOBODY, 0)
         if broker.leader == leader:  # in this epoch or, until it learns of it, an earlier one
             frozen = small and model.policy.freeze
@@ -61,7 +61,7 @@ def alone(model: Model, state: State, old: int, *, small: bool) -> State:
     )
 
 
-def _settled(model: Model, client: Client, log: Log, epoch: int) -> tuple[Client, Log]:
+def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple[Client, Log]:
     """Return the clients and the final log without what is settled: acked, stored and in order.
 
     No record that may still be sent comes before it, so it can be neither lost nor out of order.

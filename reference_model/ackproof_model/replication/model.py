@@ -1,4 +1,4 @@
-"""The constants of one search: configuration, schedule, safety checks, and what follows from them.
+"""The constants of one search: configuration, schedule, and what follows from them.
 
 Records: one acked record that every replica holds (left out of the logs) stands for all records
 sent before. Then one or two records may be sent in each phase of the schedule: before the first
@@ -25,7 +25,6 @@ from ackproof_model.replication.fault_schedule import (
     Timing,
 )
 from ackproof_model.replication.policy import Policy
-from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -37,7 +36,6 @@ from ackproof_model.replication.state import (
     Harm,
     Run,
     State,
-    Step,
     Timer,
     members,
 )
@@ -56,14 +54,9 @@ CERTAINLY = 1.5
 UNLIMITED_RETRIES = 3
 
 
-#: For each broker its steps of replication, and what the controller does with it; last the
-#: controller's other steps.
-ClusterSteps = tuple[tuple[list[Step], list[Step]], ...]
-
-
 @dataclass(frozen=True)
 class Model:
-    """One configuration, schedule and set of safety checks to search.
+    """One configuration and schedule to search.
 
     Without `reduction` (see there) and `ordered` more states are searched: what is due need not be
     healed at once then (`Pending.due_in`), and records are also sent while no leader is known.
@@ -71,7 +64,6 @@ class Model:
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
-    checks: SafetyChecks = ALL_CHECKS
     more_records: int = 0
     reduction: bool = True
     ordered: bool = True
@@ -108,7 +100,7 @@ class Model:
         return tuple(
             (fault, condition.fault)
             for fault, injection in enumerate(self.schedule)
-            for condition in _leaves(injection.heal_when)
+            for condition in leaves(injection.heal_when)
             if isinstance(condition, FaultEvent) and condition.event == "recovered"
         )
 
@@ -121,13 +113,13 @@ class Model:
     def counts_sent(self) -> bool:
         """Whether a condition counts what is sent, acked or not."""
         every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
-        return any(isinstance(one, Progress) and one.outcome == "sent" for one in _leaves(every))
+        return any(isinstance(one, Progress) and one.outcome == "sent" for one in leaves(every))
 
     @cached_property
     def heals_by_progress(self) -> bool:
         """Whether a fault is healed once more records are acked, or sent."""
         heals = (one for fault in self.schedule for one in fault.heal_when)
-        return any(isinstance(one, Progress) for one in _leaves(heals))
+        return any(isinstance(one, Progress) for one in leaves(heals))
 
     @cached_property
     def loses_quorum(self) -> bool:
@@ -156,7 +148,6 @@ class Model:
             unclean_election=configuration.unclean_election,
             elr=configuration.profile.elr,
             profile=configuration.profile,
-            checks=self.checks,
         )
 
     def policy_in(self, state: State) -> Policy:
@@ -167,11 +158,6 @@ class Model:
     @cached_property
     def _policies(self) -> _Policies:
         return _Policies(self)
-
-    @cached_property
-    def cluster_steps(self) -> dict[tuple[object, ...], ClusterSteps]:
-        """What `transitions` remembers: the steps that do not concern the clients."""
-        return {}
 
     @cached_property
     def timing(self) -> Timing:
@@ -274,10 +260,10 @@ class Model:
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
 
 
-def _leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
+def leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
     """Yield the conditions, and in place of an `AnyOf` its alternatives."""
     for one in conditions:
-        yield from _leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
+        yield from leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:

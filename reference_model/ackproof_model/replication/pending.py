@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ackproof_model.effects import Ends
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
     Condition,
@@ -20,7 +21,7 @@ from ackproof_model.replication.fault_schedule import (
     injection_wait,
 )
 from ackproof_model.replication.injection import heal, inject
-from ackproof_model.replication.model import Model
+from ackproof_model.replication.model import Model, leaves
 from ackproof_model.replication.producer import is_acked
 from ackproof_model.replication.state import NOBODY, UNSENT, Label, State
 
@@ -84,6 +85,10 @@ class Pending:
         self.heals = heals
         injection = model.schedule[fault]
         self.wait: Wait = heal_wait(injection) if heals else injection_wait(injection)
+        #: Whether it ends processes, which clients notice.
+        self.ends_processes = not heals and any(
+            isinstance(effect, Ends) for effect in injection.effects
+        )
         #: The fault from whose verification time counts; -1 for the start of the run.
         self.reference = fault if heals else fault - 1
         #: `or_after` without conditions: it waits for time only.
@@ -96,18 +101,26 @@ class Pending:
         return self.fault == state.run.phase and bool(target_masks(model, state, self.fault))
 
     def due(self, model: Model, state: State, *, elsewhere: bool = False) -> bool:
-        """Whether it is ready and its conditions hold.
+        """Whether its conditions hold in a state in which it is ready.
 
         elsewhere: other partitions make the progress that it waits for.
         """
-        if not self.ready(model, state):
-            return False
-        leader = state.run.leaders[self.reference] if self.reference >= 0 else 0
         return all(
-            (elsewhere and isinstance(c, Progress))
-            or holds(model, state, c, since_phase=self.reference + 1, leader=leader)
-            for c in self.wait.conditions
+            (elsewhere and isinstance(one, Progress)) or self._holds(model, state, one)
+            for one in self.wait.conditions
         )
+
+    def due_in_cluster(self, model: Model, state: State) -> bool:
+        """Return the same for the conditions that do not depend on the clients."""
+        return all(
+            self._holds(model, state, one)
+            for one in self.wait.conditions
+            if not _awaits_clients(one)
+        )
+
+    def _holds(self, model: Model, state: State, condition: Condition) -> bool:
+        leader = state.run.leaders[self.reference] if self.reference >= 0 else 0
+        return holds(model, state, condition, since_phase=self.reference + 1, leader=leader)
 
     def due_in(self, injected: int, healed: int) -> bool:
         """Whether it waits only for faults that have begun, or are healed, in this layer.
@@ -126,6 +139,11 @@ class Pending:
         )
 
     @property
+    def awaits_clients(self) -> bool:
+        """Whether a condition depends on the clients."""
+        return any(map(_awaits_clients, self.wait.conditions))
+
+    @property
     def counts_progress(self) -> bool:
         """Whether it waits for a count of records."""
         return any(isinstance(c, Progress) for c in self.wait.conditions)
@@ -138,6 +156,10 @@ class Pending:
         for mask in target_masks(model, state, self.fault):
             for after in inject(model, state, self.fault, mask):
                 yield ("inject", self.fault, mask), after
+
+
+def _awaits_clients(condition: Condition) -> bool:
+    return any(isinstance(one, Progress) for one in leaves([condition]))
 
 
 def target_masks(model: Model, state: State, fault: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the rules of a partition depend on: settings, Kafka version, checks in force."""
+"""What the rules of a partition depend on: its settings and the Kafka version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from ackproof_model.configuration import Acks, Profile
-from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 
 def effective_min_isr(min_insync_replicas: int, replicas: int) -> int:
@@ -31,7 +30,6 @@ class Policy:
     unclean_election: bool
     elr: bool
     profile: Profile
-    checks: SafetyChecks = ALL_CHECKS
 
     @cached_property
     def everyone(self) -> int:
@@ -47,7 +45,7 @@ class Policy:
     @cached_property
     def freeze(self) -> bool:
         """Whether the high watermark stands still below the minimum ISR (KAFKA-15583)."""
-        return self.profile.hw_freeze and self.checks.hw_freeze
+        return self.profile.hw_freeze
 
     @cached_property
     def remembered(self) -> dict[tuple[object, ...], Any]:

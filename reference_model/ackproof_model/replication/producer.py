@@ -71,10 +71,17 @@ def next_unsent(model: Model, state: State) -> int | None:
 def send(model: Model, state: State, record: int) -> State:
     """Return the state after the application sent a record: in flight if possible, else queued."""
     client = state.client
-    queued = model.checks.retry_order and WAITING in client.status
-    if client.leader == NOBODY or queued or not _room(model, client):
+    if client.leader == NOBODY or _awaits_retries(client) or not _room(model, client):
         return set_status(state, record, WAITING)
     return set_status(state, record, FLYING + client.leader)
+
+
+def _awaits_retries(client: Client) -> bool:
+    """Whether a record that is retried goes out before a new one.
+
+    (`RecordAccumulator`; librdkafka sorts its queue.)
+    """
+    return WAITING in client.status
 
 
 def next_to_resend(model: Model, client: Client) -> int | None:
@@ -189,9 +196,9 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
 
     stored = [record_of(one) for one in leader.log]
     if model.configuration.idempotence:
-        if record in stored and model.checks.idempotent_dedup:
+        if _is_duplicate(record, stored):
             return "duplicate", record, set_status(state, record, appended)
-        if model.checks.sequence_check and _gap(state, record, stored):
+        if _gap(state, record, stored):
             return "out of order", record, fail(model, state, record)
     # A log that has a duplicate takes no second copy of another record. That does not change the
     # anomalies: wherever it is truncated, the rest has the same records in the same order, and a
@@ -201,6 +208,11 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
         leader = advance_high_watermark(policy, leader, number)
         state = state.with_broker(number, leader)
     return "append", record, set_status(state, record, ACKED if model.acks == "0" else appended)
+
+
+def _is_duplicate(record: int, stored: list[int]) -> bool:
+    """Whether the sequence number is in the log already (KIP-98)."""
+    return record in stored
 
 
 def _gap(state: State, record: int, stored: list[int]) -> bool:
@@ -225,7 +237,7 @@ def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | 
     record = state.client.status.index(appended)
     leader = state.brokers[number]
     if model.acks == "all":
-        if not committed(model.policy, _last_offset(state, number, record), leader.hw):
+        if not committed(_last_offset(state, number, record), leader.hw):
             return None
         if not enough_in_sync(model.policy_in(state), leader.maximal):
             return "not enough replicas after append", record, fail(model, state, record)

@@ -9,46 +9,59 @@ from __future__ import annotations
 
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.replica import leads, silent
-from ackproof_model.replication.state import ACKED, NOBODY, State, members, record_of
+from ackproof_model.replication.state import (
+    ACKED,
+    NOBODY,
+    Client,
+    State,
+    members,
+    record_of,
+)
 
 
-def with_reads(model: Model, state: State) -> State:
-    """Return the state after consumers read what they can."""
-    harm, client = state.harm, state.client
+def readable_records(state: State) -> int:
+    """Return the records below the high watermark of a broker that leads, as far as it knows."""
+    harm = state.harm
     unheard = harm.stalled | harm.deaf | harm.mute
-    read = client.read
+    readable = 0
     for number, broker in enumerate(state.brokers):
         if broker.hw and leads(broker, number) and not unheard >> number & 1:
             for one in broker.log[: broker.hw]:
-                read |= 1 << record_of(one)
-    if read:
-        read &= ~_needless(model, state)
-    return state if read == client.read else state.with_client(client._replace(read=read))
+                readable |= 1 << record_of(one)
+    return readable
 
 
-def _needless(model: Model, state: State) -> int:
-    """Return the records that need no mark: see the module."""
-    needless = 0
-    if model.acks == "all":
-        needless = sum(1 << r for r, status in enumerate(state.client.status) if status == ACKED)
+def unremovable(model: Model, state: State) -> int:
+    """Return the records that no broker can remove from its log any more."""
+    records = 0
     if state.run.alone:
-        final = state.brokers[state.controller.leader].log
-        return needless | sum({1 << record_of(one) for one in final})
-    if state.run.injected < model.last_loss:
-        return needless
-    logs = [broker.log for broker in state.brokers]
-    for entries in zip(*logs, strict=False):
-        if len(set(entries)) > 1:
-            break
-        needless |= 1 << record_of(entries[0])
-    return needless
+        for one in state.brokers[state.controller.leader].log:
+            records |= 1 << record_of(one)
+    elif state.run.injected >= model.last_loss:
+        for entries in zip(*(broker.log for broker in state.brokers), strict=False):
+            if len(set(entries)) > 1:
+                break
+            records |= 1 << record_of(entries[0])
+    return records
+
+
+def with_reads(model: Model, client: Client, readable: int, unremovable_records: int) -> Client:
+    """Return the clients after consumers read what they can."""
+    read = (client.read | readable) & ~unremovable_records
+    if read and model.acks == "all":
+        read &= ~acked_records(client)
+    return client if read == client.read else client._replace(read=read)
+
+
+def acked_records(client: Client) -> int:
+    return sum(1 << record for record, status in enumerate(client.status) if status == ACKED)
 
 
 def read_then_gone(model: Model, state: State) -> bool:
     """Whether consumers may have read a record that the final log of a settled state lacks."""
     read = state.client.read
     if model.acks == "all":
-        read |= sum(1 << r for r, status in enumerate(state.client.status) if status == ACKED)
+        read |= acked_records(state.client)
     for one in state.brokers[state.controller.leader].log:
         read &= ~(1 << record_of(one))
     return bool(read)

@@ -9,38 +9,17 @@ from __future__ import annotations
 
 from ackproof_model.configuration import Truncation
 from ackproof_model.replication import replica
-from ackproof_model.replication.lone_leader import alone
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.safety_checks import ALL_CHECKS
 from ackproof_model.replication.state import (
     DROPPED,
     NOBODY,
     STARTING,
     UNSENT,
     UP,
+    Client,
     State,
     members,
 )
-
-
-def reduced(model: Model, state: State) -> State:
-    """Return the state, or the one that stands for it in the search.
-
-    The ISR is then full, or the leader alone: too small for acks=all, until the others caught up.
-    """
-    if not model.reduction:
-        return state
-    state = _without_past_records(model, state)
-    if not model.reduces(state) or not _has_final_leader(model, state):
-        return state
-    old = _old_leaders(state)
-    if state.run.alone:
-        small = state.controller.isr != model.policy.everyone
-    elif _settles(model, state, old):
-        small = _is_small(model, state) and (model.acks == "all" or not model.ended(state))
-    else:
-        return state
-    return alone(model, state, old, small=small)
 
 
 def awaits_heals_only(model: Model, state: State) -> bool:
@@ -60,19 +39,30 @@ def awaits_heals_only(model: Model, state: State) -> bool:
     )
 
 
-def _without_past_records(model: Model, state: State) -> State:
-    """Return the state with each record that was not sent in its phase as one that failed.
+def without_past_records(model: Model, client: Client, past: int) -> Client:
+    """Return the clients with each unsent record of the first `past` as one that failed.
 
-    Neither is ever sent again. Only a condition that counts what is sent tells them apart.
+    Neither is ever sent. Only a condition that counts what is sent tells them apart.
     """
-    client, past = state.client, model.sent_before[state.run.phase]
     if model.counts_sent or UNSENT not in client.status[:past]:
-        return state
+        return client
     status = tuple(DROPPED if one == UNSENT else one for one in client.status[:past])
-    return state.with_client(client._replace(status=status + client.status[past:]))
+    return client._replace(status=status + client.status[past:])
 
 
-def _has_final_leader(model: Model, state: State) -> bool:
+def ends_small(model: Model, state: State, old: int) -> bool | None:
+    """Return `small` of `lone_leader.alone`; None if more than leaders and clients matters.
+
+    The ISR is then full, or the leader alone: too small for acks=all, until the others caught up.
+    """
+    if state.run.alone:
+        return state.controller.isr != model.policy.everyone
+    if not _settles(model, state, old):
+        return None
+    return _is_small(model, state) and (model.acks == "all" or not model.ended(state))
+
+
+def has_final_leader(model: Model, state: State) -> bool:
     run, leader = state.run, state.controller.leader
     if leader == NOBODY or not (run.over or run.phase == model.faults):
         return False
@@ -80,7 +70,7 @@ def _has_final_leader(model: Model, state: State) -> bool:
     return state.brokers[leader].status == UP and not (harm.stalled | harm.away) >> leader & 1
 
 
-def _old_leaders(state: State) -> int:
+def old_leaders(state: State) -> int:
     """Return the brokers that lead as far as they know, but not as the controllers know."""
     leader, brokers = state.controller.leader, enumerate(state.brokers)
     return sum(1 << n for n, broker in brokers if n != leader and replica.leads(broker, n))
@@ -112,7 +102,7 @@ def _deposed_for_good(model: Model, state: State, old: int) -> bool:
     Their high watermarks wait for the final leader. So what these pass later is in its log, and it
     does not matter who reads it.
     """
-    if model.checks != ALL_CHECKS or state.harm != model.unharmed:
+    if state.harm != model.unharmed:
         return False
     if model.policy.profile.truncation is not Truncation.ON_FETCH:
         return False  # the final leader might truncate to its own high watermark

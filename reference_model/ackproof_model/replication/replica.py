@@ -8,15 +8,14 @@ in Kafka.
 
 from __future__ import annotations
 
-from ackproof_model.configuration import Profile, Truncation
-from ackproof_model.replication.controller import active, alter_isr, alter_partition_accepted
+from ackproof_model.configuration import Profile
+from ackproof_model.replication.controller import alter_isr, alter_partition_accepted
+from ackproof_model.replication.isr import active, joins_only_alive, may_join
 from ackproof_model.replication.leader import (
     advanced_high_watermark,
     fences_fetch,
-    joins_only_alive,
-    may_join,
 )
-from ackproof_model.replication.log_truncation import agreed, kept, kept_before, refollows
+from ackproof_model.replication.log_truncation import follow, kept
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
@@ -94,22 +93,23 @@ def learn(model: Model, state: State, number: int) -> State:
 
 
 def following(profile: Profile, broker: Broker, controller: Controller) -> Broker:
-    """Return a broker that has learned of another leader, or that there is none.
-
-    Before 0.11 it truncates to its own high watermark (the defect that KIP-101 fixes); from 0.11 to
-    2.6 it asks the leader where to truncate before it fetches.
-    """
-    known, told = (broker.leader, broker.epoch), (controller.leader, controller.epoch)
-    anew = controller.leader != NOBODY and refollows(profile, known, told)
-    end = len(broker.log)
-    keeps = kept_before(profile, end, broker.hw) if anew else end
+    """Return a broker that has learned of another leader, or that there is none."""
+    told = controller.leader, controller.epoch
+    end, watermark, truncating = follow(
+        profile,
+        known=(broker.leader, broker.epoch),
+        told=told,
+        log_end=len(broker.log),
+        high_watermark=broker.hw,
+        truncating=broker.truncating,
+    )
     return Broker(
         broker.status,
         broker.clean,
-        broker.log[:keeps],
+        broker.log[:end],
         *told,
-        hw=min(broker.hw, keeps) if profile.keeps_high_watermark else 0,
-        truncating=profile.truncates_first and (anew or broker.truncating),
+        hw=watermark,
+        truncating=truncating,
     )
 
 
@@ -153,9 +153,18 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]
-    if model.reduces(state) and leads_for_good(model, state) and model.checks.epoch_truncation:
+    if model.reduces(state) and leads_for_good(model, state):
         return _catch_up(model, state, number)
-    end, keeps = len(follower.log), _kept(model, follower, leader)
+    end, keeps = (
+        len(follower.log),
+        kept(
+            model.policy.profile,
+            tuple(map(epoch_of, leader.log)),
+            tuple(map(epoch_of, follower.log)),
+            truncating=follower.truncating,
+            high_watermark=follower.hw,
+        ),
+    )
     if follower.truncating or keeps < end:
         truncated = follower._replace(
             log=follower.log[:keeps], hw=min(follower.hw, keeps), truncating=False
@@ -172,23 +181,6 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
     leader = advance_high_watermark(model.policy_in(state), leader._replace(remote=remote), source)
     return "fetch", state.with_broker(source, leader).with_broker(number, after)
-
-
-def _kept(model: Model, follower: Broker, leader: Broker) -> int:
-    """Return up to which offset a follower keeps its log after the leader's next response.
-
-    Where it does not compare epochs, a fetch beyond the leader's log makes it truncate to the end
-    of that (OFFSET_OUT_OF_RANGE, `handleOffsetOutOfRange`).
-    """
-    profile, end = model.policy.profile, len(follower.log)
-    if not model.checks.epoch_truncation:
-        return end  # the follower cannot know that it diverges
-    theirs, own = tuple(map(epoch_of, leader.log)), tuple(map(epoch_of, follower.log))
-    if follower.truncating:
-        return kept(profile, theirs, own, high_watermark=follower.hw)
-    if profile.truncation is Truncation.ON_FETCH:
-        return agreed(theirs, own)
-    return min(end, len(leader.log))
 
 
 def _answered(model: Model, state: State, number: int) -> bool:
@@ -257,7 +249,7 @@ def may_alter(model: Model, state: State, number: int) -> bool:
     if not state.harm.governed(number):
         return False
     current = broker.isr == controller.isr
-    return alter_partition_accepted(model.policy, controller, number, broker.epoch, current=current)
+    return alter_partition_accepted(controller, number, broker.epoch, current=current)
 
 
 def shrink(model: Model, state: State, number: int, out: int) -> State:

@@ -7,6 +7,7 @@ if its timer cannot have fired yet, by the schedule's own bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from ackproof_model.effects import Cuts, Effect, Ends, Stalls
 from ackproof_model.replication import injection, producer, replica
@@ -18,9 +19,7 @@ from ackproof_model.replication.controller import (
     register,
     unfence,
 )
-from ackproof_model.replication.model import ClusterSteps, Model
-from ackproof_model.replication.reading import with_reads
-from ackproof_model.replication.reduction import awaits_heals_only, reduced
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -28,73 +27,44 @@ from ackproof_model.replication.state import (
     STOPPING,
     UP,
     Broker,
+    Label,
     State,
     Step,
     Timer,
     members,
 )
 
+T = TypeVar("T")
 
-def steps(model: Model, state: State) -> Iterator[Step]:
-    """Yield every step of producer, brokers and controller that may change the outcome."""
-    if awaits_heals_only(model, state):
-        return
-    for label, after, timer in _steps(model, state):
-        yield label, reduced(model, with_reads(model, after)), timer
+#: A step that neither reads nor changes the clients: its label, -1, what it leads to, its timer.
+#: With a broker in second place: an old leader that learns, which also answers the requests that
+#: wait at it (`producer.step_down`). Without a label: the requests at that broker. With a label,
+#: but nothing that it leads to: the end of that broker's controlled shutdown (`exits`).
+Move = tuple[Label | None, int, T | None, Timer | None]
 
 
-def _steps(model: Model, state: State) -> Iterator[Step]:
-    yield from _producer(model, state)
-    if state.run.alone:
-        for number, broker in enumerate(state.brokers):
-            if broker.alive:
-                yield from _requests(model, state, number)
-            if broker.leader == number != state.controller.leader:
-                learned = producer.step_down(model, replica.learn(model, state, number), number)
-                yield ("learn", number), learned, None
-        yield from _alone(model, state)
-        return
-    cluster, client = _cluster_steps(model, state), state.client
+def cluster_moves(model: Model, state: State) -> Iterator[Move[State]]:
+    """Yield the steps of brokers and controller, in the order of the search."""
+    controller = state.controller
     for number, broker in enumerate(state.brokers):
-        replication, membership = cluster[number]
+        deposed = broker.leader == number != controller.leader
         if broker.alive:
-            yield from _requests(model, state, number)
-            deposed = broker.leader == number != state.controller.leader
-            for label, there, timer in replication:
-                after = there.with_client(client)
-                if deposed and label[0] == "learn":
-                    after = producer.step_down(model, after, number)
-                yield label, after, timer
-            if broker.status == STOPPING and not state.harm.stalled >> number & 1:
-                yield from _exit(model, state, number)
-        for label, after, timer in membership:
-            yield label, after.with_client(client), timer
-    for label, after, timer in cluster[-1][1]:
-        yield label, after.with_client(client), timer
-
-
-def _cluster_steps(model: Model, state: State) -> ClusterSteps:
-    """Return the steps of brokers and controller that neither read nor change the clients.
-
-    They are the same in many states, so the model remembers them.
-    """
-    key = (state.controller, state.brokers, state.run, state.harm)
-    known = model.cluster_steps.get(key)
-    if known is None:
-        stalled = state.harm.stalled
-        known = model.cluster_steps[key] = (
-            *(
-                (
-                    list(_replication(model, state, number, broker))
-                    if broker.alive and not stalled >> number & 1
-                    else [],
-                    list(_membership(model, state, number, broker)),
-                )
-                for number, broker in enumerate(state.brokers)
-            ),
-            ([], list(_sweep(model, state))),
-        )
-    return known
+            yield None, number, None, None
+        if state.run.alone:
+            if deposed:
+                yield ("learn", number), number, replica.learn(model, state, number), None
+            continue
+        if broker.alive and not state.harm.stalled >> number & 1:
+            for label, after, timer in _replication(model, state, number, broker):
+                answers = deposed and label[0] == "learn"
+                yield label, number if answers else -1, after, timer
+            if broker.status == STOPPING:
+                yield ("exit", number), number, None, None
+        for label, after, timer in _membership(model, state, number, broker):
+            yield label, -1, after, timer
+    last = _alone(model, state) if state.run.alone else _sweep(model, state)
+    for label, after, timer in last:
+        yield label, -1, after, timer
 
 
 def _alone(model: Model, state: State) -> Iterator[Step]:
@@ -112,7 +82,8 @@ def _alone(model: Model, state: State) -> Iterator[Step]:
         yield ("catch up", leader), state._replace(controller=controller), None
 
 
-def _producer(model: Model, state: State) -> Iterator[Step]:
+def producer_steps(model: Model, state: State) -> Iterator[Step]:
+    """Yield the producer's own steps: they change the clients only."""
     client, controller = state.client, state.controller
     record = producer.next_unsent(model, state)
     if record is not None:
@@ -127,7 +98,8 @@ def _producer(model: Model, state: State) -> Iterator[Step]:
         yield ("metadata", leader), metadata, None
 
 
-def _requests(model: Model, state: State, number: int) -> Iterator[Step]:
+def requests(model: Model, state: State, number: int) -> Iterator[Step]:
+    """Yield what becomes of the requests at a broker that is alive."""
     harm, bit, statuses = state.harm, 1 << number, state.client.status
     if FLYING + number not in statuses and model.appended + number not in statuses:
         return
@@ -163,7 +135,7 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
         yield from _isr_changes(model, state, number)
 
 
-def _exit(model: Model, state: State, number: int) -> Iterator[Step]:
+def exits(model: Model, state: State, number: int) -> Iterator[Step]:
     """Yield the end of a broker's controlled shutdown."""
     if injection.may_exit(model, state, number):
         yield ("exit", number), injection.exit_cleanly(model, state, number), None

@@ -21,27 +21,6 @@ from ackproof_model.kafka.partition_change import (
 )
 from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, PartitionId
 
-#: The names of all events (`Step.event`).
-EVENTS = (
-    "broker fenced",
-    "broker unfenced",
-    "broker unregistered",
-    "controlled shutdown",
-    "directory assigned",
-    "directory offline",
-    "leader changes the ISR",
-    "leader expands the ISR",
-    "leader has recovered",
-    "leader shrinks the ISR",
-    "partition created",
-    "preferred election",
-    "reassignment",
-    "reassignment cancelled",
-    "registered after a clean stop",
-    "registered after an unclean stop",
-    "unclean election",
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

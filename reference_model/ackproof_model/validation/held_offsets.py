@@ -7,7 +7,8 @@ while it took part in that epoch. That is known only after the whole trace.
 from __future__ import annotations
 
 from ackproof_model.kafka.epoch_cache import assign, epoch_for_offset
-from ackproof_model.replication.leader import high_watermark, join_offset
+from ackproof_model.replication.isr import join_offset
+from ackproof_model.replication.leader import high_watermark
 from ackproof_model.validation.partition_log import OPEN, Log
 from ackproof_model.validation.partition_trace import Acked, Election
 from ackproof_model.validation.replication_rules import ReplicationRules

@@ -7,22 +7,45 @@ the newest one of each key. What they may have removed is neither lost nor unsee
     orders-0 holds, of key 3: sequence 23 at offset 230
     sequences 3 and 13   removed: a later record of their key stands
     if nothing of key 3 stood behind offset 130, sequence 13 would be lost, and 23 as well
+
+Lost: acked, and not in the log any more.
+
+A send is lost if its delivery report said success, no intact record of its name stands in its
+partition, and the partition was read far enough to tell. Names count, not offsets: markers and
+control records leave gaps that are no loss, and what was truncated is often overwritten.
+
+    producer 1 sequence 6   acked at orders-0 offset 6
+    producer 1 sequence 7   acked at orders-0 offset 7      <- lost: offset 7 holds sequence 9
+    producer 1 sequence 8   failed                          not lost: never acked
+    producer 1 sequence 9   acked at orders-0 offset 7
+    orders-0 holds, at 6 and 7: sequence 6, sequence 9; complete up to 8
+
+Not lost: failed and unknown sends; what retention or compaction may have removed (`removed`);
+what still stands there but corrupt (`corrupt`); what cannot be decided yet (`unseen`). A record
+that stands on another partition than its send's is lost on its own and a `phantom` there.
+
+Unseen: acked, and the log could not be read far enough to tell. Makes a run inconclusive.
+
+    producer 1 sequence 6   acked at orders-0 offset 6      lost: reading got past offset 6
+    producer 1 sequence 7   acked at orders-0 offset 7      in the log
+    producer 1 sequence 8   acked at orders-0 offset 8      <- unseen: reading ended at 8
+    producer 1 sequence 9   acked, no offset known          <- unseen
+    orders-0 holds, at 7: sequence 7; incomplete: read up to 8 of 12
+
+Unseen too: a send without an acked offset that is absent from a log whose begin retention moved,
+and a send of an application whose record nobody can tell (`tables.UNDECIDABLE`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
-from ackproof_spark.reading.run_tables import NAME, RunTables, kept
-from ackproof_spark.spark.functions import F
+from ackproof_spark.checks.anomaly_rows import as_anomalies, standing, text, what_stands
+from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-
-@kept
 def absent(tables: RunTables) -> DataFrame:
     """Return acked sends with no intact record in their partition, unless something explains it.
 
@@ -108,4 +131,63 @@ def how_far(tables: RunTables) -> DataFrame:
         ends.join(tables.last_offsets, ["topic", "partition"], "left")
         .withColumn("read_to", F.coalesce(F.col("last") + 1, "begin_offset"))
         .drop("last")
+    )
+
+
+def lost(tables: RunTables) -> DataFrame:
+    """Return one row a lost send; `found` says what stands at its acked offset now."""
+    decided = absent(tables).where("decidable").withColumn("offset", F.col("acked_offset"))
+    # Spark knows that the suspects are few; it does not know that of the result of a join.
+    suspects = tables.suspects.where("absent").select(
+        "topic", "partition", F.col("acked_offset").alias("offset")
+    )
+    elsewhere = (
+        tables.suspects.where("phantom")
+        .groupBy("topic", "producer", "sequence")
+        .agg(F.min(F.struct("partition", "first_offset")).alias("elsewhere"))
+    )
+    decided = decided.join(standing(tables, suspects), PLACE, "left").join(
+        elsewhere, ["topic", "producer", "sequence"], "left"
+    )
+
+    offset = F.col("offset")
+    found = F.when(offset.isNull(), F.lit("no offset was acked")).otherwise(what_stands(offset))
+    also = text(
+        "; it stands in {}-{} at offset {}",
+        F.col("topic"),
+        F.col("elsewhere.partition"),
+        F.col("elsewhere.first_offset"),
+    )
+    return as_anomalies(
+        decided,
+        Anomaly.LOST,
+        tables=tables,
+        offset=offset,
+        found=F.concat(found, F.coalesce(also, F.lit(""))),
+    )
+
+
+_COMPACTED = "no offset was acked, and a record of its key stands: compaction may have removed it"
+
+
+def unseen(tables: RunTables) -> DataFrame:
+    """Return one row an unseen send; `found` says why it could not be seen."""
+    found = (
+        F.when(F.col("why_not").isNotNull(), F.col("why_not"))
+        .when(F.col("complete").isNull(), F.lit("the partition was not read"))
+        .when(~F.col("complete"), F.coalesce("reason", F.lit("the partition was not read whole")))
+        .when(F.col("newest_of_key").isNotNull(), F.lit(_COMPACTED))
+        .otherwise(
+            text(
+                "no offset was acked, and what stood before offset {} was removed by retention",
+                F.col("begin_offset"),
+            )
+        )
+    )
+    return as_anomalies(
+        absent(tables).where(~F.col("decidable")),
+        Anomaly.UNSEEN,
+        tables=tables,
+        offset=F.col("acked_offset"),
+        found=found,
     )

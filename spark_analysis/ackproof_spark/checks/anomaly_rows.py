@@ -1,17 +1,13 @@
-"""What the checks share: the shape of their rows, and the fault in force at a time."""
+"""What the checks share: the shape of their rows, the fault in force, the record at an offset."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.spark.functions import F
-from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from ackproof_spark.reading.run_tables import PLACE, RunTables
+from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION, RecordState
 
 
 def as_anomalies(
@@ -60,3 +56,35 @@ def text(template: str, *values: Column) -> Column:
     for value, piece in zip(values, pieces[1:], strict=True):
         parts += [value.cast("string"), F.lit(piece)]
     return F.concat(*parts)
+
+
+def standing(tables: RunTables, places: DataFrame) -> DataFrame:
+    """Return the records at `places`: their `state`, and their name as `there`."""
+    return tables.final_log.join(places, PLACE, "left_semi").select(
+        *PLACE, "state", F.struct("producer", "sequence").alias("there")
+    )
+
+
+def what_stands(offset: Column) -> Column:
+    """Return in words what stands at `offset` now.
+
+    Evaluated on a frame with the columns of `standing` and of `absent.how_far`.
+    """
+    end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
+    there = F.col("there")
+    return (
+        F.when(
+            F.col("state") == RecordState.INTACT,
+            text(
+                "offset {} holds producer {} sequence {}",
+                offset,
+                there["producer"],
+                there["sequence"],
+            ),
+        )
+        .when(
+            F.col("state").isNotNull(), text("offset {} holds a {} record", offset, F.col("state"))
+        )
+        .when(offset >= end, text("nothing: the log ends at {}", end))
+        .otherwise(text("a gap: no record at offset {}", offset))
+    )

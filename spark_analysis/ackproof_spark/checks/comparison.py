@@ -2,59 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
-    aborted_read,
+    absent,
+    copies,
     corrupt,
-    duplicated,
-    hanging_transaction,
     inconsistent,
-    lost,
     phantom,
     poll_order,
+    processing,
     read_then_gone,
-    reordered,
-    reprocessed,
-    unprocessed,
-    unseen,
-    zombie_commit,
+    transactions,
 )
-from ackproof_spark.checks.absent import absent, removed
-from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, Unaligned
-from ackproof_spark.reading.run_tables import RunTables, has_table
-from ackproof_spark.spark.functions import F, Window, union
-from ackproof_spark.spark.small_data import local, small_plans
-from ackproof_spark.spark.storage import address, store
-from ackproof_spark.tables import LOCATION, Outcome, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
+from ackproof_spark.spark.functions import (
+    Column,
+    DataFrame,
+    F,
+    SparkSession,
+    Window,
+    no_rows,
+    union,
+)
+from ackproof_spark.spark.small_data import answers, local, small_plans
+from ackproof_spark.spark.storage import address, is_here, store, store_here
+from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome, RecordState
 
 CHECKS = {
-    Anomaly.LOST: lost.find,
-    Anomaly.DUPLICATED: duplicated.find,
-    Anomaly.REORDERED: reordered.find,
+    Anomaly.LOST: absent.lost,
+    Anomaly.DUPLICATED: copies.duplicated,
+    Anomaly.REORDERED: copies.reordered,
     Anomaly.INCONSISTENT: inconsistent.find,
     Anomaly.PHANTOM: phantom.find,
     Anomaly.CORRUPT: corrupt.find,
-    Anomaly.UNSEEN: unseen.find,
-    Anomaly.ABORTED_READ: aborted_read.find,
+    Anomaly.UNSEEN: absent.unseen,
+    Anomaly.ABORTED_READ: transactions.aborted_reads,
 }
 
 #: Checks of clients, by the tables of which a run must have one.
 CLIENT_CHECKS = {
-    ("transactions",): (aborted_read.find_given, zombie_commit.find),
-    ("hanging_transactions",): (hanging_transaction.find,),
-    ("reads",): (unprocessed.find, reprocessed.find, poll_order.find),
+    ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
+    ("hanging_transactions",): (transactions.hanging_transactions,),
+    ("reads",): (processing.unprocessed, processing.reprocessed, poll_order.find),
     ("reads", "probe"): (read_then_gone.find,),
 }
 
@@ -88,48 +86,53 @@ def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> Dat
 
 
 def _worth_running(tables: RunTables) -> list[Anomaly]:
-    """Return the anomalies whose checks have any rows to look at; at least one.
+    """Return the anomalies whose checks have any rows to look at.
 
     Counting evaluates the tables that the checks start from, so that Spark knows how small they
     are before it plans the checks.
     """
 
-    def count(frame: DataFrame, **conditions: Column | str) -> dict[str, int]:
-        counts = frame.agg(*(F.count_if(c).alias(name) for name, c in conditions.items()))
-        return dict(counts.first().asDict())
+    def counts(conditions: Mapping[str, Column | str]) -> list[Column]:
+        return [F.count_if(condition).alias(name) for name, condition in conditions.items()]
 
     state = F.col("state")
-    suspects = count(
-        tables.suspects,
-        absent="absent",
-        astray=F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull()),
-        repeated=F.col("copies") > 1,
-        phantom="phantom",
-        withdrawn="withdrawn",
-        behind=F.col("ahead").isNotNull(),
+    suspects = {
+        "absent": "absent",
+        "astray": F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull()),
+        "repeated": F.col("copies") > 1,
+        "phantom": "phantom",
+        "withdrawn": "withdrawn",
+        "behind": F.col("ahead").isNotNull(),
+    }
+    damaged = {
+        "corrupt": state == RecordState.CORRUPT,
+        "foreign": state == RecordState.FOREIGN,
+    }
+    counted = answers(
+        suspects=tables.suspects.agg(*counts(suspects)),
+        damaged=tables.damaged.agg(*counts(damaged)),
     )
-    damaged = count(
-        tables.damaged, corrupt=state == RecordState.CORRUPT, foreign=state == RecordState.FOREIGN
-    )
+    (suspect,), (damage,) = counted["suspects"], counted["damaged"]
     missing = {"lost": 0, "unseen": 0}
-    if suspects["absent"]:
-        missing = count(absent(tables), lost="decidable", unseen=~F.col("decidable"))
+    if suspect["absent"]:
+        decidable = {"lost": "decidable", "unseen": ~F.col("decidable")}
+        missing = absent.absent(tables).agg(*counts(decidable)).first().asDict()
     looked_at = {
         Anomaly.LOST: missing["lost"],
-        Anomaly.DUPLICATED: suspects["repeated"],
-        Anomaly.REORDERED: suspects["behind"],
-        Anomaly.INCONSISTENT: suspects["astray"],
-        Anomaly.PHANTOM: suspects["phantom"] + damaged["foreign"],
-        Anomaly.CORRUPT: damaged["corrupt"],
+        Anomaly.DUPLICATED: suspect["repeated"],
+        Anomaly.REORDERED: suspect["behind"],
+        Anomaly.INCONSISTENT: suspect["astray"],
+        Anomaly.PHANTOM: suspect["phantom"] + damage["foreign"],
+        Anomaly.CORRUPT: damage["corrupt"],
         Anomaly.UNSEEN: missing["unseen"],
-        Anomaly.ABORTED_READ: suspects["withdrawn"],
+        Anomaly.ABORTED_READ: suspect["withdrawn"],
     }
-    return [anomaly for anomaly, number in looked_at.items() if number] or [Anomaly.REORDERED]
+    return [anomaly for anomaly, number in looked_at.items() if number]
 
 
 def compare(
     spark: SparkSession,
-    run_dir: Path | str,
+    run_dir: Path | str | StoredRun,
     *,
     output: Path | str | None = None,
     omitted: Collection[str] = (),
@@ -142,45 +145,45 @@ def compare(
     The run goes through the pass by offset first (`matching.offset_pass`), if the layout of its
     files allows it.
 
-    `run_dir` is a folder, or as text any address that Spark reads; the table is written there, or
-    below `output`. The `omitted` anomalies are not reported. `keys` are the numbers of keys of
-    compacted topics. Raises `AnalysisError` if the run lacks a table.
+    `run_dir` is a folder, as text any address that Spark reads, or a run whose tables are opened;
+    the table is written there, or below `output`. The `omitted` anomalies are not reported. `keys`
+    are the numbers of keys of compacted topics. Raises `AnalysisError` if the run lacks a table.
     """
-    whole = replace(RunTables.read(spark, run_dir), keys=keys or {})
-    place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
+    run = run_dir if isinstance(run_dir, StoredRun) else StoredRun(spark=spark, place=run_dir)
+    whole = replace(RunTables.of(run), keys=keys or {})
+    place = f"{address(run.place if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
         tables = whole
         with suppress(Unaligned):
-            tables = unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
+            tables = unmatched(spark, run.place, whole, sizing=sizing, caches=caches)
         outcomes, rows = tables.outcomes, tables.rows
-        with small_plans(spark, rows=rows, few=sizing.few):
-            found, gone = _found(
-                tables, few=rows <= sizing.few, caches=caches, count_removed=count_removed
-            )
+        found: list[DataFrame] = []
+        gone = 0 if count_removed else None
+        if rows:
+            with small_plans(spark, rows=rows, few=sizing.few):
+                found, gone = _found(
+                    tables, few=rows <= sizing.few, caches=caches, count_removed=count_removed
+                )
         client_checks = [
             check
             for names, checks in CLIENT_CHECKS.items()
-            if any(has_table(spark, run_dir, name) for name in names)
+            if any(map(run.has, names))
             for check in checks
         ]
         if client_checks:  # these checks need the whole run
             rows = max(rows, sum(outcomes.values()))
+        few = rows <= sizing.few
         with small_plans(spark, rows=rows, few=sizing.few):
-            clients = ClientTables.read(spark, run_dir)
-            keep = local if rows <= sizing.few else partial(_persisted, caches)
-            for check in client_checks:
-                found = found.unionByName(check(replace(whole, keep=keep), clients))
-            if omitted:
-                found = found.where(~found["anomaly"].isin(list(omitted)))
-            anomalies = store(found.hint("rebalance"), place)
-            counts, telling = _summary(anomalies)
+            keep = local if few else partial(_persisted, caches)
+            found += [check(replace(whole, keep=keep), run) for check in client_checks]
+            counts, telling = _stored(found, place, omitted=omitted, few=few, spark=spark)
     return Comparison(
         sent=sum(outcomes.values()),
         acked=outcomes.get(Outcome.ACKED, 0),
         failed=outcomes.get(Outcome.FAILED, 0),
         unknown=outcomes.get(Outcome.UNKNOWN, 0),
         aborted=outcomes.get(Outcome.ABORTED, 0),
-        counts=counts,
+        counts=dict.fromkeys(Anomaly, 0) | counts,
         telling=telling,
         removed=gone,
     )
@@ -193,26 +196,33 @@ def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
 
 def _found(
     tables: RunTables, *, few: bool, caches: ExitStack, count_removed: bool
-) -> tuple[DataFrame, int | None]:
+) -> tuple[list[DataFrame], int | None]:
     """Return the rows that all checks find, and how many sends are `absent.removed`.
 
     Few rows are checked in one partition, unshuffled.
     """
-    persisted = partial(_persisted, caches)
-    if not few:
-        tables = replace(tables, keep=persisted)
-        return find(tables, _worth_running(tables)), _removed(tables, count_removed)
-    tables = replace(
-        tables,
-        keep=local,
-        ledger=persisted(tables.ledger.coalesce(1)),
-        final_log=persisted(tables.final_log.coalesce(1)),
-    )
-    return local(find(tables, _worth_running(tables))), _removed(tables, count_removed)
+    tables = replace(tables, keep=local if few else partial(_persisted, caches))
+    worth_running = _worth_running(tables)
+    found = [find(tables, worth_running)] if worth_running else []
+    return found, absent.removed(tables).count() if count_removed else None
 
 
-def _removed(tables: RunTables, wanted: bool) -> int | None:
-    return removed(tables).count() if wanted else None
+def _stored(
+    found: Sequence[DataFrame],
+    place: str,
+    *,
+    omitted: Collection[str],
+    few: bool,
+    spark: SparkSession,
+) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
+    """Store what was found; return the counts and the rows to show of each anomaly."""
+    if not found and is_here(place):
+        store_here(ANOMALIES.empty_table(), place)
+        return {}, []
+    rows = union(found or [no_rows(spark, ANOMALIES)])
+    if omitted:
+        rows = rows.where(~F.col("anomaly").isin(list(omitted)))
+    return _summary(store(rows.hint("rebalance"), place, few=few))
 
 
 def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
@@ -229,9 +239,6 @@ def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, A
         .collect()
     )
     order = list(Anomaly)
-    counts = dict.fromkeys(order, 0)
-    telling = []
-    for row in sorted(rows, key=lambda row: (order.index(row["anomaly"]), row["rank"])):
-        counts[Anomaly(row["anomaly"])] = row["count"]
-        telling.append({name: row[name] for name in anomalies.columns})
-    return counts, telling
+    rows.sort(key=lambda row: (order.index(row["anomaly"]), row["rank"]))
+    counts = {Anomaly(row["anomaly"]): row["count"] for row in rows}
+    return counts, [{name: row[name] for name in anomalies.columns} for row in rows]

@@ -13,18 +13,13 @@ the lowest name). That send is corrupt, and not lost as well.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import PLACE, RunTables, kept
 from ackproof_spark.record import HEADER_SIZE, run_token
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _AT_OFFSET_AND_NAMED, _NAMED, _AT_OFFSET = range(3)
 

@@ -18,18 +18,13 @@ offset retention removed or reading did not reach.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def find(tables: RunTables) -> DataFrame:

@@ -12,18 +12,13 @@ foreign record. Records of unknown sends are no phantoms: they may be written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.record import HEADER_SIZE, MAGIC
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def find(tables: RunTables) -> DataFrame:

@@ -1,6 +1,6 @@
 """Poll skip and nonmonotonic poll: a poll does not start where the consumer's last one ended.
 
-The polls of a run are given to the checks of histories (`jepsen.process_order`). An operation is a
+The polls of a run are given to the checks of histories (`jepsen.order`). An operation is a
 poll, a send, or a change of a consumer's assignment. A change lists the partitions that stay: the
 consumer forgets its position in all others.
 """
@@ -8,12 +8,10 @@ consumer forgets its position in all others.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.jepsen import process_order
+from ackproof_spark.jepsen import order
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import (
     Action,
@@ -21,12 +19,9 @@ from ackproof_spark.jepsen.tables import (
     Function,
     HistoryAnomaly,
 )
-from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.spark.functions import F
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
+from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import Outcome
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _COMPLETION = {
     Outcome.ACKED: Completion.OK,
@@ -46,9 +41,9 @@ _PROCESS = 1 << 40
 _SENDS = 1 << 62
 
 
-def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
+def micro_ops(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return a run's sends, polls and assignments in the columns of `jepsen.tables.MICRO_OPS`."""
-    reads, spark = clients.reads, clients.reads.sparkSession
+    reads, spark = run["reads"], run["reads"].sparkSession
 
     def literal(value: str) -> Column:
         return F.lit(value).cast("string")
@@ -94,7 +89,7 @@ def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
     )
     changes = operations(
         spark.createDataFrame(
-            _assignments(clients.consumer_events), "op bigint, process string, keys array<string>"
+            _assignments(run["consumer_events"]), "op bigint, process string, keys array<string>"
         ),
         op=F.col("op"),
         process=F.col("process"),
@@ -108,10 +103,10 @@ def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
     return polls.unionByName(sends).unionByName(changes)
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such poll and partition: the first record that it returned there."""
-    reads = clients.reads
-    found = process_order.find(Histories(micro_ops=micro_ops(tables, clients)))
+    reads = run["reads"]
+    found = order.between_operations(Histories(micro_ops=micro_ops(tables, run)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
         F.col("anomaly").alias("kind"), "key", F.element_at("ops", -1).alias("op")
     )

@@ -17,28 +17,21 @@ what it was given of a transaction counts only if the send was acked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
-from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.checks.client_tables import ClientTables
-from ackproof_spark.checks.standing import standing, what_stands
-from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables
-from ackproof_spark.spark.functions import F
+from ackproof_spark.checks.anomaly_rows import as_anomalies, standing, text, what_stands
+from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, StoredRun
+from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _PARTITION = ["topic", "partition"]
 _PROBE = "the probe"
 
 
-def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such record; `found` names its outcome and its first reader."""
-    gone = tables.keep(_promised(tables, clients, tables.keep(_gone(tables, clients))))
+    gone = tables.keep(_promised(tables, run, tables.keep(_gone(tables, run))))
     reader = F.struct("read_at", "reader", "offset")
     first = gone.groupBy(*NAME, "outcome", "sent_at").agg(
         F.min(reader).alias("first"), F.count("*").alias("times")
@@ -64,12 +57,12 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     )
 
 
-def _promised(tables: RunTables, clients: ClientTables, gone: DataFrame) -> DataFrame:
+def _promised(tables: RunTables, run: StoredRun, gone: DataFrame) -> DataFrame:
     """Return those reads that promised the record to stay, with outcome and time of its send.
 
     Until a transaction ends, nobody promises what read_uncommitted returns of it.
     """
-    transactional = clients.transactions.select("producer").distinct()
+    transactional = run["transactions"].select("producer").distinct()
     open_ended = (F.col("reader") == _PROBE) & (F.col("outcome") != Outcome.ACKED)
     return (
         gone.join(tables.ledger.select(*NAME, "outcome", "sent_at"), NAME, "left")
@@ -78,7 +71,7 @@ def _promised(tables: RunTables, clients: ClientTables, gone: DataFrame) -> Data
     )
 
 
-def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
+def _gone(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return the reads whose record the final log certainly lacks without an excuse."""
     intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME)
     stands_for = corrupt.identified(tables)
@@ -86,40 +79,46 @@ def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
     of_nobody = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
     reached = F.col("complete") | (F.col("offset") < F.col("read_to"))
     return (
-        _reads(clients)
+        _reads(run)
         .join(intact, NAME, "left_anti")
         .join(stands_for.select(*NAME), NAME, "left_anti")
         .join(of_nobody, PLACE, "left_anti")
         .join(how_far(tables), _PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))
-        .join(_created_anew(clients), _PARTITION, "left")
+        .join(_created_anew(run), _PARTITION, "left")
         .where(F.col("anew_at").isNull() | (F.col("read_at") >= F.col("anew_at")))
         .select(*NAME, "offset", "read_at", "reader")
     )
 
 
-def _reads(clients: ClientTables) -> DataFrame:
+def _reads(run: StoredRun) -> DataFrame:
     """Return what consumers and the probe were given: records of this run."""
     consumer = text(
         "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
     )
-    by_probe = clients.probe.where(F.col("action") == "read").select(
-        *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit(_PROBE).alias("reader")
+    by_probe = (
+        run["probe"]
+        .where(F.col("action") == "read")
+        .select(
+            *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit(_PROBE).alias("reader")
+        )
     )
     return (
-        clients.reads.select(*NAME, "offset", "read_at", consumer.alias("reader"))
+        run["reads"]
+        .select(*NAME, "offset", "read_at", consumer.alias("reader"))
         .unionByName(by_probe)
         .where(F.col("producer").isNotNull())
     )
 
 
-def _created_anew(clients: ClientTables) -> DataFrame:
+def _created_anew(run: StoredRun) -> DataFrame:
     """Return when each partition was last created, `anew_at`, if it was more than once.
 
     Kafka counts a partition's epochs from 0, in ZooKeeper as the version of its znode.
     """
     return (
-        clients.partition_states.where(F.col("partition_epoch") == 0)
+        run["partition_states"]
+        .where(F.col("partition_epoch") == 0)
         .groupBy(*_PARTITION)
         .agg(F.count("*").alias("creations"), F.max("at").alias("anew_at"))
         .where(F.col("creations") > 1)

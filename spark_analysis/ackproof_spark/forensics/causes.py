@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import (
@@ -18,7 +18,7 @@ from ackproof_spark.forensics.cases import (
     Settings,
     classify,
 )
-from ackproof_spark.forensics.evidence import EPOCH, Evidence, held
+from ackproof_spark.forensics.differences import EPOCH, rows_of
 from ackproof_spark.forensics.sentences import cause, counted, decisive
 from ackproof_spark.forensics.stories import (
     SHARED,
@@ -27,13 +27,11 @@ from ackproof_spark.forensics.stories import (
     stories_of,
 )
 from ackproof_spark.forensics.terms import Term
-from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.spark.functions import F
+from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.spark.small_data import local
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,42 +61,38 @@ class _Story:
 
 
 def explain(
-    spark: SparkSession,
-    run_dir: Path | str,
+    run: StoredRun,
+    run_id: str,
     *,
-    tables: RunTables,
-    anomalies: DataFrame,
-    evidence: Evidence,
+    few: bool,
     settings: Mapping[str, Settings],
     faults: Mapping[str, FaultKind],
 ) -> list[Cause]:
-    """Store `lost_stories` below `run_dir`; return the causes, most losses first.
+    """Store the run's `lost_stories`; return the causes, most losses first.
 
-    `anomalies` is the run's stored table, `settings` are by topic, `faults` by name.
+    `settings` are by topic, `faults` by name.
     """
-    lost = anomalies.where(F.col("anomaly") == Anomaly.LOST)
-    history = History.read(evidence)
+    lost = run["anomalies"].where(F.col("anomaly") == Anomaly.LOST)
+    history = History.read(run)
     place = ["topic", "partition", "offset"]
-    read = tables.final_log.select(*place).join(lost.select(*place), place, "left_semi")
-    stories = stories_of(spark, lost, read, history).persist()
-    try:
-        distinct = _stories(stories, history, evidence, _faults(tables, faults), settings)
-        place_of_table = f"{address(run_dir)}/{LOCATION['lost_stories']}"
-        store(_table(spark, stories, distinct, tables.run_id), place_of_table)
-    finally:
-        stories.unpersist()
+    read = run["final_log"].select(*place).join(lost.select(*place), place, "left_semi")
+    with ExitStack() as caches:
+        stories = stories_of(lost, read, history)
+        if few:
+            stories = local(stories)
+        else:
+            caches.callback(stories.persist().unpersist)
+        distinct = _stories(stories, history, run, _faults(run, faults), settings)
+        place_of_table = f"{address(run.place)}/{LOCATION['lost_stories']}"
+        store(_table(stories, distinct, run_id), place_of_table, few=few)
     return sorted(_merged(distinct), key=lambda one: (-one.count, one.topic, one.partition))
 
 
-def _faults(tables: RunTables, kinds: Mapping[str, FaultKind]) -> list[Fault]:
-    rows = held(
-        tables.fault_windows.select(
-            "window",
-            "fault",
-            "nodes",
-            "parameters",
-            "injected_at",
-            F.coalesce("recovered_at", "healed_at").alias("until"),
+def _faults(run: StoredRun, kinds: Mapping[str, FaultKind]) -> list[Fault]:
+    until = F.coalesce("recovered_at", "healed_at").alias("until")
+    rows = rows_of(
+        run.listed("fault_windows").select(
+            "window", "fault", "nodes", "parameters", "injected_at", until
         )
     )
     faults = [Fault.of_window(row, kinds.get(row["fault"], FaultKind())) for row in rows]
@@ -109,11 +103,11 @@ def _faults(tables: RunTables, kinds: Mapping[str, FaultKind]) -> list[Fault]:
 def _stories(
     stories: DataFrame,
     history: History,
-    evidence: Evidence,
+    run: StoredRun,
     faults: Sequence[Fault],
     settings: Mapping[str, Settings],
 ) -> list[_Story]:
-    rows = held(
+    rows = rows_of(
         stories.groupBy(STORY, *SHARED).agg(
             F.count("*").alias("count"),
             F.min("offset").alias("first_offset"),
@@ -123,7 +117,7 @@ def _stories(
             F.max("resolved_at").alias("last_acked_at"),
         )
     )
-    aborted = _aborted([row for row in rows if row["held_by"] and not row["standing"]], evidence)
+    aborted = _aborted([row for row in rows if row["held_by"] and not row["standing"]], run)
     found = []
     for row in rows:
         history_here = history.terms.get((row["topic"], row["partition"]), ())
@@ -143,7 +137,7 @@ def _stories(
     return found
 
 
-def _aborted(unread: Sequence[Mapping[str, Any]], evidence: Evidence) -> set[int]:
+def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
     """Return the stories whose first and last records stand in transactions that markers ended."""
     if not unread:
         return set()
@@ -152,7 +146,7 @@ def _aborted(unread: Sequence[Mapping[str, Any]], evidence: Evidence) -> set[int
         for row in unread
         for offset in {row["first_offset"], row["last_offset"]}
     ]
-    batches = evidence.replica_batches.where("transactional")
+    batches = run["replica_batches"].where("transactional")
     asked = batches.sparkSession.createDataFrame(
         offsets, f"{STORY} bigint, topic string, partition int, offset bigint"
     )
@@ -216,54 +210,35 @@ def _cut(truncation: Any) -> tuple[int, int, datetime] | None:
 
 def _merged(stories: Sequence[_Story]) -> list[Cause]:
     """Return one cause for each partition, case and phrase."""
-    found: dict[tuple[Any, ...], Cause] = {}
-    phrases: dict[tuple[Any, ...], str] = {}
+    groups: dict[tuple[str, int, Case, str], list[_Story]] = defaultdict(list)
     for story in stories:
-        row, fault = story.row, decisive(story.circumstances)
-        key = (row["topic"], row["partition"], story.case, story.phrase)
-        cause_ = Cause(
-            topic=row["topic"],
-            partition=row["partition"],
-            case=story.case,
-            count=row["count"],
-            first_offset=row["first_offset"],
-            last_offset=row["last_offset"],
-            first_acked_at=row["first_acked_at"],
-            last_acked_at=row["last_acked_at"],
-            window=None if fault is None else fault.window,
-            sentence="",
-        )
-        found[key] = _together(found[key], cause_) if key in found else cause_
-        phrases[key] = story.phrase
-    return [
-        replace(
-            one,
-            sentence=counted(
-                one.count,
-                one.topic,
-                one.partition,
-                None
-                if one.first_offset is None or one.last_offset is None
-                else (one.first_offset, one.last_offset),
-                phrases[key],
-            ),
-        )
-        for key, one in found.items()
-    ]
+        place = story.row["topic"], story.row["partition"]
+        groups[(*place, story.case, story.phrase)].append(story)
+    return [_cause(*key, group) for key, group in groups.items()]
 
 
-def _together(one: Cause, other: Cause) -> Cause:
-    def of_both(name: str, choose: Callable[..., Any]) -> Any:
-        known = [value for each in (one, other) if (value := getattr(each, name)) is not None]
-        return choose(known, default=None)
+def _cause(topic: str, partition: int, case: Case, phrase: str, group: Sequence[_Story]) -> Cause:
+    def known(name: str) -> list[Any]:
+        return [story.row[name] for story in group if story.row[name] is not None]
 
-    return replace(
-        one,
-        count=one.count + other.count,
-        first_offset=of_both("first_offset", min),
-        last_offset=of_both("last_offset", max),
-        first_acked_at=of_both("first_acked_at", min),
-        last_acked_at=of_both("last_acked_at", max),
+    count = sum(story.row["count"] for story in group)
+    first_offset = min(known("first_offset"), default=None)
+    last_offset = max(known("last_offset"), default=None)
+    offsets = None
+    if first_offset is not None and last_offset is not None:
+        offsets = first_offset, last_offset
+    fault = decisive(group[0].circumstances)
+    return Cause(
+        topic=topic,
+        partition=partition,
+        case=case,
+        count=count,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        first_acked_at=min(known("first_acked_at"), default=None),
+        last_acked_at=max(known("last_acked_at"), default=None),
+        window=None if fault is None else fault.window,
+        sentence=counted(count, topic, partition, offsets, phrase),
     )
 
 
@@ -274,11 +249,10 @@ _MEANING = (
 )
 
 
-def _table(
-    spark: SparkSession, stories: DataFrame, distinct: Sequence[_Story], run_id: str
-) -> DataFrame:
+def _table(stories: DataFrame, distinct: Sequence[_Story], run_id: str) -> DataFrame:
     """Return `tables.LOST_STORIES`: every lost record with the meaning of its story."""
-    meaning = spark.createDataFrame([_meaning(story) for story in distinct], _MEANING)
+    rows = [_meaning(story) for story in distinct]
+    meaning = stories.sparkSession.createDataFrame(rows, _MEANING)
     truncation = F.col("truncation")
     columns: dict[str, Column] = {
         "schema_version": F.lit(SCHEMA_VERSION),

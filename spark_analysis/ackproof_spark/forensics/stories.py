@@ -27,14 +27,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ackproof_spark.forensics.evidence import EPOCH, Evidence, held
+from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
 from ackproof_spark.forensics.terms import Election, Place, Term, terms
-from ackproof_spark.spark.functions import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.spark.functions import Column, DataFrame, F
 
 _PLACE = ["topic", "partition"]
 
@@ -81,21 +79,22 @@ class History:
     truncations: Mapping[Place, Sequence[Mapping[str, Any]]]
 
     @classmethod
-    def read(cls, evidence: Evidence) -> History:
-        stretches = _stretches(evidence)
+    def read(cls, run: StoredRun) -> History:
+        stretches = _stretches(run)
         starts: dict[tuple[str, int, int], int] = {}
         for (topic, partition), rows in stretches.items():
             for _, epoch, low, _, _ in rows:
                 key = (topic, partition, epoch)
                 starts[key] = min(low, starts.get(key, low))
-        events = held(evidence.broker_events.where("kind in ('leader', 'loaded', 'truncated')"))
+        known = run.listed("broker_events").where("kind in ('leader', 'loaded', 'truncated')")
+        events = rows_of(known)
         truncations: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
         for event in sorted(events, key=lambda event: event["at"]):
             if event["kind"] == "truncated":
                 truncations[event["topic"], event["partition"]].append(event)
         others = [event for event in events if event["kind"] != "truncated"]
         return cls(
-            terms=terms(held(evidence.partition_states), starts, others),
+            terms=terms(rows_of(run.listed("partition_states")), starts, others),
             stretches=stretches,
             truncations=truncations,
         )
@@ -127,13 +126,14 @@ class History:
         ]
 
 
-def _stretches(evidence: Evidence) -> dict[Place, list[tuple[int, int, int, int, bool]]]:
-    in_sync = evidence.in_sync().where("leads").select(*_PLACE, "broker", "leads")
+def _stretches(run: StoredRun) -> dict[Place, list[tuple[int, int, int, int, bool]]]:
+    leaders = in_sync(run).where("leads").select(*_PLACE, "broker", "leads")
     rows = (
-        evidence.replica_batches.where("leader_epoch >= 0")
+        run["replica_batches"]
+        .where("leader_epoch >= 0")
         .groupBy(*_PLACE, "broker", "leader_epoch")
         .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
-        .join(in_sync, [*_PLACE, "broker"], "left")
+        .join(leaders, [*_PLACE, "broker"], "left")
         .collect()
     )
     found: dict[Place, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
@@ -144,16 +144,14 @@ def _stretches(evidence: Evidence) -> dict[Place, list[tuple[int, int, int, int,
     return found
 
 
-def stories_of(
-    spark: SparkSession, lost: DataFrame, read: DataFrame, history: History
-) -> DataFrame:
+def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
     """Return `lost` (rows of `tables.ANOMALIES`) with what `SHARED` names, and `STORY`.
 
     read: topic, partition, offset of what the final log has at lost offsets. `acked_epoch` and
     `next_epoch` are null where nothing tells; `truncation` is the first cut at or before the
     offset after the send, of the broker that acked it if it made one.
     """
-    facts = F.broadcast(spark.createDataFrame(history.rows, _FACTS))
+    facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, _FACTS))
     standing = read.distinct().withColumn("standing", F.lit(True))
     offset = F.col("offset")
     sent, acked = F.unix_micros("sent_at"), F.unix_micros("resolved_at")

@@ -1,25 +1,36 @@
-"""The entry points: check micro-operations as DataFrames, or history files with their verdicts."""
+"""The entry points: check micro-operations as DataFrames, or history files with their verdicts.
+
+The evidence of an anomaly is a tuple of columns of `tables.ANOMALIES`:
+
+| anomaly | tuple |
+|---|---|
+| inconsistent-offsets | key, offset, index, values |
+| duplicate | key, value, number of offsets, offsets |
+| lost-write | key, value, index, max-read index |
+| unseen | key, number of values, values |
+| G1a | key, value, writer op, reader op |
+| precommitted-read | key, value, op |
+| int-poll-skip, int-send-skip | key, [value, next value], delta, values skipped |
+| int-nonmonotonic-poll, int-nonmonotonic-send | key, [value, next value], delta |
+| poll-skip | key, delta, values skipped |
+| nonmonotonic-poll, nonmonotonic-send | key, [value, next value], delta |
+| G0, G1c, G-single … | ops, the first one again at the end; steps: [relation, key, values] |
+| phantom | key, value, op, offset |
+| torn-transaction | op, [key, value] missing, [key, value] readable |
+
+An op is named by its place in the history, from 0; an index counts a key's offsets without gaps.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ackproof_spark.jepsen import (
-    cycles,
-    lost_writes,
-    offsets,
-    operation_order,
-    process_order,
-    unpolled,
-    visibility,
-)
-from ackproof_spark.jepsen import (
-    evidence as forms,
-)
+from ackproof_spark.jepsen import cycles, order, records
 from ackproof_spark.jepsen.configuration import (
     DEFAULTS,
     Configuration,
@@ -29,12 +40,9 @@ from ackproof_spark.jepsen.configuration import (
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.reader import Cases, HistoryFile
 from ackproof_spark.jepsen.tables import FURTHER, HistoryAnomaly
-from ackproof_spark.spark.arrow_frames import from_arrow
-from ackproof_spark.spark.functions import union
-from ackproof_spark.spark.small_data import side_by_side, small_plans
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
+from ackproof_spark.spark.functions import DataFrame, SparkSession, union
+from ackproof_spark.spark.small_data import from_arrow, side_by_side, small_plans
 
 #: Not an anomaly: how many values were unseen after each operation, if all have a time.
 UNSEEN_SERIES = "unseen-series"
@@ -57,8 +65,15 @@ class Report:
 
 def find(histories: Histories) -> DataFrame:
     """Return every anomaly of these histories but cycles, one row each (`tables.ANOMALIES`)."""
-    families = (offsets, lost_writes, unpolled, visibility, operation_order, process_order)
-    return union(family.find(histories) for family in families)
+    families = (
+        records.misplaced,
+        records.lost_writes,
+        records.unseen,
+        records.forbidden_reads,
+        order.within_operations,
+        order.between_operations,
+    )
+    return union(family(histories) for family in families)
 
 
 def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS) -> list[Report]:
@@ -73,7 +88,7 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
         found, in_cycles, changes = side_by_side(
             lambda: find(histories).toArrow().to_pylist(),
             lambda: cycles.find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist(),
-            lambda: unpolled.changes(histories).toArrow().to_pylist() if timed else [],
+            lambda: records.changes(histories).toArrow().to_pylist() if timed else [],
             rows=rows,
         )
     found_in, changes_in = _by_history([*found, *in_cycles]), _by_history(changes)
@@ -100,23 +115,21 @@ def _report(
     by_kind: dict[HistoryAnomaly, list[dict[str, Any]]] = {kind: [] for kind in HistoryAnomaly}
     for row in found:
         by_kind[HistoryAnomaly(row["anomaly"])].append(row)
-    evidence = {
-        kind: [
-            forms.evidence(row, numbers=file.numbers) for row in sorted(rows, key=forms.in_order)
-        ]
+    found_of = {
+        kind: [evidence(row, numbers=file.numbers) for row in sorted(rows, key=in_order)]
         for kind, rows in by_kind.items()
         if rows
     }
-    anomalies = {kind.value: rows for kind, rows in evidence.items() if kind not in FURTHER}
+    anomalies = {kind.value: rows for kind, rows in found_of.items() if kind not in FURTHER}
     if file.times:
         anomalies[UNSEEN_SERIES] = _series(file.times, changes)
-    counts = {kind.value: len(rows) for kind, rows in evidence.items()}
+    counts = {kind.value: len(rows) for kind, rows in found_of.items()}
     return Report(
         path=file.path,
         configuration=configuration,
         judgement=judge(counts, configuration, records=file.records),
         anomalies=anomalies,
-        further={kind.value: rows for kind, rows in evidence.items() if kind in FURTHER},
+        further={kind.value: rows for kind, rows in found_of.items() if kind in FURTHER},
     )
 
 
@@ -133,3 +146,106 @@ def _series(
         now |= at.get(op, {})
         series.append([time, dict(sorted(now.items()))])
     return series
+
+
+Row = Mapping[str, Any]
+
+
+def evidence(row: Row, *, numbers: Collection[str] = ()) -> list[Any]:
+    """Return the tuple of one row, with keys and values as they were sent.
+
+    `numbers` are the keys that are numbers.
+    """
+    typed = {
+        name: int(row[name]) if row[name] in numbers else row[name] for name in ("key", "other_key")
+    }
+    steps = [
+        {**step, "key": int(step["key"]) if step["key"] in numbers else step["key"]}
+        for step in row["steps"] or []
+    ]
+    return _FORMS[Is(row["anomaly"])]({**row, **typed, "steps": steps})
+
+
+def in_order(row: Row) -> tuple[Any, ...]:
+    """Return what to sort a history's rows of one anomaly by: where they show, then what."""
+    if row["anomaly"] in _BY_PLACE:
+        place = row["offsets"][0] if row["offsets"] else row["index"]
+        return (row["key"], -1 if place is None else place, row["values"] or [])
+    return (row["ops"][-1], row["number"] or 0, row["ops"], row["key"] or "", row["values"] or [])
+
+
+def values(texts: list[str]) -> list[Any]:
+    """Return values as they were sent: numbers first, then texts, each in their order."""
+    decoded = [json.loads(text) for text in texts]
+    return sorted(decoded, key=lambda value: (isinstance(value, str), value))
+
+
+_BY_PLACE = (Is.INCONSISTENT_OFFSETS, Is.DUPLICATE, Is.LOST_WRITE, Is.UNSEEN)
+
+
+def _value(row: Row, number: int = 0) -> Any:
+    return json.loads(row["values"][number])
+
+
+def _both(row: Row) -> list[Any]:
+    return [_value(row, 0), _value(row, 1)]
+
+
+def _skipped(row: Row) -> list[Any]:
+    return [json.loads(text) for text in row["skipped"]]
+
+
+def _jump(row: Row) -> list[Any]:
+    return [row["key"], _both(row), row["delta"]]
+
+
+def _jump_and_skipped(row: Row) -> list[Any]:
+    return [*_jump(row), _skipped(row)]
+
+
+def _cycle(row: Row) -> list[Any]:
+    steps = [
+        [step["relation"], step["key"], [json.loads(text) for text in step["values"]]]
+        for step in row["steps"]
+    ]
+    return [row["ops"], steps]
+
+
+_FORMS: dict[Is, Callable[[Row], list[Any]]] = {
+    Is.INCONSISTENT_OFFSETS: lambda row: [
+        row["key"],
+        row["offsets"][0],
+        row["index"],
+        values(row["values"]),
+    ],
+    Is.DUPLICATE: lambda row: [row["key"], _value(row), len(row["offsets"]), row["offsets"]],
+    Is.LOST_WRITE: lambda row: [row["key"], _value(row), row["index"], row["max_read_index"]],
+    Is.UNSEEN: lambda row: [row["key"], len(row["values"]), values(row["values"])],
+    Is.G1A: lambda row: [row["key"], _value(row), *row["ops"]],
+    Is.PRECOMMITTED_READ: lambda row: [row["key"], _value(row), *row["ops"]],
+    Is.INT_POLL_SKIP: _jump_and_skipped,
+    Is.INT_SEND_SKIP: _jump_and_skipped,
+    Is.INT_NONMONOTONIC_POLL: _jump,
+    Is.INT_NONMONOTONIC_SEND: _jump,
+    Is.POLL_SKIP: lambda row: [row["key"], row["delta"], _skipped(row)],
+    Is.NONMONOTONIC_POLL: _jump,
+    Is.NONMONOTONIC_SEND: _jump,
+    Is.G0: _cycle,
+    Is.G0_PROCESS: _cycle,
+    Is.G1C: _cycle,
+    Is.G1C_PROCESS: _cycle,
+    Is.PHANTOM: lambda row: [
+        row["key"],
+        _value(row),
+        *row["ops"],
+        row["offsets"][0] if row["offsets"] else None,
+    ],
+    Is.TORN_TRANSACTION: lambda row: [
+        row["ops"][0],
+        [row["key"], _value(row, 0)],
+        [row["other_key"], _value(row, 1)],
+    ],
+    Is.G1C_WR: _cycle,
+    Is.G_SINGLE: _cycle,
+    Is.G2_ITEM: _cycle,
+}

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ackproof_spark.jepsen.tables import (
     ANOMALIES,
@@ -20,10 +19,7 @@ from ackproof_spark.jepsen.tables import (
     Completion,
     HistoryAnomaly,
 )
-from ackproof_spark.spark.functions import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 
 #: What names a send: values are unique within a key.
 SEND = ["history", "key", "value"]

@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from ackproof_spark.tables import required
+
 
 class Completion(StrEnum):
     """How an operation ended, in Jepsen's words.
@@ -87,10 +89,6 @@ FURTHER = (
 )
 
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
-
-
 #: One row a record that an operation sent or polled; an operation without any has one row, with
 #: null `action`.
 #:
@@ -101,13 +99,13 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 #: `subscribe` lists; of other operations, what was rebalanced while they ran.
 MICRO_OPS = pa.schema(
     [
-        _required("history", pa.int64()),
-        _required("op", pa.int64()),
-        _required("process", pa.string()),
-        _required("type", pa.string()),
-        _required("f", pa.string()),
-        _required("keys", pa.list_(pa.string())),
-        _required("number", pa.int64()),
+        required("history", pa.int64()),
+        required("op", pa.int64()),
+        required("process", pa.string()),
+        required("type", pa.string()),
+        required("f", pa.string()),
+        required("keys", pa.list_(pa.string())),
+        required("number", pa.int64()),
         pa.field("action", pa.string()),
         pa.field("key", pa.string()),
         pa.field("offset", pa.int64()),
@@ -119,9 +117,9 @@ MICRO_OPS = pa.schema(
 #: `relation` is `ww`, `wr`, `rw` or `process`; `key` and `values` say by which records.
 STEP = pa.struct(
     [
-        _required("relation", pa.string()),
+        required("relation", pa.string()),
         pa.field("key", pa.string()),
-        _required("values", pa.list_(pa.string())),
+        required("values", pa.list_(pa.string())),
     ]
 )
 
@@ -131,8 +129,8 @@ STEP = pa.struct(
 #: `index` counts a key's offsets without its gaps.
 ANOMALIES = pa.schema(
     [
-        _required("history", pa.int64()),
-        _required("anomaly", pa.string()),
+        required("history", pa.int64()),
+        required("anomaly", pa.string()),
         pa.field("key", pa.string()),
         pa.field("values", pa.list_(pa.string())),
         pa.field("ops", pa.list_(pa.int64())),

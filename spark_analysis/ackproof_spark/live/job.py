@@ -1,17 +1,15 @@
-"""The streaming job: two streams of events, one state for each partition, three tables.
+"""The streaming job: two streams of events, appended to tables that are asked for candidates.
 
-    ledger, topics -> events -> by partition, with a watermark -> windows, candidates, totals
+    ledger, topics -> events -> micro-batches -> windows, candidates, totals
 
 The event time of an outcome is when it became known, that of a read when its micro-batch started.
-Spark drops outcomes older than the watermark (`LATE_S` behind the newest event); `Following.late`
-counts them. Exactly once: offsets and state are in Spark's checkpoint, both sources return the same
-events again, and each micro-batch writes files of its own (see `store`).
+Outcomes older than the watermark (`LATE_S` behind the newest event) are dropped; `Following.late`
+counts them. Exactly once: offsets are in Spark's checkpoint, both sources return the same events
+again, and each micro-batch writes files of its own (see `store`), its state included.
 
-It keeps its own state, and does not use Spark's stream-stream join: that emits a pair once and
-cannot retract it when a log is truncated, and emits an unmatched send only after the watermark
-(docs/how-to/live.md has what was measured).
-
-Spark needs pandas for state in Python.
+Spark's stream-stream join is no alternative: it emits a pair once and cannot retract it when a log
+is truncated, and emits an unmatched send only after the watermark (docs/how-to/live.md has what was
+measured).
 """
 
 from __future__ import annotations
@@ -21,23 +19,23 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+import pyarrow.compute as pc
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import store
-from ackproof_spark.live.partition import Events, Kind, Partition
-from ackproof_spark.live.store import LiveTables
+from ackproof_spark.live.partition import MEMORY_S, Events, Kind, Partition, Sends
+from ackproof_spark.live.store import Key, LiveTables, OpenState
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: Seconds by which an outcome may be older than the newest event and still count.
@@ -46,11 +44,6 @@ LATE_S = 10
 #: Length of a window, and time between the starts of micro-batches, seconds.
 WINDOW_S = 5
 TRIGGER_S = 1.0
-
-_STATE = "rest string, unseen binary, early binary, seen binary"
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-#: `rows` is an Arrow stream with rows of the table `name`.
-_OUTPUT = "name string, rows binary"
 
 
 def checkpoint(run_dir: Path) -> Path:
@@ -122,17 +115,17 @@ class Following:
     """A running job."""
 
     query: StreamingQuery
-    tables: LiveTables
+    view: View
     run_dir: Path
 
     @property
+    def tables(self) -> LiveTables:
+        return self.view.tables
+
+    @property
     def late(self) -> int:
-        """Outcomes of the last micro-batches that came too late to be counted."""
-        return sum(
-            int(operator.get("numRowsDroppedByWatermark", 0))
-            for progress in self.query.recentProgress
-            for operator in json.loads(progress.json)["stateOperators"]
-        )
+        """Outcomes that came too late to be counted."""
+        return self.view.late
 
     def active(self) -> bool:
         """Return whether the job runs. Raises AnalysisError if it failed."""
@@ -175,95 +168,65 @@ def follow(
     `window_s` has an effect at the first start only.
     """
     place = checkpoint(run_dir)
-    tables = LiveTables(run_dir, fresh=not place.exists())
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
-    # One task per core: states are few and small, and every task starts a Python worker.
-    spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-    changes = (
-        events.withWatermark("at", f"{LATE_S} seconds")
-        .selectExpr("*", "unix_micros(at) AS at_us")
-        .groupBy("topic", "partition")
-        .transformWithStateInPandas(
-            _Partitions(run_id, window_s * 1_000_000), _OUTPUT, "append", "EventTime"
-        )
-    )
-
-    def store_batch(batch: DataFrame, number: int) -> None:
-        rows: dict[str, list[pa.Table]] = {}
-        for name, content in batch.collect():
-            rows.setdefault(name, []).append(pa.ipc.open_stream(bytes(content)).read_all())
-        tables.write(number, rows)
-
+    view = View(run_dir, run_id, width=window_s * 1_000_000, fresh=not place.exists())
     query = (
-        changes.writeStream.foreachBatch(store_batch)
+        events.withColumn("at", F.unix_micros("at"))
+        .writeStream.foreachBatch(lambda batch, number: view.take(number, batch.toArrow()))
         .option("checkpointLocation", str(place))
         .trigger(processingTime=f"{trigger_s:g} seconds")
         .start()
     )
-    return Following(query=query, tables=tables, run_dir=run_dir)
+    return Following(query=query, view=view, run_dir=run_dir)
 
 
-class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for mypy here
-    """The states of all partitions in Spark's state store; `Partition` interprets them."""
+class View:
+    """The live tables of a run, and how a micro-batch changes them."""
 
-    def __init__(self, run_id: str, width: int) -> None:
+    def __init__(self, run_dir: Path, run_id: str, *, width: int, fresh: bool) -> None:
+        self.tables = LiveTables(run_dir, fresh=fresh)
+        #: Outcomes that came too late to be counted, since the job was started.
+        self.late = 0
+        self._state = OpenState(run_dir / "live", fresh=fresh)
         self._common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
         self._width = width
+        self._taken: int | None = None
+        self._newest = 0
+        self._partitions: dict[Key, Partition] = {}
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._state = handle.getValueState("partition", _STATE)
+    def take(self, batch: int, rows: pa.Table) -> None:
+        """Apply the events of a micro-batch, `EVENTS` with `at` in microseconds; store all."""
+        if self._taken != batch - 1:
+            self._newest, self._partitions = self._state.load(batch)
+        outcomes = pc.less(rows["kind"], int(Kind.READ))
+        late = pc.and_(outcomes, pc.less(rows["at"], self._newest - LATE_S * 1_000_000))
+        self.late += pc.sum(late).as_py() or 0
+        if rows.num_rows:
+            self._newest = max(self._newest, pc.max(rows["at"]).as_py())
+        rows = rows.filter(pc.invert(late))
+        written: dict[str, list[dict[str, Any]]] = {name: [] for name in store.SCHEMAS}
+        matched: dict[Key, Sends] = {}
+        for group in rows.group_by(["topic", "partition"]).aggregate([]).to_pylist():
+            key = group["topic"], group["partition"]
+            if key[1] < 0:
+                continue  # a mark, which moves the watermark and belongs to no partition
+            partition = self._partitions.setdefault(key, Partition(width=self._width))
+            changes, matched[key] = partition.take(
+                _events(rows, key), partial(self._state.matched_from, batch, key)
+            )
+            written[store.CANDIDATES] += self._rows(key, changes)
+        for key, partition in self._partitions.items():
+            windows = partition.close(self._newest - LATE_S * 1_000_000)
+            written[store.WINDOWS] += self._rows(key, windows)
+            if windows or key in matched:
+                written[store.PARTITIONS] += self._rows(key, [partition.row()])
+        self.tables.write(batch, written)
+        self._state.save(batch, self._newest, self._partitions, store.matched_rows(matched))
+        self._state.forget((self._newest - MEMORY_S * 1_000_000) // self._width)
+        self._taken = batch
 
-    def handleInputRows(  # noqa: N802  Spark's name
-        self, key: tuple[str, int], rows: Iterator[Any], times: Any
-    ) -> Iterator[Any]:
-        """Apply the events of a micro-batch."""
-        if key[1] < 0:
-            return  # a mark, which moves the watermark and belongs to no partition
-        import pandas as pd  # type: ignore[import-untyped]
-
-        partition = self._load()
-        changes = partition.take(_events(pd.concat(list(rows))))
-        yield self._stored(key, partition, changes, times)
-
-    def handleExpiredTimer(  # noqa: N802
-        self,
-        key: tuple[str, int],
-        timerValues: Any,  # noqa: N803
-        expiredTimerInfo: Any,  # noqa: N803
-    ) -> Iterator[Any]:
-        """Write the windows that the watermark has passed since the last call."""
-        yield self._stored(key, self._load(), [], timerValues)
-
-    def _load(self) -> Partition:
-        return (
-            Partition.load(*self._state.get())
-            if self._state.exists()
-            else Partition(width=self._width)
-        )
-
-    def _stored(
-        self, key: tuple[str, int], partition: Partition, changes: list[dict[str, Any]], times: Any
-    ) -> Any:
-        """Close windows, store the state, register a timer; return rows for the tables."""
-        import pandas as pd
-
-        windows = partition.close(times.getCurrentWatermarkInMs() * 1000)
-        self._state.update(partition.dump())
-        if partition.next_end is not None:
-            self._handle.registerTimer(partition.next_end // 1000)
-        common = self._common | {"topic": key[0], "partition": int(key[1])}
-        tables = {
-            store.WINDOWS: windows,
-            store.CANDIDATES: changes,
-            store.PARTITIONS: [partition.row() | {"batch": 0}],
-        }
-        packed = [
-            (name, _packed(name, [common | row for row in rows]))
-            for name, rows in tables.items()
-            if rows
-        ]
-        return pd.DataFrame(packed, columns=["name", "rows"])
+    def _rows(self, key: Key, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        common = self._common | {"topic": key[0], "partition": key[1]}
+        return [{**common, **row} for row in rows]
 
 
 @contextlib.contextmanager
@@ -281,16 +244,7 @@ def _explained() -> Iterator[None]:
             raise AnalysisError(f"the live job failed: {(causes or [text])[-1]}") from error
 
 
-def _events(frame: Any) -> Events:
-    columns = {name: frame[name] for name in ("kind", "producer", "sequence", "offset", "sent_at")}
-    columns["at"] = frame["at_us"]
-    return Events(**{name: column.to_numpy(dtype="int64") for name, column in columns.items()})
-
-
-def _packed(name: str, rows: list[dict[str, Any]]) -> bytes:
-    table = pa.Table.from_pylist(rows, schema=store.SCHEMAS[name])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
+def _events(rows: pa.Table, key: Key) -> Events:
+    own = rows.filter((pc.field("topic") == key[0]) & (pc.field("partition") == key[1]))
+    names = ("kind", "producer", "sequence", "offset", "at", "sent_at")
+    return Events(**{name: own[name].cast(pa.int64()).to_numpy() for name in names})

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,13 +27,9 @@ from ackproof_spark.ledger_stream import (
     read_piece,
     table_name,
 )
-from ackproof_spark.live.partition import Kind
-from ackproof_spark.live.sends import NO_OFFSET
-from ackproof_spark.spark.functions import spark_schema
+from ackproof_spark.live.partition import NO_OFFSET, Kind
+from ackproof_spark.spark.functions import StructType, spark_schema
 from ackproof_spark.tables import TIME
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 NAME = "ackproof-ledger"
 

@@ -1,4 +1,4 @@
-"""State of the live job for one partition, and how a micro-batch changes it. No Spark here.
+"""One partition as the live job knows it, and how a micro-batch changes it. No Spark here.
 
 Sends and reads are matched by producer and sequence, not by offset: after a truncation another
 record may have the offset of an acked one. An acked send that was not read yet is unseen. It is a
@@ -10,24 +10,26 @@ are unseen until they are read again. Only the last `MEMORY_S` seconds of reads 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import IntEnum
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ackproof_spark.live.availability import (
-    Spans,
-    availability,
-    since,
-    with_acks,
-)
-from ackproof_spark.live.sends import NO_OFFSET, Int64s, Sends, keys
 from ackproof_spark.metrics import UNAVAILABILITY_GAP_S
+
+Int64s = npt.NDArray[np.int64]
+
+#: First and last acknowledgement of each stretch without a pause longer than the gap.
+Spans = list[tuple[int, int]]
+
+#: In `offset`: the broker returned none (acks=0, or a resend found to be a duplicate).
+NO_OFFSET = -1
+
+#: Bits of a sequence in a send's key; the bits above are the producer's number.
+_SEQUENCE_BITS = 44
 
 #: Seconds for which reads are kept: reads of sends without an ack yet, and reads to be reverted.
 MEMORY_S = 900
@@ -96,22 +98,62 @@ class _Totals(_Counts):
     spans: Spans = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Sends that were acked and matched in one micro-batch, packed until a truncation."""
+def keys(producer: Int64s, sequence: Int64s) -> Int64s:
+    """Return one number for each send, of its producer (below 2^19) and sequence (below 2^44)."""
+    return (producer << _SEQUENCE_BITS) | sequence
 
-    #: The latest window of the sends, and the highest offset at which one was read.
-    window: int
-    last_offset: int
-    sends: bytes
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sends:
+    """Sends of one partition, in no particular order.
+
+    `window` is the number of the window in which the send was acked or read. `raised` is 1 for
+    sends that were reported as loss candidates.
+    """
+
+    producer: Int64s
+    sequence: Int64s
+    offset: Int64s
+    window: Int64s
+    raised: Int64s
 
     @classmethod
-    def of(cls, sends: Sends) -> list[Seen]:
-        """Return one `Seen`, or none for no sends."""
-        if not len(sends):
-            return []
-        window, last_offset = int(sends.window.max()), int(sends.offset.max())
-        return [cls(window=window, last_offset=last_offset, sends=sends.pack())]
+    def none(cls) -> Sends:
+        return cls(**{field.name: np.empty(0, np.int64) for field in fields(cls)})
+
+    @classmethod
+    def of(cls, producer: Int64s, sequence: Int64s, offset: Int64s, window: Int64s) -> Sends:
+        """Return sends that are not loss candidates."""
+        return cls(
+            producer=producer,
+            sequence=sequence,
+            offset=offset,
+            window=window,
+            raised=np.zeros(len(sequence), np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    @property
+    def keys(self) -> Int64s:
+        return keys(self.producer, self.sequence)
+
+    def where(self, rows: npt.NDArray[Any]) -> Sends:
+        """Return the sends of a mask, or of indices."""
+        return Sends(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def plus(self, other: Sends) -> Sends:
+        return Sends(
+            **{
+                field.name: np.concatenate([getattr(self, field.name), getattr(other, field.name)])
+                for field in fields(self)
+            }
+        )
+
+    def marked(self, *, raised: bool) -> Sends:
+        """Return the same sends, marked as loss candidates or not."""
+        return replace(self, raised=np.full(len(self), int(raised), np.int64))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,19 +167,23 @@ class Partition:
     unseen: Sends = field(default_factory=Sends.none)
     #: Read, with no outcome in the ledger yet.
     early: Sends = field(default_factory=Sends.none)
-    #: Acked and read in the last `MEMORY_S` seconds.
-    seen: list[Seen] = field(default_factory=list)
 
-    def take(self, events: Events) -> list[dict[str, Any]]:
-        """Apply events; return rows of `tables.LOSS_CANDIDATES` for candidates that changed."""
+    def take(
+        self, events: Events, matched_from: Callable[[int], Sends]
+    ) -> tuple[list[dict[str, Any]], Sends]:
+        """Apply events; return rows of `tables.LOSS_CANDIDATES`, and the sends matched by reads.
+
+        The rows are of candidates that changed. `matched_from` returns, of the sends that earlier
+        calls matched, those last read at this offset or above.
+        """
         self._count(events)
         acked = events.where(events.kind == Kind.ACKED)
         read = events.where(events.kind == Kind.READ)
         offsets = events.offset[events.kind >= Kind.READ]
         if len(offsets) and offsets.min() <= self.totals.read_offset:
-            self._revert_reads(int(offsets.min()))
+            self._revert_reads(int(offsets.min()), matched_from)
         self.unseen = self.unseen.plus(self._sends(acked))
-        changes = self._match(read)
+        changes, matched = self._match(read)
         self._settle(events)
         if len(offsets):
             self.totals.read_offset = int(offsets.max())
@@ -145,8 +191,9 @@ class Partition:
                 offsets.max()
             )
         changes += self._raise_candidates()
-        self._forget()
-        return changes
+        oldest = (self.totals.newest - int(MEMORY_S * 1e6)) // self.width
+        self.early = self.early.where(self.early.window >= oldest)
+        return changes, matched
 
     def close(self, watermark: int) -> list[dict[str, Any]]:
         """Return rows of `tables.LIVE_WINDOWS` for the windows that the watermark has passed.
@@ -191,34 +238,22 @@ class Partition:
             "candidates": int(self.unseen.raised.sum()),
         }
 
-    def dump(self) -> tuple[str, bytes, bytes, bytes]:
-        """Return the state as `load` takes it."""
-        rest = {
-            "width": self.width,
-            "totals": asdict(self.totals),
-            "windows": {number: asdict(window) for number, window in self.windows.items()},
-            "seen": [(each.window, each.last_offset, len(each.sends)) for each in self.seen],
-        }
-        seen = b"".join(each.sends for each in self.seen)
-        return json.dumps(rest), self.unseen.pack(), self.early.pack(), seen
+    def numbers(self) -> dict[str, Any]:
+        """Return the state without `unseen` and `early`, as JSON has it."""
+        windows = {number: asdict(window) for number, window in self.windows.items()}
+        return {"width": self.width, "totals": asdict(self.totals), "windows": windows}
 
     @classmethod
-    def load(cls, rest: str, unseen: bytes, early: bytes, seen: bytes) -> Partition:
-        """Return the partition that `dump` was called on."""
-        known: Mapping[str, Any] = json.loads(rest)
-        totals = _Totals(**known["totals"])
+    def of(cls, numbers: Mapping[str, Any], *, unseen: Sends, early: Sends) -> Partition:
+        """Return the partition whose `numbers` and sends these are."""
+        totals = _Totals(**numbers["totals"])
         totals.spans = [(first, last) for first, last in totals.spans]
-        ends = accumulate((size for _, _, size in known["seen"]), initial=0)
         return cls(
-            width=known["width"],
+            width=numbers["width"],
             totals=totals,
-            windows={int(number): _Counts(**each) for number, each in known["windows"].items()},
-            unseen=Sends.unpack(unseen),
-            early=Sends.unpack(early),
-            seen=[
-                Seen(window=window, last_offset=last_offset, sends=seen[start : start + size])
-                for (window, last_offset, size), start in zip(known["seen"], ends, strict=False)
-            ],
+            windows={int(number): _Counts(**each) for number, each in numbers["windows"].items()},
+            unseen=unseen,
+            early=early,
         )
 
     def _sends(self, events: Events) -> Sends:
@@ -255,29 +290,21 @@ class Partition:
         if len(events.at):
             totals.newest = max(totals.newest, int(events.at.max()))
 
-    def _revert_reads(self, offset: int) -> None:
+    def _revert_reads(self, offset: int, matched_from: Callable[[int], Sends]) -> None:
         """Make sends that were read at `offset` and above unseen: the log was truncated there."""
-        kept = []
-        for each in self.seen:
-            if each.last_offset < offset:
-                kept.append(each)
-                continue
-            sends = Sends.unpack(each.sends)
-            gone = sends.offset >= offset
-            self.unseen = self.unseen.plus(sends.where(gone))
-            kept += Seen.of(sends.where(~gone))
-        self.seen = kept
+        read = matched_from(offset)
+        self.unseen = self.unseen.plus(read.where(~np.isin(read.keys, self.unseen.keys)))
         self.early = self.early.where(self.early.offset < offset)
 
-    def _match(self, read: Events) -> list[dict[str, Any]]:
-        """Match acked sends with reads; return the rows of candidates that are withdrawn."""
+    def _match(self, read: Events) -> tuple[list[dict[str, Any]], Sends]:
+        """Match acked sends with reads; return the rows of candidates that are withdrawn, too."""
         reads = self.early.plus(self._sends(read))
         matched = np.isin(self.unseen.keys, reads.keys)
-        now_seen = self.unseen.where(matched)
-        self.early = reads.where(~np.isin(reads.keys, now_seen.keys))
+        seen = self.unseen.where(matched)
+        self.early = reads.where(~np.isin(reads.keys, seen.keys))
         self.unseen = self.unseen.where(~matched)
-        self.seen = self.seen + Seen.of(_where_read(now_seen.marked(raised=False), reads))
-        return self._changes(now_seen.where(now_seen.raised == 1), "withdrawn")
+        withdrawn = self._changes(seen.where(seen.raised == 1), "withdrawn")
+        return withdrawn, _where_read(seen.marked(raised=False), reads)
 
     def _settle(self, events: Events) -> None:
         """Drop reads of sends that failed or are unknown, and so are never acked."""
@@ -309,11 +336,6 @@ class Partition:
                 sends.producer.tolist(), sends.sequence.tolist(), sends.offset.tolist(), strict=True
             )
         ]
-
-    def _forget(self) -> None:
-        oldest = (self.totals.newest - int(MEMORY_S * 1e6)) // self.width
-        self.early = self.early.where(self.early.window >= oldest)
-        self.seen = [each for each in self.seen if each.window >= oldest]
 
     def _row(self, number: int, window: _Counts) -> dict[str, Any]:
         totals = self.totals
@@ -351,3 +373,44 @@ def _lag(acked: int, read: int) -> int | None:
     if acked == NO_OFFSET:
         return None
     return max(0, acked - read) if read != NO_OFFSET else acked + 1
+
+
+def with_acks(spans: Spans, at: npt.NDArray[np.int64], *, gap: int) -> Spans:
+    """Return `spans` with acknowledgements at `at` added, which may come in any order.
+
+    All times are microseconds. `gap` is the longest pause that is not an outage.
+    """
+    if not len(at):
+        return spans
+    times = np.unique(at)
+    breaks = np.flatnonzero(np.diff(times) > gap)
+    first = times[np.append(0, breaks + 1)].tolist()
+    last = times[np.append(breaks, len(times) - 1)].tolist()
+    merged: Spans = []
+    for start, stop in sorted([*spans, *zip(first, last, strict=True)]):
+        if merged and start - merged[-1][1] <= gap:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def availability(spans: Spans, start: int, stop: int) -> float:
+    """Return the share of the time from `start` to `stop` that lies within spans.
+
+    A live job does not know which sends are in flight. It assumes that the workload goes on from a
+    partition's first send to its last outcome, so an idle producer counts as an outage here.
+    """
+    if stop <= start:
+        return 1.0
+    covered = sum(max(0, min(stop, last) - max(start, first)) for first, last in spans)
+    return covered / (stop - start)
+
+
+def since(spans: Spans, start: int) -> Spans:
+    """Return the spans that matter from `start` on: those that end later, and the one before.
+
+    A late ack may join that one with those that follow.
+    """
+    before = sum(last < start for _, last in spans)
+    return spans[max(0, before - 1) :]

@@ -17,17 +17,14 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from ackproof_spark.reading.kafka_source import KafkaReader
-from ackproof_spark.spark.functions import spark_schema
-from ackproof_spark.tables import TIME
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from ackproof_spark.reading.kafka_source import KafkaReader, as_batch, client_settings
+from ackproof_spark.reading.record_columns import RECORD_COLUMNS
+from ackproof_spark.spark.functions import StructType
 
 NAME = "ackproof-topics"
 
@@ -57,16 +54,6 @@ _SETTINGS = {
     "log_level": 0,
 }
 
-_SCHEMA = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", TIME),
-        pa.field("value", pa.binary()),
-    ]
-)
-
 #: By topic and partition (as text): the next offset, and the leader epoch of the last record.
 Offset = dict[str, dict[str, list[int]]]
 
@@ -78,18 +65,12 @@ class TopicSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> StructType:
-        """Return the columns that `record_columns.parse_records` needs."""
-        return spark_schema(_SCHEMA)
+    def schema(self) -> str:
+        return RECORD_COLUMNS
 
     def simpleStreamReader(self, schema: StructType) -> TopicReader:  # noqa: N802  Spark's name
         options = dict(self.options)
-        client = {
-            key.removeprefix(_PREFIX): value
-            for key, value in options.items()
-            if key.startswith(_PREFIX)
-        }
-        return TopicReader(client, json.loads(options.get("topics", "[]")))
+        return TopicReader(client_settings(options), json.loads(options.get("topics", "[]")))
 
 
 class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
@@ -131,7 +112,7 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
                     end.setdefault(m.topic(), {})[str(m.partition())] = [position, -1]
                     moved.add((m.topic(), m.partition()))
             if good:
-                batches.append(_batch(good))
+                batches.append(as_batch(good))
                 count += len(good)
         if moved:
             self._seek(moved, end)
@@ -222,14 +203,3 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
 def _after(message: Any) -> list[int]:
     epoch = message.leader_epoch()
     return [message.offset() + 1, -1 if epoch is None else epoch]
-
-
-def _batch(messages: Sequence[Any]) -> pa.RecordBatch:
-    columns = [
-        pa.array([m.topic() for m in messages], pa.string()),
-        pa.array([m.partition() for m in messages], pa.int32()),
-        pa.array([m.offset() for m in messages], pa.int64()),
-        pa.array([1000 * m.timestamp()[1] for m in messages], pa.int64()).cast(TIME),
-        pa.array([m.value() for m in messages], pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)

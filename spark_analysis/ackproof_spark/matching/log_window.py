@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ackproof_spark.matching.producers import Producers
 from ackproof_spark.matching.row_groups import (
     MAX_PRODUCERS,
+    Producers,
     RecordGroup,
     Unaligned,
     whole,

@@ -21,22 +21,28 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ackproof_spark.matching.ledger_group import find_sends, sequences_in
-from ackproof_spark.matching.producers import Producers
+from ackproof_spark.matching.ledger_group import (
+    UNMATCHED,
+    Kind,
+    SliceSummary,
+    find_sends,
+    sequences_in,
+)
 from ackproof_spark.matching.row_groups import (
     Layout,
+    Producers,
     Sizing,
     Unaligned,
     read_layout,
@@ -45,17 +51,14 @@ from ackproof_spark.matching.row_groups import (
 from ackproof_spark.matching.send_order import Carry
 from ackproof_spark.matching.slice_compare import compare_slices
 from ackproof_spark.matching.slices import Slice, slices
-from ackproof_spark.matching.unmatched_rows import UNMATCHED, Kind, SliceSummary
 from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.spark.arrow_frames import from_arrow
-from ackproof_spark.spark.functions import F, spark_schema
-from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
+from ackproof_spark.spark.small_data import from_arrow, local, small_plans
 from ackproof_spark.tables import LEDGER, RecordState
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 _NAME = ["topic", "producer", "sequence"]
+
+_LAST = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("last", pa.int64())])
 
 #: Tasks for each core; further slices share tasks.
 _TASKS_A_CORE = 16
@@ -95,9 +98,11 @@ class Unmatched(RunTables):
     @cached_property
     def last_offsets(self) -> DataFrame:
         """The last offset of each partition that has records."""
-        rows = [(topic, partition, last) for (topic, partition), last in self.last.items()]
-        spark = self.ledger.sparkSession
-        return spark.createDataFrame(rows, "topic string, partition int, last bigint")
+        rows = [
+            {"topic": topic, "partition": partition, "last": last}
+            for (topic, partition), last in self.last.items()
+        ]
+        return from_arrow(self.ledger.sparkSession, pa.Table.from_pylist(rows, schema=_LAST))
 
 
 def unmatched(
@@ -118,21 +123,23 @@ def unmatched(
         raise Unaligned("pyspark wants pandas for this (pip install pandas)")
     cores = _cores(spark)
     pieces = slices(layout, sizing=sizing, cores=cores)
-    run: _Run = partial(_in_tasks, spark, caches)
-    if layout.rows < sizing.from_rows:
+    here = layout.rows < sizing.from_rows
+    if here:
         verify_pages(layout)
-        run = partial(_in_driver, spark, sizing.few)
+    run: _Run = (
+        partial(_in_driver, spark, sizing.few) if here else partial(_in_tasks, spark, caches)
+    )
     compared = _compare(run, layout, pieces, {})
     summaries = _summaries(compared)
     again, carries, names = _across(pieces, summaries, layout.producers)
     lookups = compared.where(compared.kind == Kind.LOOKUP)
-    counted = _total(summary.returned for summary in summaries)
+    counted = sum((Counter(summary.returned) for summary in summaries), Counter())
     if again:
         second = _compare(run, layout, again, carries)
-        counted = _total([counted, *(summary.returned for summary in _summaries(second))])
+        counted = sum((Counter(summary.returned) for summary in _summaries(second)), counted)
         lookups = lookups.unionByName(second.where(second.kind == Kind.LOOKUP))
     returned = sum(counted.values())
-    if again or counted.get(Kind.LOOKUP) or counted.get(Kind.RECORD):
+    if again or counted[Kind.LOOKUP] or counted[Kind.RECORD]:
         with small_plans(spark, rows=returned, few=sizing.few):
             names |= _names(compared, lookups, limit=sizing.lookups)
     ledger = compared.where(compared.kind == Kind.SEND).select(LEDGER.names[2:])
@@ -141,8 +148,15 @@ def unmatched(
     )
     if names:
         sends = _sends(run, layout, names, cores)
+        if not here:
+            sends.count()  # on all cores: its reader may run in one task
         ledger = ledger.unionByName(sends.select(ledger.columns))
-        log = log.unionByName(_as_records(sends).select(log.columns))
+        records = sends.withColumn("state", F.lit(RecordState.INTACT))
+        log = log.unionByName(records.select(log.columns))
+    left = returned + len(names)
+    if left <= sizing.few:
+        # Checks of few rows are joins of one partition with another, unshuffled.
+        ledger, log = ((rows if here else local(rows)).coalesce(1) for rows in (ledger, log))
     return Unmatched(
         run_id=tables.run_id,
         ledger=ledger,
@@ -152,8 +166,8 @@ def unmatched(
         undecidable=tables.undecidable,
         keys=tables.keys,
         whole=tables.final_log,
-        left=returned + len(names),
-        counted=_total(summary.outcomes for summary in summaries),
+        left=left,
+        counted=sum((Counter(summary.outcomes) for summary in summaries), Counter()),
         last=_last(layout),
     )
 
@@ -188,7 +202,7 @@ def _in_driver(spark: SparkSession, few: int, worker: _Worker, *, positions: int
     rows = pa.Table.from_batches(worker([indices]), UNMATCHED)
     if rows.num_rows > few:
         raise Unaligned(f"{rows.num_rows} rows of a small run do not match")
-    return from_arrow(spark, rows, spark_schema(UNMATCHED)).coalesce(1)
+    return from_arrow(spark, rows)
 
 
 def _compare(
@@ -286,14 +300,7 @@ def _sends(
     worker = find_sends(
         [groups[index::tasks] for index in range(tasks)], arrays, filesystem=layout.filesystem
     )
-    compared = run(worker, positions=tasks)
-    compared.count()  # on all cores: its reader may run in one task
-    return compared
-
-
-def _as_records(sends: DataFrame) -> DataFrame:
-    """Return the records that matched these sends."""
-    return sends.withColumn("state", F.lit(RecordState.INTACT))
+    return run(worker, positions=tasks)
 
 
 def _last(layout: Layout) -> dict[tuple[str, int], int]:
@@ -302,11 +309,3 @@ def _last(layout: Layout) -> dict[tuple[str, int], int]:
         key = group.topic, group.partition
         last[key] = max(last.get(key, group.last), group.last)
     return last
-
-
-def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = defaultdict(int)
-    for one in counts:
-        for key, count in one.items():
-            total[key] += count
-    return dict(total)

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ackproof_spark.matching.producers import Producers
 from ackproof_spark.spark.small_data import FEW
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import (
@@ -33,6 +32,40 @@ from ackproof_spark.tables import (
     PROBE_PRODUCERS,
     RecordState,
 )
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producers:
+    """How many numbers the producers of the workload have, and those of the probe."""
+
+    workload: int
+    probe: int
+
+    @property
+    def count(self) -> int:
+        return self.workload + self.probe
+
+    def indices(self, numbers: Int64s) -> Int64s:
+        """Return the index of each number; a negative one for a number that no producer has."""
+        if not len(numbers) or numbers.max() < self.workload:
+            return numbers
+        of_probe = numbers - PROBE_PRODUCERS
+        known = (of_probe >= 0) & (of_probe < self.probe)
+        return np.where(
+            numbers < self.workload, numbers, np.where(known, of_probe + self.workload, -1)
+        )
+
+    def numbers(self, indices: Int64s) -> Int64s:
+        """Return the number of each index."""
+        if not self.probe:
+            return indices
+        return np.where(indices < self.workload, indices, indices - self.workload + PROBE_PRODUCERS)
+
+    def number(self, index: int) -> int:
+        return int(self.numbers(np.array([index]))[0])
+
 
 #: Writers may truncate longer texts in statistics: only a shorter text can count as constant.
 _WHOLE_TEXT = 32

@@ -24,13 +24,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from ackproof_spark.matching.ledger_group import Bools, Int64s, LedgerGroup
+from ackproof_spark.matching.ledger_group import (
+    Bools,
+    Int64s,
+    Kind,
+    LedgerGroup,
+    SliceSummary,
+    unmatched_rows,
+)
 from ackproof_spark.matching.log_window import NOBODY, LogReader, LogWindow
-from ackproof_spark.matching.producers import Producers
-from ackproof_spark.matching.row_groups import SendGroup, Unaligned
+from ackproof_spark.matching.row_groups import Producers, SendGroup, Unaligned
 from ackproof_spark.matching.send_order import Carry, SendOrder
 from ackproof_spark.matching.slices import Slice
-from ackproof_spark.matching.unmatched_rows import Kind, SliceSummary, unmatched_rows
 from ackproof_spark.tables import RecordState
 
 #: Offsets by which the window moves where no send has one.

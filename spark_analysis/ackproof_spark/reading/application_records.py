@@ -22,11 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ackproof_spark.reading.run_tables import read_table
 from ackproof_spark.record import ID_HEADER
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
     IDENTITIES,
@@ -36,9 +35,6 @@ from ackproof_spark.tables import (
     Outcome,
     RecordState,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: The parts of an identity, in the order in which a kind lists them.
 PARTS = ("id", "digest", "key")

@@ -15,25 +15,25 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import application_records
 from ackproof_spark.reading.application_records import Application
-from ackproof_spark.reading.record_columns import parse_records
+from ackproof_spark.reading.record_columns import (
+    IDENTITY_COLUMNS,
+    RECORD_COLUMNS,
+    parse_records,
+)
 from ackproof_spark.record import END_MARKER
-from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
+from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
     LOCATION,
     PARTITION_ENDS,
     SCHEMA_VERSION,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Up to this many offsets, ackproof's own reader reads in this process.
 _SMALL = 200_000
@@ -48,10 +48,6 @@ _NO_CONNECTOR = (
 )
 
 _PARTITION = ["topic", "partition"]
-
-#: Raw records, and what else an application's records are recognized by.
-RECORD_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
-IDENTITY_COLUMNS = "key binary, headers array<struct<key: string, value: binary>>"
 
 #: Offsets that one task reads, approximately.
 _OFFSETS_OF_A_TASK = 500_000

@@ -28,15 +28,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
+from ackproof_spark.spark.functions import SparkSession, StructType
+
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 NAME = "ackproof-kafka"
 
-_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
-_IDENTITY = "key binary, headers array<struct<key: string, value: binary>>"
 _PREFIX = "kafka."
 
 #: Records of one Arrow batch, and offsets of one task at most.
@@ -83,7 +82,7 @@ def read_here(options: Mapping[str, str]) -> pa.Table:
 
     reader = KafkaReader(options)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
-    return pa.Table.from_batches(batches or [_batch((), headers=_includes_headers(options))])
+    return pa.Table.from_batches(batches or [as_batch((), headers=_includes_headers(options))])
 
 
 def fetch(options: Mapping[str, str], folder: Path) -> None:
@@ -96,13 +95,13 @@ def fetch(options: Mapping[str, str], folder: Path) -> None:
 
     reader = KafkaReader(options)
     parts = reader.partitions()
-    schema = _batch((), headers=_includes_headers(options)).schema
+    schema = as_batch((), headers=_includes_headers(options)).schema
 
     def take(number: int) -> None:
         place = folder / f"part-{number:05}.parquet"
         with pq.ParquetWriter(place, schema, compression="none", use_dictionary=False) as writer:
             for batch in reader.read(parts[number]):
-                writer.write_batch(batch)
+                writer.writeas_batch(batch)
 
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         list(pool.map(take, range(len(parts))))
@@ -127,7 +126,8 @@ class KafkaSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns, a subset of those of Spark's connector."""
-        return f"{_COLUMNS}, {_IDENTITY}" if _includes_headers(self.options) else _COLUMNS
+        headers = _includes_headers(self.options)
+        return f"{RECORD_COLUMNS}, {IDENTITY_COLUMNS}" if headers else RECORD_COLUMNS
 
     def reader(self, schema: StructType) -> KafkaReader:
         return KafkaReader(dict(self.options))
@@ -139,12 +139,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: Mapping[str, str]) -> None:
         # Spark passes option names in lower case; librdkafka's names are lower case, too.
         options = {key.lower(): value for key, value in options.items()}
-        given = {
-            key.removeprefix(_PREFIX): value
-            for key, value in options.items()
-            if key.startswith(_PREFIX)
-        }
-        self._settings: dict[str, Any] = {**_SETTINGS, **given}
+        self._settings: dict[str, Any] = {**_SETTINGS, **client_settings(options)}
         self._starting = json.loads(options["startingoffsets"])
         self._ending = json.loads(options["endingoffsets"])
         self._headers = _includes_headers(options)
@@ -163,7 +158,16 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range; raise ConnectionError if brokers stay silent."""
         for messages in _messages(partition, self._settings):
-            yield _batch(messages, headers=self._headers)
+            yield as_batch(messages, headers=self._headers)
+
+
+def client_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the client among the options of a source."""
+    return {
+        key.removeprefix(_PREFIX): value
+        for key, value in options.items()
+        if key.startswith(_PREFIX)
+    }
 
 
 def _includes_headers(options: Mapping[str, str]) -> bool:
@@ -212,7 +216,8 @@ def _messages(offsets: OffsetRange, settings: Mapping[str, Any]) -> Iterator[lis
         consumer.close()
 
 
-def _batch(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
+def as_batch(messages: Sequence[Any], *, headers: bool = False) -> pa.RecordBatch:
+    """Return messages of librdkafka as rows."""
     import pyarrow as pa
 
     columns = {

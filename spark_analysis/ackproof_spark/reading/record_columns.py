@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
-from ackproof_spark.spark.functions import F
+from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import SCHEMA_VERSION, RecordState
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
 _HEAD_SIZE = 64
+
+#: Raw records, and what else an application's records are recognized by.
+RECORD_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
+IDENTITY_COLUMNS = "key binary, headers array<struct<key: string, value: binary>>"
 
 
 def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:

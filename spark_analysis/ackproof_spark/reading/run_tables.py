@@ -1,4 +1,4 @@
-"""The tables of one run in Spark, and the two small frames that every check starts from.
+"""The tables of one run in Spark, each opened once, and the frames that every check starts from.
 
 Ledger and final log are aggregated once, in `suspects`: sends against records, by name. Only names
 that some check may report remain, so that the checks are cheap and none repeats the work.
@@ -6,39 +6,151 @@ that some check may report remain, so that the checks are cheap and none repeats
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ackproof_spark.errors import RunError
-from ackproof_spark.spark.functions import F, Window, no_rows, spark_schema, union
+from ackproof_spark.spark.functions import (
+    DataFrame,
+    F,
+    SparkSession,
+    Window,
+    no_rows,
+    spark_schema,
+    union,
+)
+from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import (
-    FAULT_WINDOWS,
-    FINAL_LOG,
-    LEDGER,
     LOCATION,
     OPTIONAL,
-    PARTITION_ENDS,
     PARTS,
     SCHEMA_VERSION,
-    UNDECIDABLE,
+    SCHEMAS,
     Outcome,
     RecordState,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 #: The columns that identify a send within its partition.
 NAME = ["topic", "partition", "producer", "sequence"]
 
 #: The columns that identify an offset of a partition.
 PLACE = ["topic", "partition", "offset"]
+
+
+#: Tables whose files are smaller are read by this process: no Spark job lists and reads them.
+_SMALL_BYTES = 1 << 20
+
+#: Tables that a run may lack besides `tables.OPTIONAL`: it was killed before these were collected.
+_COLLECTED_LAST = ("partition_states", "broker_states")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """The tables of a run by their names (`tables.LOCATION`), each opened at its first use.
+
+    `place` is a folder, or as text any address that Spark can read.
+    """
+
+    spark: SparkSession
+    place: Path | str
+    _opened: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
+    _local: set[str] = field(default_factory=set, init=False, repr=False)
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """Return a table: an empty one if a run may lack it and this one does.
+
+        A small table has one partition. Raises `RunError` if the table is missing.
+        """
+        rows = self.listed(name)
+        return rows.coalesce(1) if name in self._local else rows
+
+    def listed(self, name: str) -> DataFrame:
+        """Return a table whose rows are collected: that of a small one takes no job."""
+        if name not in self._opened:
+            self._opened[name] = self._open(name)
+        return self._opened[name]
+
+    def forget(self, name: str) -> None:
+        """Open a table again at its next use: it has been written."""
+        self._opened.pop(name, None)
+        self._local.discard(name)
+
+    def has(self, name: str) -> bool:
+        """Return whether the run has left a table."""
+        return has_table(self.spark, self.place, name)
+
+    def rows(self, *names: str) -> int:
+        """Return the number of rows of these tables together, from their footers."""
+        there = [name for name in names if self.has(name)]
+        if isinstance(self.place, Path):
+            try:
+                files = [path for name in there for path in parts(self.place / LOCATION[name])]
+                return sum(pq.read_metadata(path).num_rows for path in files)
+            except (pa.ArrowException, OSError):
+                pass  # Spark says what is wrong
+        tables = [read_table(self.spark, self.place, name, pa.schema([])) for name in there]
+        return int(union(tables).count()) if tables else 0
+
+    def head(self, name: str) -> list[tuple[int, str]]:
+        """Return schema version and run of a table's first row; nothing if it has no rows."""
+        columns = ["schema_version", "run_id"]
+        if isinstance(self.place, Path):
+            with suppress(pa.ArrowException, OSError, KeyError):
+                for path in parts(self.place / LOCATION[name]):
+                    for batch in pq.ParquetFile(path).iter_batches(1, columns=columns):
+                        return [tuple(batch.to_pylist()[0][column] for column in columns)]
+        return [tuple(row) for row in self[name].select(columns).limit(1).collect()]
+
+    def _open(self, name: str) -> DataFrame:
+        schema = SCHEMAS[name]
+        if name in (*OPTIONAL, *_COLLECTED_LAST) and not self.has(name):
+            return no_rows(self.spark, schema)
+        small = (
+            _small(self.place / LOCATION[name], schema) if isinstance(self.place, Path) else None
+        )
+        if small is not None:
+            self._local.add(name)
+            return from_arrow(self.spark, small)
+        return read_table(self.spark, self.place, name, schema)
+
+
+def parts(table: Path) -> list[Path]:
+    """Return the files of a table on a local disk, as Spark selects them."""
+    if table.is_file():
+        return [table]
+    return [path for path in sorted(table.glob(PARTS)) if not path.name.startswith(("_", "."))]
+
+
+def _small(table: Path, schema: pa.Schema) -> pa.Table | None:
+    """Return a small table as Spark reads it; None if it is large, or if Spark is to read it.
+
+    A column that a file of an older version lacks is null.
+    """
+    files = parts(table)
+    if not files or sum(path.stat().st_size for path in files) > _SMALL_BYTES:
+        return None
+    nullable = pa.schema([column.with_nullable(True) for column in schema])
+    read = []
+    try:
+        for path in files:
+            rows = pq.ParquetFile(path, page_checksum_verification=True).read()
+            columns = [
+                rows[column.name].cast(column.type)
+                if column.name in rows.column_names
+                else pa.nulls(rows.num_rows, column.type)
+                for column in nullable
+            ]
+            read.append(pa.table(columns, schema=nullable))
+    except (pa.ArrowException, OSError):
+        return None  # Spark says what is wrong
+    return pa.concat_tables(read).combine_chunks()
 
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
@@ -79,23 +191,20 @@ class RunTables:
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> RunTables:
-        """Return the tables below `run_dir`, a folder or an address that Spark can read.
+        return cls.of(StoredRun(spark=spark, place=run_dir))
+
+    @classmethod
+    def of(cls, run: StoredRun) -> RunTables:
+        """Return the tables of a run.
 
         Raises `RunError` if a table is missing, of another format, or of another run.
         """
-        ledger = read_table(spark, run_dir, "ledger", LEDGER)
-        final_log = read_table(spark, run_dir, "final_log", FINAL_LOG)
-        ends = read_table(spark, run_dir, "partition_ends", PARTITION_ENDS)
-        windows = read_table(spark, run_dir, "fault_windows", FAULT_WINDOWS)
+        names = ("ledger", "final_log", "partition_ends", "fault_windows")
+        opened = {name: run[name] for name in names}
         return cls(
-            run_id=_the_run(run_dir, (ledger, final_log, ends, windows)),
-            ledger=ledger,
-            final_log=final_log,
-            partition_ends=ends,
-            fault_windows=windows,
-            undecidable=read_table(spark, run_dir, "undecidable", UNDECIDABLE)
-            if has_table(spark, run_dir, "undecidable")
-            else None,
+            run_id=_the_run(run, names),
+            **opened | {"fault_windows": run.listed("fault_windows")},
+            undecidable=run["undecidable"] if run.has("undecidable") else None,
         )
 
     @cached_property
@@ -167,7 +276,7 @@ class RunTables:
     @cached_property
     def damaged(self) -> DataFrame:
         """The records of the final log that are not intact."""
-        return self.keep(self.final_log.where(F.col("state") != RecordState.INTACT))
+        return self.final_log.where(F.col("state") != RecordState.INTACT)
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
@@ -203,33 +312,20 @@ class RunTables:
         return sorted(windows, key=lambda w: (w["injected_at"], w["window"]), reverse=True)
 
 
-def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
-    """Return the run id of these tables, read from one row of each; empty if they are."""
-    ids = [table.select("schema_version", "run_id").limit(1) for table in tables]
-    rows = union(ids).collect()
-    versions = {row["schema_version"] for row in rows} - {SCHEMA_VERSION}
+def _the_run(run: StoredRun, names: Sequence[str]) -> str:
+    """Return the run id of these tables, from one row of each; empty if they have no rows."""
+    rows = [row for name in names for row in run.head(name)]
+    versions = {version for version, _ in rows} - {SCHEMA_VERSION}
     if versions:
+        known = ", ".join(map(str, sorted(versions)))
         raise RunError(
-            f"{run_dir} has tables of schema version {', '.join(map(str, sorted(versions)))}, and "
+            f"{run.place} has tables of schema version {known}, and "
             f"this ackproof knows version {SCHEMA_VERSION}: read it with the ackproof that wrote it"
         )
-    runs = sorted({row["run_id"] for row in rows})
+    runs = sorted({run_id for _, run_id in rows})
     if len(runs) > 1:
-        raise RunError(f"{run_dir} has tables of more than one run: {', '.join(runs)}")
+        raise RunError(f"{run.place} has tables of more than one run: {', '.join(runs)}")
     return runs[0] if runs else ""
-
-
-def read_optional(
-    spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema
-) -> DataFrame:
-    """Return one of `tables.OPTIONAL`, empty if the run has none."""
-    if has_table(spark, run_dir, name):
-        return read_table(spark, run_dir, name, schema)
-    return no_rows(spark, schema)
-
-
-#: What a run may lack besides `tables.OPTIONAL`: it was killed before these were collected.
-_COLLECTED_LAST = ("partition_states", "broker_states")
 
 
 def read_tables(
@@ -263,17 +359,6 @@ def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
     except RunError:
         return False
     return True
-
-
-def rows_of(spark: SparkSession, run_dir: Path | str, names: Iterable[str]) -> int:
-    """Return the number of rows of these tables together, read from their footers."""
-    no_columns = pa.schema([])
-    there = [
-        read_table(spark, run_dir, name, no_columns)
-        for name in names
-        if has_table(spark, run_dir, name)
-    ]
-    return union(there).count() if there else 0
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

@@ -19,18 +19,15 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
+#: Kinds of PEM, by librdkafka's name without `.location` (a file) or `.pem` (its content).
+_PEM = {
+    "ssl.ca": ("ssl.truststore.type", "ssl.truststore.certificates"),
+    "ssl.certificate": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
+    "ssl.key": ("ssl.keystore.type", "ssl.keystore.key"),
+}
 #: A setting that names a file is replaced by its content: executors have other disks.
-_FILES = {
-    "ssl.ca.location": ("ssl.truststore.type", "ssl.truststore.certificates"),
-    "ssl.certificate.location": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
-    "ssl.key.location": ("ssl.keystore.type", "ssl.keystore.key"),
-}
-
-_INLINE = {
-    "ssl.ca.pem": ("ssl.truststore.type", "ssl.truststore.certificates"),
-    "ssl.certificate.pem": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
-    "ssl.key.pem": ("ssl.keystore.type", "ssl.keystore.key"),
-}
+_FILES = {f"{name}.location": java for name, java in _PEM.items()}
+_INLINE = {f"{name}.pem": java for name, java in _PEM.items()}
 
 _RENAMED = {
     "sasl.mechanism": "sasl.mechanism",

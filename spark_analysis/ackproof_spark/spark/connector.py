@@ -9,7 +9,9 @@ that this machine's JVM tools are configured for.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -18,10 +20,28 @@ import sys
 import tempfile
 from enum import StrEnum
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark import pinned_jars
+
+#: What to do about a difference.
+ADVICE = "Ask who runs this machine's Maven repository what it serves."
+
+
+def difference(folder: Path, pins: Traversable) -> str:
+    """Say which jar of `folder` is first to differ from the digests in `pins`; '' if none does.
+
+    `pins` is a JSON file of names and SHA-256; it need not exist, and a jar need not be there.
+    """
+    if not pins.is_file():
+        return ""
+    for name, digest in json.loads(pins.read_text()).items():
+        path = folder / name
+        if path.exists() and (found := hashlib.sha256(path.read_bytes()).hexdigest()) != digest:
+            return f"{name} is not the jar that was published: its SHA-256 is {found}, not {digest}"
+    return ""
+
 
 #: Spark 4 runs on Java 17 and later.
 OLDEST_JAVA = 17
@@ -145,8 +165,8 @@ def resolve(package: Package = Package.KAFKA) -> list[Path]:
         fetched = Path(fetching) / "jars"
         _drop_what_spark_has(fetched)
         pins = files(__package__) / f"pinned-{spark_version()}.json"
-        if differs := pinned_jars.difference(fetched, pins):
-            raise AnalysisError(f"{differs}. {pinned_jars.ADVICE}")
+        if differs := difference(fetched, pins):
+            raise AnalysisError(f"{differs}. {ADVICE}")
         (fetched / _FINISHED).write_text(coordinates(package) + "\n")
         place = cache / _FOLDER[package]
         if place.exists() and not jars(package):

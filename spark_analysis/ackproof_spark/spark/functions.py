@@ -1,4 +1,4 @@
-"""Spark's functions, imported at their first use.
+"""Spark's functions, imported at their first use, and its types, for annotations.
 
 Importing pyspark takes a second, and the commands that never start Spark do not need it.
 """
@@ -13,8 +13,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
+else:  # names for annotations, which are not evaluated
+    Column = DataFrame = Row = SparkSession = StructType = Any
+
+__all__ = [
+    "Column",
+    "DataFrame",
+    "F",
+    "Row",
+    "SparkSession",
+    "StructType",
+    "Window",
+    "no_rows",
+    "spark_schema",
+    "union",
+]
 
 
 class _Lazy:
@@ -35,9 +50,9 @@ F: Any = _Lazy("pyspark.sql.functions")
 Window: Any = _Lazy("pyspark.sql", "Window")
 
 
-def union(frames: Iterable[DataFrame]) -> DataFrame:
-    """Return the rows of all frames, with columns matched by name."""
-    return reduce(lambda some, more: some.unionByName(more), frames)
+def union(frames: Iterable[DataFrame], *, sparse: bool = False) -> DataFrame:
+    """Return the rows of all frames, by the names of columns; `sparse`: absent ones are null."""
+    return reduce(lambda some, more: some.unionByName(more, allowMissingColumns=sparse), frames)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -47,6 +62,6 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
 
 
-def no_rows(spark: Any, schema: pa.Schema) -> DataFrame:
+def no_rows(spark: SparkSession, schema: pa.Schema) -> DataFrame:
     """Return a frame with the columns of a schema and without rows."""
     return spark.createDataFrame([], spark_schema(schema))

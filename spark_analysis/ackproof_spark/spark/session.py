@@ -15,18 +15,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
-
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import class_archive, connector, executor_zip, scratch
 from ackproof_spark.spark.errors import cause
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from ackproof_spark.spark.functions import SparkSession
 
 #: The default master: in this process, on all cores.
 LOCAL = "local[*]"
@@ -73,6 +70,8 @@ _used: set[connector.Package] = set()
 _running: SparkSession | None = None
 _starting = threading.Lock()
 _scratch: Path | None = None
+#: Py4J's gateway to the JVM of the session.
+_gateway: Any = None
 
 
 def choose(master: str) -> None:
@@ -181,28 +180,27 @@ def _alive() -> bool:
     """Whether the JVM still runs; that of a Connect server is not watched."""
     if is_connect():
         return True
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-
-    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
-    if gateway is None or context is None or gateway.proc.poll() is not None:
+    if _gateway is None or _gateway.proc.poll() is not None:
         return False
     try:
-        return not context._jsc.sc().isStopped()
-    except (Py4JError, ConnectionError):
+        # Raises if the context was stopped, or its JVM does not answer.
+        return bool(_running is not None and _running.sparkContext.defaultParallelism)
+    except Exception:
         return False
 
 
 def _stop_jvm() -> None:
     """End the JVM. Spark leaves it running, and the next session would inherit its settings."""
+    global _gateway  # noqa: PLW0603
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+    if _gateway is not None:
+        _gateway.shutdown()
+        _gateway.proc.stdin.close()
+        _gateway.proc.wait()
+    _gateway = None
+    # pyspark has no public way to forget a JVM that has ended.
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 
@@ -240,6 +238,7 @@ def _check_reachable() -> None:
 
 
 def _start(folder: Path) -> SparkSession:
+    global _gateway  # noqa: PLW0603
     import pyspark
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -274,14 +273,14 @@ def _start(folder: Path) -> SparkSession:
     try:
         with said.open("w") as log, _temporary_files_in(folder):
             # Spark 4.0 makes a folder `artifacts` where its JVM starts.
-            gateway = launch_gateway(
+            _gateway = launch_gateway(
                 conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
             )
-        context = SparkContext(conf=conf, gateway=gateway)
-        if not _is_local():
-            _await_executor(context)
-            context.addPyFile(str(executor_zip.write(folder / "ackproof.zip")))
+        context = SparkContext(conf=conf, gateway=_gateway)
         spark = SparkSession(context)
+        if not _is_local():
+            _await_executor(spark)
+            context.addPyFile(str(executor_zip.write(folder / "ackproof.zip")))
         if not context.getConf().contains("spark.sql.shuffle.partitions"):
             # The default of 200 would start 200 tasks for each small step of a comparison.
             spark.conf.set("spark.sql.shuffle.partitions", str(4 * context.defaultParallelism))
@@ -357,25 +356,18 @@ def _quiet(folder: Path) -> str:
     return f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
 
 
-def _await_executor(context: Any) -> None:
-    """Wait for an executor: without one, a job would wait forever."""
-
-    def executors() -> int:
-        # The first is the driver itself.
-        return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
-
-    ask = Retrying(
-        retry=retry_if_result(lambda count: count < 1),
-        stop=stop_after_delay(_EXECUTOR_S),
-        wait=wait_fixed(0.1),
-    )
-    try:
-        ask(executors)
-    except RetryError:
-        raise AnalysisError(
-            f"{_master} provided no executor within {_EXECUTOR_S:g} s: its workers are down, in "
-            "use by other applications, or smaller than spark.executor.memory"
-        ) from None
+def _await_executor(spark: SparkSession) -> None:
+    """Run a job of one row: without an executor, it would wait forever."""
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(spark.range(1).count)
+        try:
+            asked.result(_EXECUTOR_S)
+        except TimeoutError:
+            spark.sparkContext.cancelAllJobs()
+            raise AnalysisError(
+                f"{_master} provided no executor within {_EXECUTOR_S:g} s: its workers are down, "
+                "in use by other applications, or smaller than spark.executor.memory"
+            ) from None
 
 
 _LOG_SETTINGS = """\

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ackproof_spark.spark.arrow_frames import from_arrow
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from ackproof_spark.spark.functions import DataFrame, F, Row, SparkSession, StructType, union
 
 #: Up to this many rows, planning and compiling cost more than running.
 FEW = 100_000
@@ -24,8 +23,9 @@ _SMALL_PLANS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    # A broadcast is a job of its own; joins within one partition need none.
+    # A broadcast is a job of its own; joins within one partition need none. So hints are ignored.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
 }
 
 
@@ -64,3 +64,18 @@ def side_by_side(*questions: Callable[[], Any], rows: int) -> list[Any]:
 def local(frame: DataFrame) -> DataFrame:
     """Evaluate a small frame now; return its rows as a frame of one partition without lineage."""
     return from_arrow(frame.sparkSession, frame.toArrow(), frame.schema).coalesce(1)
+
+
+def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return the table as a data frame; `schema` is needed where Arrow's does not say everything.
+
+    The table is passed in one batch: of several, Spark Connect 4.0.0 silently keeps only the first.
+    """
+    return spark.createDataFrame(table.combine_chunks(), schema)
+
+
+def answers(**questions: DataFrame) -> dict[str, list[Row]]:
+    """Return the rows of several frames, evaluated in one job."""
+    frames = [frame.select(F.struct("*").alias(name)) for name, frame in questions.items()]
+    rows = union(frames, sparse=True).collect()
+    return {name: [row[name] for row in rows if row[name] is not None] for name in questions}

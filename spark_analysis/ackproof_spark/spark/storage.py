@@ -6,14 +6,16 @@ are counted while they are written, and again when they are read back.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.functions import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from ackproof_spark.spark.functions import DataFrame, F
+from ackproof_spark.spark.small_data import from_arrow
 
 
 def address(place: Path | str) -> str:
@@ -24,11 +26,16 @@ def address(place: Path | str) -> str:
     return f"file://{place.resolve()}" if isinstance(place, Path) else place.rstrip("/")
 
 
-def store(frame: DataFrame, place: str) -> DataFrame:
+def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
     """Write `frame` as Parquet to `place`, replacing what is there; return the stored table.
 
+    On a disk of this machine, this process writes `few` rows itself; their frame is returned.
     Raises `AnalysisError` if not every row that was written can be read back.
     """
+    if few and is_here(place):
+        rows = frame.toArrow()
+        store_here(rows, place)
+        return from_arrow(frame.sparkSession, rows, frame.schema)
     from pyspark.sql import Observation
 
     written = Observation("written")
@@ -42,3 +49,20 @@ def store(frame: DataFrame, place: str) -> DataFrame:
             "that the driver and all workers share"
         )
     return stored
+
+
+def is_here(place: str) -> bool:
+    """Return whether an address is on a disk of this machine."""
+    return place.startswith("file://")
+
+
+def store_here(rows: pa.Table, place: str) -> None:
+    """Write rows as Parquet to a place on a disk of this machine, replacing what is there."""
+    folder = Path(place.removeprefix("file://"))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        written = Path(temporary) / folder.name
+        written.mkdir()
+        pq.write_table(rows, written / "part-0.parquet", write_page_checksum=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        written.rename(folder)

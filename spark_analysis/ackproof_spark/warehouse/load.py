@@ -6,23 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from ackproof_spark import tables
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import F, spark_schema
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import small_plans
-from ackproof_spark.warehouse.events import events
 from ackproof_spark.warehouse.formats import frame
-from ackproof_spark.warehouse.per_second import per_second
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.timelines import events, per_second
 from ackproof_spark.warehouse.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class Loaded(StrEnum):
@@ -143,15 +139,13 @@ def _frames(
             for run in runs
         },
     )
+    of_verdicts = ("predictions", "findings", "causes", "availability", "settings")
     written = {
         "trials": _rows(spark, "trials", {run.run_id: [run.trial] for run in runs if run.trial}),
-        "predictions": _rows(spark, "predictions", {run.run_id: run.predictions for run in runs}),
-        "findings": _rows(spark, "findings", {run.run_id: run.findings for run in runs}),
-        "causes": _rows(spark, "causes", {run.run_id: run.causes for run in runs}),
-        "availability": _rows(
-            spark, "availability", {run.run_id: run.availability for run in runs}
-        ),
-        "settings": _rows(spark, "settings", {run.run_id: run.settings for run in runs}),
+        **{
+            name: _rows(spark, name, {run.run_id: getattr(run, name) for run in runs})
+            for name in of_verdicts
+        },
         "lost_stories": table("lost_stories", tables.LOST_STORIES),
         "fault_windows": fault_windows,
         "partition_states": partition_states,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ackproof_spark import tables
-from ackproof_spark.tables import TIME
+from ackproof_spark.tables import TIME, required
 
 #: Raised whenever the columns or the layout change.
 WAREHOUSE_VERSION = 4
@@ -23,10 +23,6 @@ def _table(*fields: pa.Field) -> pa.Schema:
         pa.field("load_id", pa.string(), nullable=False),
     ]
     return pa.schema(common + list(fields))
-
-
-def _required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
 
 
 def _of_run(schema: pa.Schema) -> pa.Schema:
@@ -45,86 +41,86 @@ ANOMALY_COUNTS = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unse
 #: commit and the trial. `with_sends` and `with_reads` say whether these tables were loaded.
 #: `outcome` says in words what became of the acked records; `report` is the address of the page.
 RUNS = _table(
-    _required("scenario", pa.string()),
-    _required("configuration_name", pa.string()),
-    _required("configuration", pa.string()),
-    _required("seed", pa.int64()),
-    _required("kafka_version", pa.string()),
-    _required("image", pa.string()),
+    required("scenario", pa.string()),
+    required("configuration_name", pa.string()),
+    required("configuration", pa.string()),
+    required("seed", pa.int64()),
+    required("kafka_version", pa.string()),
+    required("image", pa.string()),
     pa.field("commit", pa.string()),
-    _required("started_at", TIME),
+    required("started_at", TIME),
     pa.field("finished_at", TIME),
-    _required("loaded_at", TIME),
-    _required("verdict", pa.string()),
-    _required("reason", pa.string()),
-    _required("outcome", pa.string()),
+    required("loaded_at", TIME),
+    required("verdict", pa.string()),
+    required("reason", pa.string()),
+    required("outcome", pa.string()),
     pa.field("report", pa.string()),
     *(
-        _required(count, pa.int64())
+        required(count, pa.int64())
         for count in (
             *("sent", "acked", "failed", "unknown"),
             *ANOMALY_COUNTS,
         )
     ),
-    _required("observed", pa.string()),
-    _required("duration_s", pa.float64()),
-    _required("acked_per_s", pa.float64()),
-    _required("unavailability_s", pa.float64()),
+    required("observed", pa.string()),
+    required("duration_s", pa.float64()),
+    required("acked_per_s", pa.float64()),
+    required("unavailability_s", pa.float64()),
     pa.field("availability", pa.float64()),
     *(pa.field(f"ack_latency_{name}_ms", pa.float64()) for name in ("p50", "p95", "p99", "p999")),
     pa.field("ack_latency_max_ms", pa.float64()),
-    _required("with_sends", pa.bool_()),
-    _required("with_reads", pa.bool_()),
-    _required("digest", pa.string()),
+    required("with_sends", pa.bool_()),
+    required("with_reads", pa.bool_()),
+    required("digest", pa.string()),
 )
 
 #: One row a run of a comparison: trial `trial` (from 1, in order of time) of its configuration.
 TRIALS = _table(
-    _required("comparison", pa.string()),
-    _required("scenario", pa.string()),
-    _required("configuration_name", pa.string()),
-    _required("trial", pa.int32()),
+    required("comparison", pa.string()),
+    required("scenario", pa.string()),
+    required("configuration_name", pa.string()),
+    required("trial", pa.int32()),
 )
 
 #: One row an anomaly with a prediction.
 PREDICTIONS = _table(
-    _required("anomaly", pa.string()),
-    _required("prediction", pa.string()),
+    required("anomaly", pa.string()),
+    required("prediction", pa.string()),
     pa.field("reason", pa.string()),
-    _required("observed", pa.int64()),
+    required("observed", pa.int64()),
 )
 
 #: One row a contradiction between prediction and observation.
 FINDINGS = _table(
-    _required("anomaly", pa.string()),
-    _required("predicted", pa.string()),
-    _required("observed", pa.int64()),
-    _required("explanation", pa.string()),
+    required("anomaly", pa.string()),
+    required("predicted", pa.string()),
+    required("observed", pa.int64()),
+    required("explanation", pa.string()),
 )
 
 #: One row a cause of lost records, that of most records first; `case` is that of
 #: docs/explanation/forensics.md, `title` its name.
-CAUSES = _of_run(tables.CAUSES).append(_required("title", pa.string()))
+CAUSES = _of_run(tables.CAUSES).append(required("title", pa.string()))
 
 #: One row a partition and action (`read`, `write`), in runs with a probe: the share of the time in
 #: which the action was possible, and its outages.
 AVAILABILITY = _table(
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    _required("action", pa.string()),
-    _required("share", pa.float64()),
-    _required("outages", pa.int32()),
-    _required("longest_outage_s", pa.float64()),
+    required("topic", pa.string()),
+    required("partition", pa.int32()),
+    required("action", pa.string()),
+    required("share", pa.float64()),
+    required("outages", pa.int32()),
+    required("longest_outage_s", pa.float64()),
 )
 
 #: One row a setting of the run: `scope` is `producer`, `topic` or `broker`; `name` is the topic,
 #: null for the workload's producers and for what all brokers share.
 #: Values are text, as in Kafka's files.
 SETTINGS = _table(
-    _required("scope", pa.string()),
+    required("scope", pa.string()),
     pa.field("name", pa.string()),
-    _required("key", pa.string()),
-    _required("value", pa.string()),
+    required("key", pa.string()),
+    required("value", pa.string()),
 )
 
 #: One row an event: `fault-injected`, `fault-verified`, `fault-healed`, `fault-recovered`,
@@ -132,11 +128,11 @@ SETTINGS = _table(
 #: concerned (for a partition, the leader), null if it is no broker.
 EVENTS = _table(
     pa.field("at", TIME),
-    _required("kind", pa.string()),
+    required("kind", pa.string()),
     pa.field("node", pa.int32()),
     pa.field("topic", pa.string()),
     pa.field("partition", pa.int32()),
-    _required("what", pa.string()),
+    required("what", pa.string()),
 )
 
 #: One row a second from the first send to the last outcome. `sent` counts the sends of the second;
@@ -144,11 +140,11 @@ EVENTS = _table(
 #: partitions with sends in flight, the share that acked one in this second; null if none had.
 #: `lag`: see `lag.lag`; null without consumers and before the first ack.
 METRICS = _table(
-    _required("at", TIME),
-    _required("sent", pa.int64()),
-    _required("acked", pa.int64()),
-    _required("failed", pa.int64()),
-    _required("unknown", pa.int64()),
+    required("at", TIME),
+    required("sent", pa.int64()),
+    required("acked", pa.int64()),
+    required("failed", pa.int64()),
+    required("unknown", pa.int64()),
     *(pa.field(f"latency_{name}_ms", pa.float64()) for name in ("p50", "p90", "p99", "p999")),
     pa.field("latency_max_ms", pa.float64()),
     pa.field("availability", pa.float64()),

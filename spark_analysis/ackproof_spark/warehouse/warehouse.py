@@ -1,21 +1,167 @@
-"""An open warehouse: creating it, its version, its views, queries over them."""
+"""An open warehouse: creating it, its version, its views, queries over them, and its text files."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
-from ackproof_spark.errors import WarehouseError
+from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.warehouse import views
-from ackproof_spark.warehouse.formats import Format, Tables, frame
+from ackproof_spark.spark.functions import SparkSession
+from ackproof_spark.spark.session import is_connect
+from ackproof_spark.warehouse.formats import ANALYSES, Format, Tables, frame, script, statements
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
-from ackproof_spark.warehouse.storage import Storage
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+_LOCK = ".lock"
+
+
+class Files(Protocol):
+    """Text files of one file system; errors are `AnalysisError`."""
+
+    #: The address with its scheme, as SQL names it.
+    address: str
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None if there is no such file."""
+
+    def write(self, name: str, text: str) -> None:
+        """Write a text file, replacing the one that exists."""
+
+
+class Storage:
+    """The files below one address; raises `AnalysisError` for every error of the file system."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        # The driver of Spark Connect is another process: Hadoop's classes are out of reach.
+        jvm: Any = None if is_connect() else getattr(spark, "_jvm", None)
+        self._location = location
+        self._files: Files = (
+            _ArrowFiles(location) if jvm is None else _HadoopFiles(spark, jvm, location)
+        )
+        self.address = self._files.address
+        self.read = self._files.read
+        self.write = self._files.write
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other processes of this machine from writing to a warehouse on a local disk.
+
+        Delta Lake and Iceberg's Hadoop catalog commit by renaming a file, which is safe between
+        processes on HDFS. On a local disk it is safe between the threads of one JVM only
+        (`io.delta.storage.LocalLogStore`). Elsewhere this is a no-op; for object stores see the
+        formats' own pages.
+        """
+        parts = urlsplit(self.address)
+        if parts.scheme != "file":
+            yield
+            return
+        root = Path(unquote(parts.path))
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            file = (root / _LOCK).open("a")
+        except OSError as error:
+            raise AnalysisError(
+                f"{self._location} cannot be written ({error.strerror}); "
+                "name another folder or address"
+            ) from None
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+class _HadoopFiles:
+    """Files by Hadoop's `FileSystem`, as Spark itself reads the tables."""
+
+    def __init__(self, spark: SparkSession, jvm: Any, location: str) -> None:
+        self._location = location
+        self._path = jvm.org.apache.hadoop.fs.Path
+        with self._errors():
+            path = self._path(location)
+            self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+            self.address: str = self._files.makeQualified(path).toString()
+
+    def read(self, name: str) -> str | None:
+        path = self._path(f"{self.address}/{name}")
+        with self._errors():
+            if not self._files.exists(path):
+                return None
+            stream = self._files.open(path)
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        with self._errors():
+            stream = self._files.create(self._path(f"{self.address}/{name}"), True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            reason = error.java_exception.toString().partition("\n")[0]
+            raise _unusable(self._location, reason) from None
+
+
+class _ArrowFiles:
+    """Files by Arrow's file systems, for a Spark whose JVM is elsewhere."""
+
+    def __init__(self, location: str) -> None:
+        from pyarrow import fs
+
+        self._location = location
+        local = "://" not in location and not location.startswith("file:")
+        self.address = Path(location).resolve().as_uri() if local else location.rstrip("/")
+        with self._errors():
+            # Hadoop's name of the scheme for S3.
+            uri = re.sub("^s3[an]:", "s3:", self.address)
+            self._files, self._root = fs.FileSystem.from_uri(uri)
+
+    def read(self, name: str) -> str | None:
+        from pyarrow import fs
+
+        path = f"{self._root}/{name}"
+        with self._errors():
+            if self._files.get_file_info(path).type is fs.FileType.NotFound:
+                return None
+            with self._files.open_input_stream(path) as stream:
+                return bytes(stream.read()).decode()
+
+    def write(self, name: str, text: str) -> None:
+        with self._errors():
+            self._files.create_dir(self._root, recursive=True)
+            with self._files.open_output_stream(f"{self._root}/{name}") as stream:
+                stream.write(text.encode())
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise _unusable(self._location, str(error).partition("\n")[0]) from None
+
+
+def _unusable(location: str, reason: str) -> AnalysisError:
+    return AnalysisError(
+        f"{location} cannot be used as a warehouse ({reason}); name another folder or address"
+    )
+
 
 VERSION_FILE = "warehouse.json"
 VIEWS_FILE = "views.sql"
@@ -82,7 +228,7 @@ class Warehouse:
 
     def write_views(self) -> None:
         """Write the script that creates the views."""
-        self.storage.write(VIEWS_FILE, views.script(self.tables))
+        self.storage.write(VIEWS_FILE, script(self.tables))
 
     def register(self, database: str) -> list[str]:
         """Create every table and analysis as a view of a database in the session's catalog."""
@@ -92,13 +238,13 @@ class Warehouse:
             self.spark.catalog.setCurrentDatabase(database)
             try:
                 # A temporary view of an earlier query would stand for the table of its name.
-                for name in [*TABLES, *views.ANALYSES]:
+                for name in [*TABLES, *ANALYSES]:
                     self.spark.catalog.dropTempView(name)
-                for statement in views.statements(self.tables):
+                for statement in statements(self.tables):
                     self.spark.sql(statement)
             finally:
                 self.spark.catalog.setCurrentDatabase(before)
-        return [*TABLES, *views.ANALYSES]
+        return [*TABLES, *ANALYSES]
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a query over the views."""
@@ -107,7 +253,7 @@ class Warehouse:
     def queries(self, asked: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of each query over the views, which are made once for all of them."""
         with explained():
-            for statement in views.statements(self.tables, temporary=True):
+            for statement in statements(self.tables, temporary=True):
                 self.spark.sql(statement)
             return {
                 name: [row.asDict() for row in self.spark.sql(sql).collect()]

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ackproof.clients import java_program
+from ackproof.clients import java_client
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.containers import commands
 from ackproof.ledger.producer_ledger import recover, stream_path
 from integration.claims.defaults import Classes
@@ -194,7 +194,7 @@ def _settled(value: Callable[[], int], wanted: int) -> int:
 def close_in_the_callback_keeps_later_sends_back(subject: Subject) -> Observed:
     def sent(what: str) -> tuple[str, int]:
         topic = subject.topic(max_message_bytes=2000)
-        java, path = java_program.java(), java_program.class_path(subject.kafka)
+        java, path = java_client.java(), java_client.class_path(subject.kafka)
         program = [java, "-cp", path, str(_CLOSE_IN_CALLBACK)]
         done = subprocess.run(
             [*program, subject.cluster.bootstrap_servers, topic, what],

@@ -21,7 +21,7 @@ from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.report.ci import announce, error_commands, step_summary
 from ackproof.runs.verdict import Expectation, Verdict, Word
 from ackproof.scenario.loader import load
-from ackproof.scenario.shards import Shard, share
+from ackproof.scenario.selection import Shard, share
 from command_line import ackproof
 from documented import unknown_words
 from unit.harness.comparison.test_comparison import ACKS, verdict

@@ -21,7 +21,7 @@ from ackproof_faults import (
     leader,
     registered,
 )
-from ackproof_faults.interfaces.operations import Placement
+from ackproof_faults.interfaces.cluster import Placement
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import write_disk

@@ -16,8 +16,8 @@ import pytest
 import ackproof as ap
 from ackproof import api
 from ackproof.errors import ClusterError, ScenarioError
-from ackproof.ledger import application
-from ackproof.ledger.application import Ledger
+from ackproof.ledger import application_ledger as application
+from ackproof.ledger.application_ledger import Ledger
 from ackproof_faults import FaultError, Kill, acked, isr, leader
 from support.fake_cluster import FakeCluster
 

@@ -57,22 +57,22 @@ def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:
 
 
 def test_an_engine_of_root_lacks_nothing() -> None:
-    found = of_engine("Podman Engine", SecurityOptions=["name=seccomp,profile=default"])
-    assert found["Container engine"].found == "Podman Engine 4.3.1"
-    assert {check.state for check in found.values()} == {"ok"}
+    checks = of_engine("Podman Engine", SecurityOptions=["name=seccomp,profile=default"])
+    assert checks["Container engine"].found == "Podman Engine 4.3.1"
+    assert {check.state for check in checks.values()} == {"ok"}
 
 
 def test_what_a_rootless_engine_lacks() -> None:
-    found = of_engine(
+    checks = of_engine(
         "Engine", SecurityOptions=["name=rootless"], CpuCfsQuota=False, CgroupVersion="1"
     )
-    assert found["Container engine"].found == "4.3.1, rootless"
-    assert found["Limits of memory and CPU"].found == "the engine cannot limit CPU time"
-    assert found["pause (the freezer)"].state == "limited"
+    assert checks["Container engine"].found == "4.3.1, rootless"
+    assert checks["Limits of memory and CPU"].found == "the engine cannot limit CPU time"
+    assert checks["pause (the freezer)"].state == "limited"
 
 
 @pytest.mark.parametrize(
-    ("found", "contained", "states", "says"),
+    ("reach", "contained", "states", "says"),
     [
         (doctor.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
         (doctor.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
@@ -81,14 +81,14 @@ def test_what_a_rootless_engine_lacks() -> None:
     ],
 )
 def test_networks(
-    found: doctor.Reach,
+    reach: doctor.Reach,
     contained: bool,
     states: list[str],
     says: str,
     *,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor, "_reach", lambda *_: found)
+    monkeypatch.setattr(doctor, "_reach", lambda *_: reach)
     monkeypatch.setattr(doctor, "_contained", lambda: contained)
     checks = list(doctor._networks(SimpleNamespace(), "image"))  # type: ignore[arg-type]
     assert [check.state for check in checks] == states

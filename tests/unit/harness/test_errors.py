@@ -10,7 +10,7 @@ from requests import RequestException
 
 from ackproof import errors
 from ackproof.errors import AckproofError, ExitCode, translated
-from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import FaultError
 from ackproof_spark import errors as analysis
 
 

@@ -70,3 +70,7 @@ FOLLOWER_THEN_LEADER = (
     kill(FOLLOWERS, heal_when=(isr(1),), heal_or_after=None),
     kill(when=(isr(2),)),
 )
+
+ALONE = tuple(Cuts(channels=(channel,)) for channel in ("replication", "controllers"))
+#: The session of a broker that is cut off ends meanwhile, so an old leader returns.
+ZOMBIE = (injection("split", *ALONE, targets=LEADER, when=(ACKED,), heal_or_after=10.0),)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_spark.metrics import metrics
+from ackproof_spark.metrics import as_metrics, metric_questions
+from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.spark.small_data import answers
 from spark_histories import parse, write_run
 
 pytestmark = pytest.mark.spark
@@ -13,6 +15,10 @@ pytestmark = pytest.mark.spark
 def _run(run_dir, *sends: str):
     write_run(run_dir, {"t": parse({"sends": sends})})
     return run_dir
+
+
+def metrics(spark, run_dir):
+    return as_metrics(answers(**metric_questions(StoredRun(spark=spark, place=run_dir)["ledger"])))
 
 
 @pytest.mark.parametrize(

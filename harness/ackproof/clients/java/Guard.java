@@ -1,6 +1,6 @@
 import java.util.concurrent.locks.LockSupport;
 
-/** Ends this process when the harness that started it is gone; see `orphan_guard.py`. */
+/** Ends this process when the harness that started it is gone; see `program.py`. */
 final class Guard {
     private static final int EXITED = 70;
     private static final long LOOK_NS = 1_000_000_000L;

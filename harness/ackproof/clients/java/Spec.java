@@ -4,7 +4,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 
-/** What a client is to do: `spec.py` and `consumer_spec.py` describe the fields. */
+/** What a client is to do: `specs.py` describes the fields. */
 final class Spec {
     private final Map<String, Object> fields;
 

@@ -1,6 +1,6 @@
 import java.util.Arrays;
 
-/** Stalls of this client, and the acks that were late because of them; see `client_stalls.py`. */
+/** Stalls of this client, and the acks that were late because of them; see `delivery_reports.py`. */
 final class Stalls {
     private static final long STALL_US = 100_000;
     private static final double SHARE = 0.1;

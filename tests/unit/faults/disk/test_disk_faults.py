@@ -10,14 +10,13 @@ from pydantic import ValidationError
 
 from ackproof_faults import CommandResult, Fault, FaultError, Shape
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk.delete_index import DeleteIndex
+from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
 from ackproof_faults.disk.disk_full import DiskFull
 from ackproof_faults.disk.fail_log_dir import FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
 from ackproof_faults.disk.replace_disk import ReplaceDisk
-from ackproof_faults.disk.truncate_index import TruncateIndex
 from ackproof_faults.disk.wipe_partition import WipePartition
 from ackproof_faults.disk.wipe_volume import WipeVolume
 from support.fake_cluster import FakeCluster

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import CommandResult, FaultError, Shape
-from ackproof_faults.network._cuts import CLIENTS, Cut, rules, verify_cut
-from ackproof_faults.network._links import Links
+from ackproof_faults.network._links import CLIENTS, Cut, Links, rules, verify_cut
 from ackproof_faults.network._nftables import ruleset
 from ackproof_faults.network.bridge import Bridge
 from ackproof_faults.network.flapping import Flapping

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import Fault, FaultError, inject
-from ackproof_faults.interfaces.operations import Place, Placement
+from ackproof_faults.interfaces.cluster import Placement, TopicPartition
 from ackproof_faults.operations.change_replication_factor import replicas
 from integration.command import clock
 from support.fake_cluster import FakeCluster
@@ -43,12 +43,12 @@ class Paper:
     ) -> Mapping[int, Placement]:
         return look()
 
-    def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
+    def elect(self, places: Sequence[TopicPartition], *, unclean: bool) -> None:
         for topic, number in places if self.obeys else ():
             brokers = self.topics[topic][number].replicas
             self.topics[topic][number] = placement(brokers[0], *brokers)
 
-    def reassign(self, replicas: Mapping[Place, Sequence[int]]) -> None:
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
         for (topic, number), brokers in replicas.items() if self.obeys else ():
             self.topics[topic][number] = placement(brokers[0], *brokers)
 

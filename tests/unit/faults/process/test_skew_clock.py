@@ -111,7 +111,7 @@ def test_a_late_log_line_proves_nothing(
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return datetime.now(UTC) + cls.by
 
-    monkeypatch.setattr("ackproof_faults.process._broker_clock.datetime", _Later)
+    monkeypatch.setattr("ackproof_faults.process.skew_clock.datetime", _Later)
     monkeypatch.setattr(cluster.logs, "await_line", late)
     with pytest.raises(FaultError, match=r"-3\.\d to 5\.\d s ahead"):
         fault.verify(cluster, [1], None)

@@ -17,7 +17,7 @@ from ackproof_faults import (
     every_fault,
     plain,
 )
-from ackproof_faults.schedule.conflicts import certain_conflicts
+from ackproof_faults.schedule.limits import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from support.fake_cluster import FakeCluster
 from unit.faults.schedule.test_runners import World, names

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ import pytest
 
 from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.judgement.judge import judge_run
-from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Word
-from ackproof_spark.tables import DISAGREEMENTS, FAULT_WINDOWS, LOCATION, PROBE, RecordState
+from ackproof_spark.tables import DISAGREEMENTS, LOCATION, RecordState
 from command_line import ackproof
 from spark_histories import RUN_ID, History, parse
-from stored_runs import TOPIC, store
+from support.run_directories import TOPIC, RunDirectory, at, store
 
 pytestmark = pytest.mark.spark
 
@@ -62,24 +61,30 @@ def test_without_times_no_availability_holds(spark, tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_not_as_expected_is_told(spark, tmp_path: Path) -> None:
-    run_dir = store(tmp_path / "run", with_())
-    scenario = run_dir / "scenario.yaml"
-    text = scenario.read_text().replace("workload: {", "workload: {probe: true, ")
-    text = text.replace("diverged: any", "diverged: any, steps: {alone: {writable: false}}")
-    scenario.write_text(f"{text}faults: [{{fault: none, id: alone, heal_after: 8s}}]\n")
-    began = datetime(2026, 1, 1, tzinfo=UTC)
-    window = {"window": 0, "fault": "none", "target": "all", "nodes": [], "trigger": ""}
-    window |= {"parameters": '{"id":"alone"}', "verified": True, "evidence": "nothing was touched"}
+    run = RunDirectory(path=store(tmp_path / "run", with_()))
+    run.change_scenario(
+        workload={"probe": True},
+        expect={"diverged": "any", "steps": {"alone": {"writable": False}}},
+        faults=[{"fault": "none", "id": "alone", "heal_after": "8s"}],
+    )
+    window = {"fault": "none", "target": "all", "parameters": '{"id":"alone"}', "verified": True}
     times = {"injected_at": 1, "verified_at": 1, "healed_at": 9, "recovered_at": 9}
-    window |= {key: began + timedelta(seconds=second) for key, second in times.items()}
-    runs.write_table(run_dir / LOCATION["fault_windows"], FAULT_WINDOWS, RUN_ID, [window])
+    window |= {key: at(second) for key, second in times.items()}
+    run.write("fault_windows", [window])
     attempts = [
-        {"topic": TOPIC, "partition": 0, "action": action, "at": at, "answered_at": at, "ok": True}
-        for at in (began + timedelta(seconds=tenth / 10) for tenth in range(100))
+        {
+            "topic": TOPIC,
+            "partition": 0,
+            "action": action,
+            "at": now,
+            "answered_at": now,
+            "ok": True,
+        }
+        for now in (at(tenth / 10) for tenth in range(100))
         for action in ("read", "write")
     ]
-    (run_dir / LOCATION["probe"]).mkdir()
-    runs.write_table(run_dir / LOCATION["probe"] / "probe-0.parquet", PROBE, RUN_ID, attempts)
+    run.write("probe", attempts, name="probe-0")
+    run_dir = run.path
     verdict = judge_run(run_dir)
     (step,) = (one for one in verdict.expectations if one.what == "step alone")
     assert (step.wanted, step.observed, step.met) == ("not writable", "writable", False)

@@ -14,7 +14,7 @@ from ackproof.errors import ClusterError, ExitCode
 from ackproof.waiting import wait_for
 from ackproof_spark.tables import LOCATION
 from spark_histories import parse
-from stored_runs import store
+from support.run_directories import store
 from waiting import until
 
 pytestmark = pytest.mark.spark

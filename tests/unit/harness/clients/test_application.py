@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.clients.application import ApplicationSupervisor, require_startable
+from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.errors import ScenarioError, WorkloadError
 from ackproof.scenario.application import Application
 from ackproof.scenario.model import Scenario

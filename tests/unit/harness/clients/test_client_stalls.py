@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ackproof.clients.client_stalls import Stalls
+from ackproof.clients.delivery_reports import Stalls
 
 SECOND = 1_000_000
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ackproof.clients.connection import librdkafka_version
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import ProgressPage
-from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.clients.specs import ProducerSpec, TransactionSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger import transaction_log

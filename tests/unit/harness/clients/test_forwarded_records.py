@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.clients import forwarded_records
+from ackproof.clients import forwarding
 from ackproof.clients.forwarding import KEY
 from ackproof_spark.record import encoder
 
@@ -24,8 +24,8 @@ def taken(tmp_path, monkeypatch):
 
     def take(*records, topics=("invoices", "audit")):
         run_dir = tmp_path / "some-folder"
-        monkeypatch.setattr(forwarded_records, "_records", lambda places, settings: iter(records))
-        forwarded_records.take(
+        monkeypatch.setattr(forwarding, "_records", lambda places, settings: iter(records))
+        forwarding.take(
             run_dir, run_id=RUN, source="orders", groups={"g": topics}, ends={}, settings={}
         )
         folder = run_dir / "effects"

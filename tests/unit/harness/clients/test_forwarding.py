@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess
-from ackproof.ledger import arrow_stream, finalize, processed_records
+from ackproof.clients.specs import ConsumerSpec
+from ackproof.ledger import arrow_stream, conversion, processed_records
 from ackproof.scenario.consumers import Commit
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION
@@ -57,7 +57,7 @@ def rows(tmp_path: Path):
             process.stop()
             assert process.wait(WITHIN) == 0, process.error
             assert process.progress().acked == SENDS
-            finalize.close(tmp_path)
+            conversion.close(tmp_path)
         tables = ("reads", "consumer_events")
         return {table: pq.read_table(tmp_path / LOCATION[table]).to_pylist() for table in tables}
 

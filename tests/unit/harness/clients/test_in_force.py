@@ -7,10 +7,9 @@ import json
 
 import pytest
 
-from ackproof.clients.in_force import differences
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec
-from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.clients.specs import ProducerSpec
+from ackproof.clients.supervisor import ClientSupervisor, differences
 from ackproof.scenario.validation import validate
 
 IN_FORCE = {"acks": "all", "retries": 2147483647, "enable.idempotence": True}

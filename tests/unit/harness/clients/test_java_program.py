@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ackproof.cache import silent
-from ackproof.clients import java_program
+from ackproof.clients import java_client
 from ackproof.containers import maven
 from ackproof.errors import ImageError, WorkloadError
 
@@ -22,7 +22,7 @@ def test_a_machine_without_java_is_told_to_install_it(cache, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(WorkloadError, match="needs Java, which is not on the PATH") as refused:
-        java_program.command("9.9.9", "producer", cache)
+        java_client.command("9.9.9", "producer", cache)
     assert "apt-get install" in refused.value.hint
 
 

@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.clients.probe_spec import WRITER_SETTINGS, ProbeSpec
 from ackproof.clients.process import ProbeProcess
 from ackproof.clients.shared_page import State, recorded
-from ackproof.clients.spec import ProducerSpec
-from ackproof.ledger import finalize, probe_attempts, producer_ledger
+from ackproof.clients.specs import WRITER_SETTINGS, ProbeSpec, ProducerSpec
+from ackproof.ledger import conversion, producer_ledger
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import LOCATION, PROBE, PROBE_PRODUCERS
 from unit.harness.clients.mock_cluster import MockCluster, mock_cluster
@@ -58,7 +57,7 @@ def spec(run_dir: Path, bootstrap: str) -> ProbeSpec:
         run_id=run_dir.name,
         number=0,
         writers=writers,
-        attempts=[probe_attempts.reads_path(run_dir, one.number) for one in writers],
+        attempts=[conversion.reads_path(run_dir, one.number) for one in writers],
         progress=run_dir / "probe-0.progress",
     )
 
@@ -88,7 +87,7 @@ def written(process: ProbeProcess) -> int:
 
 
 def rows(run_dir: Path) -> list[dict]:
-    finalize.close(run_dir)
+    conversion.close(run_dir)
     table = pa.concat_tables(
         pq.read_table(file, schema=PROBE)
         for file in (run_dir / LOCATION["probe"]).glob("*.parquet")
@@ -170,7 +169,7 @@ def test_the_probe_ends_with_its_parent(tmp_path, cluster):
     path = tmp_path / "spec.json"
     path.write_text(spec(tmp_path, cluster.bootstrap).to_json())
     script = (
-        "import sys; from pathlib import Path; from ackproof.clients.probe_spec import ProbeSpec; "
+        "import sys; from pathlib import Path; from ackproof.clients.specs import ProbeSpec; "
         "from ackproof.clients.process import ProbeProcess; from dataclasses import replace; "
         "p = ProbeProcess(ProbeSpec.from_json(Path(sys.argv[1]).read_text())); p.start(); "
         "print(p.pid, flush=True); input()"

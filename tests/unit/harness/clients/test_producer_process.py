@@ -18,7 +18,7 @@ import pytest
 
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import Progress, ProgressPage, State
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.supervisor import bottleneck
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger.producer_ledger import recover, stream_path
@@ -273,7 +273,7 @@ def test_a_producer_ends_without_its_parent(tmp_path, stopped):
             "-c",
             "import sys, time; from pathlib import Path\n"
             "from ackproof.clients.process import ProducerProcess\n"
-            "from ackproof.clients.spec import ProducerSpec\n"
+            "from ackproof.clients.specs import ProducerSpec\n"
             "process = ProducerProcess(ProducerSpec.from_json(Path(sys.argv[1]).read_text()))\n"
             "process.start(); print(process.pid, flush=True); time.sleep(60)",
             str(path),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 
 VALID = {
     "run_id": "run",

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ackproof.clients.records import Records, cycle, key
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import decode, run_token
 

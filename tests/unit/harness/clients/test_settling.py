@@ -9,7 +9,7 @@ import pytest
 
 from ackproof.clients import producer
 from ackproof.clients.shared_page import Order, Progress, ProgressPage
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.ledger.producer_ledger import stream_path
 
 

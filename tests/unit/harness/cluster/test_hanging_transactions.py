@@ -37,8 +37,8 @@ def test_each_row_below_the_heading_is_a_transaction() -> None:
 
 
 def test_it_says_where_it_hangs_and_whose_it_is() -> None:
-    said = "a transaction hangs in orders-7 since offset 12 (producer id 1000, epoch 3)"
-    assert str(HANGING) == said
+    text = "a transaction hangs in orders-7 since offset 12 (producer id 1000, epoch 3)"
+    assert str(HANGING) == text
 
 
 def in_cluster(kafka: str, requests: list[tuple[str, ...]]) -> HangingTransactions:

@@ -1,4 +1,4 @@
-"""Whom the metadata of a started cluster is asked of."""
+"""The sources of the metadata of a booted cluster."""
 
 from __future__ import annotations
 
@@ -15,53 +15,47 @@ from ackproof_faults.conditions.trigger import parse_condition
 from ackproof_faults.schedule.observation import ScheduleObservation, SendCounts
 
 ALL = (1, 2, 3)
-#: What brokers tell and what the controllers' log says of the same partition.
-TOLD = {("orders", 0): PartitionView(leader=1, replicas=ALL, isr=ALL)}
+#: One partition, as brokers report it and in the controllers' log.
+REPORTED = {("orders", 0): PartitionView(leader=1, replicas=ALL, isr=ALL)}
 LOGGED = {("orders", 0): SimpleNamespace(leader=-1, replicas=ALL, isr=())}
 
 
+class Answering:
+    """A cluster whose brokers or ZooKeeper answer with these views."""
+
+    admin = None
+
+    def __init__(self, views: Any, *, running: list[int], zookeeper: bool = False) -> None:
+        self.topology = SimpleNamespace(zookeeper=zookeeper)
+        self.running_brokers = lambda: running
+        self.requests = 0
+        self._views = views
+
+    def partitions(self) -> Any:
+        self.requests += 1
+        return self._views
+
+
 @pytest.mark.parametrize(
-    ("running", "zookeeper", "asked"), [([1], None, True), ([], None, False), ([], 1, True)]
+    ("running", "zookeeper", "asked"), [([1], False, True), ([], False, False), ([], True, True)]
 )
 def test_brokers_are_asked_only_if_one_runs_or_zookeeper_knows(
-    running: list[int], zookeeper: int | None, asked: bool
+    running: list[int], zookeeper: bool, asked: bool
 ) -> None:
-    requests = []
-
-    def partitions() -> dict[tuple[str, int], PartitionView]:
-        requests.append(1)
-        return TOLD
-
-    cluster: Any = SimpleNamespace(
-        admin=None,
-        topology=SimpleNamespace(zookeeper=zookeeper),
-        running_brokers=lambda: running,
-        partitions=partitions,
-    )
+    cluster: Any = Answering(REPORTED, running=running, zookeeper=zookeeper)
     metadata = ClusterMetadata(cluster)
     log: Any = SimpleNamespace(partitions=lambda: LOGGED)
     metadata._log = log
     assert metadata.leader("orders", 0) == (1 if asked else None)
-    assert bool(requests) is asked
+    assert cluster.requests == asked
 
 
 def test_the_leaders_of_many_partitions_take_one_request() -> None:
-    requests = []
-
-    def partitions() -> dict[tuple[str, int], PartitionView]:
-        requests.append(1)
-        return TOLD | {("orders", 1): PartitionView(leader=None, replicas=ALL, isr=())}
-
-    cluster: Any = SimpleNamespace(
-        admin=None,
-        topology=SimpleNamespace(zookeeper=None),
-        running_brokers=lambda: [1],
-        partitions=partitions,
-    )
-    places = [("orders", 0), ("orders", 1), ("absent", 0)]
-    led = ClusterMetadata(cluster).leaders(places)
-    assert list(led.items()) == [(places[0], 1), (places[1], None), (places[2], None)]
-    assert requests == [1]
+    leaderless = {("orders", 1): PartitionView(leader=None, replicas=ALL, isr=())}
+    cluster: Any = Answering(REPORTED | leaderless, running=[1])
+    leaders = ClusterMetadata(cluster).leaders([("orders", 0), ("orders", 1), ("absent", 0)])
+    assert leaders == {("orders", 0): 1, ("orders", 1): None, ("absent", 0): None}
+    assert cluster.requests == 1
 
 
 #: As controllers write it; epochs, directories and what else does not matter here are left out.
@@ -166,7 +160,7 @@ def test_an_answer_between_two_questions_does_not_make_an_unknown_leader_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first question is not answered, the second one is: by a broker that leads."""
-    answers = iter([{}, TOLD, TOLD])
+    answers = iter([{}, REPORTED, REPORTED])
     cluster = Cluster()
     monkeypatch.setattr(cluster, "running_brokers", lambda: [1])
     monkeypatch.setattr(cluster, "partitions", lambda: next(answers))

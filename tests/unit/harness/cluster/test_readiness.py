@@ -1,4 +1,4 @@
-"""Full ISR means: in the committed state and in the metadata of every broker."""
+"""Full ISR in the committed state and in the metadata of every broker, and states of the quorum."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ackproof.cluster.admin import PartitionView, TopicPartition
-from ackproof.cluster.readiness import await_full_isr
+from ackproof.cluster.admin import PartitionView
+from ackproof.cluster.readiness import await_full_isr, parse_replication
 from ackproof.errors import ClusterError
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 PARTITION = ("orders", 0)
 Views = Mapping[TopicPartition, PartitionView]
@@ -64,3 +65,26 @@ def test_with_zookeeper_an_outdated_isr_is_accepted_and_an_outdated_leader_is_no
     await_partition(Brokers(SMALLER, zookeeper=True), within_s=0.1)
     with pytest.raises(ClusterError):
         await_partition(Brokers(OLD_LEADER, zookeeper=True), within_s=0.1)
+
+
+# Output of kafka-metadata-quorum 4.3.1, without padding.
+REPLICATION = """\
+NodeId\tDirectoryId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\t
+100\tAAAAAAAAAAAAAAAAAAAAAA\t301\t0\t1795268087860\t1795268087860\tLeader\t
+101\tAAAAAAAAAAAAAAAAAAAAAA\t301\t0\t1795268087700\t1795268087700\tFollower\t
+102\tAAAAAAAAAAAAAAAAAAAAAA\t250\t51\t1795268080000\t1795268080000\tFollower\t
+1\tqnsCHFxCQ2abrxbeQn_C7w\t301\t0\t1795268087700\t1795268087700\tObserver\t
+"""
+
+
+def test_parse_distinguishes_voters_observers_and_lagging_replicas() -> None:
+    assert parse_replication(REPLICATION) == {
+        100: "leader",
+        101: "follower",
+        102: "lagging",
+        1: "observer",
+    }
+
+
+def test_empty_output_has_no_replicas() -> None:
+    assert parse_replication("") == {}

@@ -15,9 +15,9 @@ from ackproof.scenario.cluster import ClusterSpec, SecuritySpec
 
 
 def made(**spec: str) -> Security:
-    found = secured(SecuritySpec.model_validate(spec))
-    assert found is not None
-    return found
+    issued = secured(SecuritySpec.model_validate(spec))
+    assert issued is not None
+    return issued
 
 
 def test_without_security_there_are_no_secrets() -> None:
@@ -72,8 +72,8 @@ def test_only_the_listeners_of_clients_are_secured() -> None:
 
 def test_certificates_expire_soon_and_name_the_address_of_brokers() -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    found = issue(password="store", now=now)
-    _, broker, others = pkcs12.load_key_and_certificates(found.broker_keystore, b"store")
+    issued = issue(password="store", now=now)
+    _, broker, others = pkcs12.load_key_and_certificates(issued.broker_keystore, b"store")
     assert broker is not None
     names = broker.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name) for name in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]

@@ -39,47 +39,44 @@ def test_replication_clients_and_quorum_have_separate_listeners() -> None:
 
 
 def test_the_controller_is_dedicated() -> None:
-    found = topology()
-    (controller,) = found.controllers
-    settings = properties(found, controller)
+    cluster = topology()
+    (controller,) = cluster.controllers
+    settings = properties(cluster, controller)
     assert settings["process.roles"] == "controller"
     assert settings["listeners"] == "CONTROLLER://:9093"
-    assert {broker["process.roles"] for broker in brokers(found)} == {"broker"}
-    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {
-        "100@controller-100:9093"
-    }
+    assert {broker["process.roles"] for broker in brokers(cluster)} == {"broker"}
+    assert voters(cluster) == {"100@controller-100:9093"}
+
+
+def voters(of: Topology) -> set[str]:
+    """Return the voters that nodes know."""
+    return {properties(of, node)["controller.quorum.voters"] for node in of.nodes}
 
 
 def test_every_node_knows_all_voters() -> None:
-    found = topology(controllers=3)
-    assert [node.name for node in found.nodes[:3]] == [
-        "controller-100",
-        "controller-101",
-        "controller-102",
-    ]
-    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {
+    assert voters(topology(controllers=3)) == {
         "100@controller-100:9093,101@controller-101:9093,102@controller-102:9093"
     }
 
 
 def test_combined_controllers_are_the_first_brokers() -> None:
-    found = topology(brokers=4, controllers=3, combined=True)
-    assert [node.name for node in found.nodes] == [f"broker-{n}" for n in (1, 2, 3, 4)]
-    settings = brokers(found)
-    assert [one["process.roles"] for one in settings] == ["broker,controller"] * 3 + ["broker"]
+    cluster = topology(brokers=4, controllers=3, combined=True)
+    assert [node.name for node in cluster.nodes] == [f"broker-{n}" for n in (1, 2, 3, 4)]
+    settings = brokers(cluster)
+    assert [node["process.roles"] for node in settings] == ["broker,controller"] * 3 + ["broker"]
     assert settings[0]["controller.quorum.voters"] == (
         "1@broker-1:9093,2@broker-2:9093,3@broker-3:9093"
     )
     assert "CONTROLLER://:9093" in settings[0]["listeners"]
     assert "CONTROLLER://" not in settings[3]["listeners"]
-    assert all("CONTROLLER" not in one["advertised.listeners"] for one in settings)
+    assert all("CONTROLLER" not in broker["advertised.listeners"] for broker in settings)
 
 
 class TestZooKeeper:
     def test_brokers_have_zookeeper_settings_and_no_quorum_settings(self) -> None:
-        found = topology(kafka="2.6.2")
-        assert [node.name for node in found.controllers] == ["zookeeper-100"]
-        for number, broker in enumerate(brokers(found), start=1):
+        cluster = topology(kafka="2.6.2")
+        assert [node.name for node in cluster.controllers] == ["zookeeper-100"]
+        for number, broker in enumerate(brokers(cluster), start=1):
             assert broker["broker.id"] == str(number)
             assert broker["zookeeper.connect"] == "zookeeper-100:2181"
             assert broker["listeners"] == "INTERNAL://:9092,EXTERNAL://:9094"
@@ -87,18 +84,18 @@ class TestZooKeeper:
             assert "CONTROLLER" not in "".join(broker.values())
 
     def test_zookeeper_keeps_its_whole_log_and_publishes_its_port(self) -> None:
-        found = topology(kafka="0.10.2.2")
-        settings = properties(found, found.controllers[0])
+        cluster = topology(kafka="0.10.2.2")
+        settings = properties(cluster, cluster.controllers[0])
         assert settings["autopurge.purgeInterval"] == "0"
         assert "dump" in settings["4lw.commands.whitelist"]
-        assert found.controllers[0].external_port == 20001
+        assert cluster.controllers[0].external_port == 20001
         assert not [key for key in settings if key.startswith("server.")]
 
     def test_three_nodes_are_an_ensemble(self) -> None:
-        found = topology(kafka="2.6.2", controllers=3)
-        settings = properties(found, found.controllers[0])
+        cluster = topology(kafka="2.6.2", controllers=3)
+        settings = properties(cluster, cluster.controllers[0])
         assert settings["server.101"] == "zookeeper-101:2888:3888"
-        assert brokers(found)[0]["zookeeper.connect"].count(":2181") == 3
+        assert brokers(cluster)[0]["zookeeper.connect"].count(":2181") == 3
 
     def test_the_port_of_controller_is_zookeepers(self) -> None:
         assert topology(kafka="2.6.2").port("CONTROLLER") == 2181
@@ -106,31 +103,32 @@ class TestZooKeeper:
 
 
 def test_further_listeners_have_separate_ports_inside_and_outside() -> None:
-    found = topology(brokers=2, listeners=["SLOW", "CUT"])
-    first = brokers(found)[0]
+    cluster = topology(brokers=2, listeners=["SLOW", "CUT"])
+    first = brokers(cluster)[0]
     assert first["listeners"].endswith("EXTERNAL://:9094,SLOW://:9095,CUT://:9096")
     assert first["advertised.listeners"].endswith(
         "EXTERNAL://127.0.0.1:20001,SLOW://127.0.0.1:20002,CUT://127.0.0.1:20003"
     )
     assert "CUT:PLAINTEXT" in first["listener.security.protocol.map"]
-    assert found.bootstrap("CUT") == "127.0.0.1:20003,127.0.0.1:20006"
-    assert found.bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20004"
-    assert (found.port("SLOW"), found.port("CUT")) == (9095, 9096)
+    assert cluster.bootstrap("CUT") == "127.0.0.1:20003,127.0.0.1:20006"
+    assert cluster.bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20004"
+    assert (cluster.port("SLOW"), cluster.port("CUT")) == (9095, 9096)
 
 
 def test_nodes_reach_proxied_listeners_through_the_proxy() -> None:
-    found = topology(brokers=2, controllers=3, proxied=["INTERNAL", "CONTROLLER"])
-    ports = [one.gateway_ports["CONTROLLER"] for one in found.controllers]
-    voters = ",".join(f"{100 + n}@10.0.0.1:{port}" for n, port in enumerate(ports))
-    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {voters}
-    for node in found.brokers:
-        own = properties(found, node)
+    cluster = topology(brokers=2, controllers=3, proxied=["INTERNAL", "CONTROLLER"])
+    ports = [node.gateway_ports["CONTROLLER"] for node in cluster.controllers]
+    assert voters(cluster) == {
+        ",".join(f"{100 + n}@10.0.0.1:{port}" for n, port in enumerate(ports))
+    }
+    for node in cluster.brokers:
+        own = properties(cluster, node)
         assert (
             f"INTERNAL://10.0.0.1:{node.gateway_ports['INTERNAL']}" in own["advertised.listeners"]
         )
         assert "INTERNAL://:9092" in own["listeners"]
-    inside = [port for node in found.nodes for port in node.gateway_ports.values()]
-    assert len({*inside, *(one.external_port for one in found.brokers)}) == 7
+    inside = [port for node in cluster.nodes for port in node.gateway_ports.values()]
+    assert len({*inside, *(node.external_port for node in cluster.brokers)}) == 7
 
 
 @pytest.mark.parametrize(
@@ -146,55 +144,50 @@ def test_only_dedicated_kraft_controllers_can_be_proxied(
 ) -> None:
     spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
     messages = [problem for _, problem in cluster_problems(spec, kafka)]
-    assert any("only with dedicated KRaft controllers" in one for one in messages) is refused
+    assert any("only with dedicated KRaft controllers" in text for text in messages) is refused
 
 
 def test_racks_are_assigned_in_turn_and_can_be_overridden() -> None:
-    found = topology(brokers=4, racks=["a", "b"], overrides={4: {"rack": "z"}})
-    assert [broker["broker.rack"] for broker in brokers(found)] == ["a", "b", "a", "z"]
+    cluster = topology(brokers=4, racks=["a", "b"], overrides={4: {"rack": "z"}})
+    assert [broker["broker.rack"] for broker in brokers(cluster)] == ["a", "b", "a", "z"]
     assert "broker.rack" not in brokers(topology())[0]
 
 
 def test_further_log_directories_are_in_the_same_volume() -> None:
-    found = topology(overrides={2: {"log_dirs": 3}})
-    assert [broker["log.dirs"].count(",") for broker in brokers(found)] == [0, 2, 0]
-    assert brokers(found)[1]["log.dirs"].split(",")[1] == "/var/lib/ackproof/data-2"
+    cluster = topology(overrides={2: {"log_dirs": 3}})
+    assert [broker["log.dirs"].count(",") for broker in brokers(cluster)] == [0, 2, 0]
+    assert brokers(cluster)[1]["log.dirs"].split(",")[1] == "/var/lib/ackproof/data-2"
 
 
 def test_overrides_change_limits_and_settings_of_one_broker() -> None:
-    found = topology(
+    cluster = topology(
         memory="1g",
-        settings={"num.io.threads": 3},
+        settings={"num.io.threads": 3, "log.preallocate": False},
         overrides={2: {"heap": "200m", "memory": "400m", "cpus": 0.5, "settings": {"a.b": True}}},
     )
-    first, second = found.brokers[:2]
+    first, second = cluster.brokers[:2]
     assert (first.heap, first.memory, first.cpus) == ("256m", "1g", None)
     assert (second.heap, second.memory, second.cpus) == ("200m", "400m", 0.5)
-    assert [broker.get("a.b") for broker in brokers(found)] == [None, "true", None]
-    assert {broker["num.io.threads"] for broker in brokers(found)} == {"3"}
+    assert [broker.get("a.b") for broker in brokers(cluster)] == [None, "true", None]
+    assert {broker["num.io.threads"] for broker in brokers(cluster)} == {"3"}
+    assert {broker["log.preallocate"] for broker in brokers(cluster)} == {"false"}
 
 
-def test_settings_of_the_scenario_reach_every_broker_in_kafkas_form() -> None:
-    found = topology(settings={"replica.lag.time.max.ms": 30000, "log.preallocate": False})
-    for broker in brokers(found):
-        assert broker["replica.lag.time.max.ms"] == "30000"
-        assert broker["log.preallocate"] == "false"
-
-
-def test_bootstrap_servers_are_all_brokers_on_loopback() -> None:
-    assert topology().bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20002,127.0.0.1:20003"
-
-
-@pytest.mark.parametrize(("number", "replicas"), [(1, "1"), (2, "2"), (7, "3")])
-def test_internal_topics_have_up_to_three_replicas(number: int, replicas: str) -> None:
-    settings = brokers(topology(brokers=number))[0]
-    assert settings["offsets.topic.replication.factor"] == replicas
-    assert settings["transaction.state.log.replication.factor"] == replicas
-
-
-def test_settings_may_reduce_the_replicas_of_internal_topics() -> None:
-    settings = brokers(topology(settings={"offsets.topic.replication.factor": 1}))[0]
-    assert settings["offsets.topic.replication.factor"] == "1"
+@pytest.mark.parametrize(
+    ("cluster", "offsets", "transactions"),
+    [
+        ({"brokers": 1}, "1", "1"),
+        ({"brokers": 2}, "2", "2"),
+        ({"brokers": 7}, "3", "3"),
+        ({"settings": {"offsets.topic.replication.factor": 1}}, "1", "3"),
+    ],
+)
+def test_internal_topics_have_up_to_three_replicas(
+    cluster: dict[str, Any], offsets: str, transactions: str
+) -> None:
+    settings = brokers(topology(**cluster))[0]
+    assert settings["offsets.topic.replication.factor"] == offsets
+    assert settings["transaction.state.log.replication.factor"] == transactions
 
 
 def test_ids_have_kafkas_form() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.comparison import store as stored
 from ackproof.comparison.compare import Comparison
-from ackproof.comparison.plan import (
+from ackproof.comparison.store import (
     ComparisonPlan,
     label,
     order,

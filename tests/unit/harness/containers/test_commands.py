@@ -1,10 +1,11 @@
-"""What a command in a container prints, told by an engine of the tests' own."""
+"""The output of commands in containers, from an engine of the tests."""
 
 from __future__ import annotations
 
 import json
 import socketserver
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -110,3 +111,20 @@ def test_a_container_that_does_not_run_is_an_error_of_the_engine(broker: Any) ->
     broker.id = "gone"
     with pytest.raises(APIError, match="is not running"):
         commands.run(broker, ["tool"])
+
+
+@pytest.mark.parametrize(
+    ("existing", "executed"),
+    [(["org.new.Tool", "old.Tool"], "org.new.Tool"), (["old.Tool"], "old.Tool"), ([], "old.Tool")],
+)
+def test_the_newest_existing_class_of_a_tool_runs(
+    existing: list[str], executed: str, tmp_path: Path
+) -> None:
+    jar = "".join(f"{name.replace('.', '/')}.class\n" for name in existing)
+    (tmp_path / "tools.jar").write_text(jar)
+    script = commands.kafka_command(("org.new.Tool", "old.Tool"), "--flag").replace(
+        "/opt/kafka/libs/", f"{tmp_path}/"
+    )
+    script = f'java() {{ echo "$@"; }}\n{script}'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == [executed, "--flag"]

@@ -165,14 +165,14 @@ def marks(pid, run="r1"):
 
 class TestLeftovers:
     def test_leftovers_are_objects_of_ended_processes(self, dead_pid):
-        found = engine.leftovers(
+        objects = engine.leftovers(
             FakeEngine(
                 containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))],
                 networks=[("net", marks(dead_pid))],
                 volumes=[("vol", marks(dead_pid)), ("vol-mine", marks(os.getpid()))],
             )
         )
-        assert [(item.kind, item.name, item.run_id, item.pid) for item in found] == [
+        assert [(item.kind, item.name, item.run_id, item.pid) for item in objects] == [
             ("container", "orphan", "r1", dead_pid),
             ("network", "net", "r1", dead_pid),
             ("volume", "vol", "r1", dead_pid),
@@ -203,8 +203,8 @@ class TestLeftovers:
             networks=[("n", marks(dead_pid))],
             volumes=[("v", marks(dead_pid))],
         )
-        found = engine.leftovers(fake)
-        removed = engine.remove(fake, found[::-1])
+        objects = engine.leftovers(fake)
+        removed = engine.remove(fake, objects[::-1])
         assert removed == engine.Removed(containers=2, networks=1, volumes=1)
         assert fake.removed[2:] == ["n", "v"]
 
@@ -249,9 +249,9 @@ def test_a_real_engine_is_cleaned_of_one_dead_run_only(dead_pid):
     try:
         real.networks.create(f"{run}-net", labels=dead)
         real.volumes.create(f"{run}-vol", labels=dead)
-        found = [item for item in engine.leftovers(real) if item.run_id == run]
-        assert sorted(item.kind for item in found) == ["network", "volume"]
-        assert engine.remove(real, found) == engine.Removed(networks=1, volumes=1)
-        assert engine.remove(real, found) == engine.Removed()
+        objects = [item for item in engine.leftovers(real) if item.run_id == run]
+        assert sorted(item.kind for item in objects) == ["network", "volume"]
+        assert engine.remove(real, objects) == engine.Removed(networks=1, volumes=1)
+        assert engine.remove(real, objects) == engine.Removed()
     finally:
         mine.remove()

@@ -68,13 +68,13 @@ class TestEnsure:
         assert engine.requests == []
 
     def test_pull_comes_before_a_build(self, buildable):
-        said = []
+        lines = []
         engine = FakeEngine(registry=[PUBLISHED])
-        image = images.ensure("4.3.1", client=engine, say=said.append)
+        image = images.ensure("4.3.1", client=engine, say=lines.append)
         assert (image.reference, image.source, image.reason) == (PUBLISHED, "pulled", "")
         assert PUBLISHED in engine.local
         assert buildable == []
-        assert said == [f"pulling {PUBLISHED}", f"pulled {PUBLISHED}"]
+        assert lines == [f"pulling {PUBLISHED}", f"pulled {PUBLISHED}"]
 
     @pytest.mark.parametrize(
         ("registry", "reason"),
@@ -85,12 +85,12 @@ class TestEnsure:
         ],
     )
     def test_build_comes_last_and_keeps_the_reason(self, buildable, registry, reason):
-        said = []
-        image = images.ensure("4.3.1", client=FakeEngine(registry=registry), say=said.append)
+        lines = []
+        image = images.ensure("4.3.1", client=FakeEngine(registry=registry), say=lines.append)
         assert (image.reference, image.source, image.reason) == (BUILT, "built", reason)
         assert buildable == [(images.BASE, "base"), (BUILT, "4.3.1")]
-        assert said[0] == f"{PUBLISHED} cannot be pulled: {reason}"
-        assert said[-1] == f"built {BUILT}"
+        assert lines[0] == f"{PUBLISHED} cannot be pulled: {reason}"
+        assert lines[-1] == f"built {BUILT}"
 
     def test_the_request_to_the_registry_has_a_short_timeout_of_its_own(self, buildable):
         engine = FakeEngine(registry=requests.ConnectTimeout("slow"))
@@ -186,12 +186,12 @@ def test_images_are_listed_by_label_and_by_the_published_name():
         published = {"RepoTags": ["apache/kafka:4.2.0"], "Labels": None, "Size": 3}
         return [published] if name == "apache/kafka" else [base, nameless]
 
-    found = images.list_images(SimpleNamespace(api=SimpleNamespace(images=listed)))
-    assert [(item.reference, item.kind, item.size_bytes) for item in found] == [
+    local = images.list_images(SimpleNamespace(api=SimpleNamespace(images=listed)))
+    assert [(item.reference, item.kind, item.size_bytes) for item in local] == [
         ("ackproof/base:1", "base", 1),
         ("apache/kafka:4.2.0", "4.2.0", 3),
     ]
-    assert [item.of_brokers for item in found] == [False, True]
+    assert [item.of_brokers for item in local] == [False, True]
 
 
 def test_a_failed_build_shows_its_last_lines_and_leaves_no_context():
@@ -205,26 +205,26 @@ def test_a_failed_build_shows_its_last_lines_and_leaves_no_context():
 
 
 def test_lock_says_that_it_waits_for_its_holder():
-    held, release, said = threading.Event(), threading.Event(), []
+    locked, release, lines = threading.Event(), threading.Event(), []
 
     def hold():
         with cache.exclusive("images"):
-            held.set()
+            locked.set()
             release.wait()
 
     holder = threading.Thread(target=hold, daemon=True)
     holder.start()
-    held.wait()
+    locked.wait()
 
     def say(line):
-        said.append(line)
+        lines.append(line)
         release.set()  # only a waiter that spoke gets the lock: no line, no end
 
     with cache.exclusive("images", say):
         holder.join()
-    assert len(said) == 1
-    with cache.exclusive("images", said.append):
-        assert len(said) == 1
+    assert len(lines) == 1
+    with cache.exclusive("images", lines.append):
+        assert len(lines) == 1
 
 
 @pytest.mark.parametrize(

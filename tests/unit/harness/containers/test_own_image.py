@@ -1,4 +1,4 @@
-"""A broker image of the user's own: what is no Kafka is refused."""
+"""Broker images of a user's build of Kafka."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def built(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
     """Return the reference and the jars of the image that is built."""
     jars: list[str] = []
 
-    def build_from(client: Any, reference: str, found: list[Path], **_: Any) -> None:
-        jars.extend(jar.name for jar in found)
+    def build_from(client: Any, reference: str, paths: list[Path], **_: Any) -> None:
+        jars.extend(jar.name for jar in paths)
 
     monkeypatch.setattr(images, "exists", lambda *_: False)
     monkeypatch.setattr(images, "build_from", build_from)
@@ -51,10 +51,10 @@ def test_a_folder_and_its_archive_give_the_same_image(
     folder = distribution(tmp_path / "kafka_2.13-4.4.0-SNAPSHOT", *JARS)
     with tarfile.open(tmp_path / "kafka.tgz", "w:gz") as archive:
         archive.add(folder, "kafka_2.13-4.4.0-SNAPSHOT")
-    found = built(folder, monkeypatch)
-    assert found == built(tmp_path / "kafka.tgz", monkeypatch)
-    assert found[1] == sorted(JARS)
-    assert found[0].startswith("ackproof/kafka:own-")
+    reference, jars = built(folder, monkeypatch)
+    assert (reference, jars) == built(tmp_path / "kafka.tgz", monkeypatch)
+    assert jars == sorted(JARS)
+    assert reference.startswith("ackproof/kafka:own-")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_folder_and_its_archive_give_the_same_image(
         ("spark", r"is no Kafka: there is no kafka_2\.13-\*\.jar in its libs"),
     ],
 )
-def test_what_is_no_kafka_is_refused(
+def test_a_path_without_kafka_is_refused(
     name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ackproof.cluster.admin import TopicPartition
 from ackproof.errors import ClusterError
 from ackproof.execution.final_phase import appended_since
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 ENDS = {("orders", 0): 20, ("orders", 1): 0, ("orders", 2): 5}
 

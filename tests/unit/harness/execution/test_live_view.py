@@ -18,8 +18,13 @@ from rich.console import Console
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import SparkError
 from ackproof.execution import live_view
-from ackproof.execution.live_counts import LedgerCounts, Outcomes
-from ackproof.execution.live_table import LivePartition, live_line, live_table
+from ackproof.execution.live_table import (
+    LedgerCounts,
+    LivePartition,
+    Outcomes,
+    live_line,
+    live_table,
+)
 from ackproof.execution.live_view import LiveJob, LiveView
 from ackproof.ledger import producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, stream_path

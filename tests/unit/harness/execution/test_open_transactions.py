@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ackproof.cluster.admin import TopicPartition
 from ackproof.cluster.hanging_transactions import HangingTransaction
 from ackproof.errors import ClusterError
 from ackproof.execution.open_transactions import OpenTransactions
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = {("orders", partition): 20 for partition in range(3)}

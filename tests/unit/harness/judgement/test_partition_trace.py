@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judgement import partition_trace, trace_validation
-from ackproof.runs.directory import Clock, RunRecord, write_table
-from ackproof.runs.trace import PartitionTrace
-from ackproof.scenario.loader import load
-from ackproof.scenario.model import Scenario
+from ackproof.judgement.evidence import Evidence
+from ackproof.runs.directory import Clock
+from ackproof.runs.verdict import PartitionTrace
 from ackproof_model.validation.partition_trace import Acked, Loads
-from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
+from support.run_directories import RunDirectory, at
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+PLACE = {"topic": "orders", "partition": 0}
 METADATA = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 SCENARIO = """\
@@ -69,149 +67,67 @@ BrokerEndPoint[id=2, host=b, port=9092],1,80))
 }
 
 
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
 def write(run_dir: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    path = run_dir / LOCATION[table]
-    if path.suffix != ".parquet":
-        path.mkdir(exist_ok=True)
-        path /= "producer-0.parquet"
-    write_table(path, getattr(tables, table.upper()), "run", rows)
+    RunDirectory(path=run_dir).write(table, rows, name="producer-0")
 
 
 def state(second: float, leader: int, epoch: int, number: int, *isr: int) -> dict[str, Any]:
-    return {
-        "at": at(second),
-        "metadata_offset": number,
-        "topic": "orders",
-        "partition": 0,
-        "leader": leader,
-        "leader_epoch": epoch,
-        "partition_epoch": number,
-        "replicas": [1, 2, 3],
-        "isr": list(isr),
-        "elr": [],
-        "last_known_elr": [],
-    }
+    known = {"leader": leader, "leader_epoch": epoch, "partition_epoch": number, "isr": list(isr)}
+    return {**PLACE, **known, "at": at(second), "metadata_offset": number, "replicas": [1, 2, 3]}
 
 
 STATES = [state(4, 1, 0, 0, 1, 2, 3), state(20, 2, 1, 1, 2, 3), state(30, 2, 1, 2, 1, 2, 3)]
 
 
 def batch(broker: int, base: int, end: int, epoch: int) -> dict[str, Any]:
-    return {
-        "broker": broker,
-        "topic": "orders",
-        "partition": 0,
-        "segment": "00000000000000000000.log",
-        "position": base,
-        "base_offset": base,
-        "last_offset": end - 1,
-        "leader_epoch": epoch,
-        "size": 1,
-        "magic": 2,
-        "crc": 0,
-        "crc_ok": True,
-        "codec": "none",
-        "producer_id": -1,
-        "producer_epoch": -1,
-        "base_sequence": -1,
-        "transactional": False,
-        "control": False,
-        "records": 1,
-        "max_timestamp": 0,
-    }
+    ends = {"position": base, "base_offset": base, "last_offset": end - 1}
+    return {**PLACE, **ends, "broker": broker, "leader_epoch": epoch}
 
 
 def replica(broker: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "broker": broker,
-        "topic": "orders",
-        "partition": 0,
-        "begin_offset": 0,
-        "end_offset": 120,
-        "bytes": 1,
-        "torn_bytes": 0,
-        "complete": True,
-        "reason": None,
-    } | changes
+    return {**PLACE, "broker": broker, "end_offset": 120, "complete": True, **changes}
 
 
 def send(offset: int, second: float, *, sequence: int | None = None) -> dict[str, Any]:
-    return {
-        "producer": 0,
-        "sequence": offset if sequence is None else sequence,
-        "topic": "orders",
-        "partition": 0,
-        "outcome": "acked",
-        "error": None,
-        "offset": offset,
-        "sent_at": at(second),
-        "resolved_at": at(second + 0.1),
-    }
+    times = {"sent_at": at(second), "resolved_at": at(second + 0.1)}
+    number = offset if sequence is None else sequence
+    return {**PLACE, **times, "sequence": number, "outcome": "acked", "offset": offset}
 
 
 def window(fault: str, node: int = 1, **facts: Any) -> dict[str, Any]:
-    return {
-        "window": 0,
-        "fault": fault,
-        "target": "leader of orders-0",
-        "nodes": [node],
-        "parameters": "{}",
-        "trigger": "",
-        "injected_at": at(20),
-        "verified_at": at(20),
-        "healed_at": at(24),
-        "recovered_at": at(26),
-        "verified": True,
-        "evidence": "seen",
-        "facts": json.dumps(facts) if facts else None,
-    }
+    names = ("injected_at", "verified_at", "healed_at", "recovered_at")
+    times = dict(zip(names, map(at, (20, 20, 24, 26)), strict=True))
+    known = {"fault": fault, "nodes": [node], "parameters": "{}", "verified": True}
+    return {**times, **known, "facts": json.dumps(facts) if facts else None}
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
+    run = RunDirectory.create(tmp_path, {})
+    clocks(tmp_path)
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     shutil.copy(METADATA, tmp_path / "metadata.log")
     (tmp_path / "logs").mkdir()
     for broker, text in LOGS.items():
         log(tmp_path, broker, text)
-    write(tmp_path, "partition_states", STATES)
-    write(tmp_path, "fault_windows", [window("kill")])
-    write(tmp_path, "replica_logs", [replica(broker) for broker in LOGS])
-    write(
-        tmp_path,
-        "replica_batches",
-        [
-            batch(broker, base, base + 20, 0 if base < 80 else 1)
-            for broker in LOGS
-            for base in range(0, 120, 20)
-        ],
-    )
-    sends = [send(offset, 10 if offset < 80 else 40) for offset in range(119)]
-    write(tmp_path, "ledger", sends)
-    write(
-        tmp_path,
-        "final_log",
-        [
-            {
-                "topic": "orders",
-                "partition": 0,
-                "offset": offset,
-                "written_at": START,
-                "state": "intact",
-                "producer": 0,
-                "sequence": offset,
-                "size": 1,
-                "head": None,
-            }
-            for offset in range(119)
-        ],
-    )
-    end = {"topic": "orders", "partition": 0, "begin_offset": 0, "end_offset": 120}
-    write(tmp_path, "partition_ends", [end | {"complete": True, "reason": None}])
+    bases = range(0, 120, 20)
+    batches = [
+        batch(broker, base, base + 20, 0 if base < 80 else 1) for broker in LOGS for base in bases
+    ]
+    records = [
+        {**PLACE, "offset": offset, "state": "intact", "producer": 0, "sequence": offset}
+        for offset in range(119)
+    ]
+    for name, rows in {
+        "partition_states": STATES,
+        "fault_windows": [window("kill")],
+        "replica_logs": [replica(broker) for broker in LOGS],
+        "replica_batches": batches,
+        "ledger": [send(offset, 10 if offset < 80 else 40) for offset in range(119)],
+        "final_log": records,
+        "partition_ends": [{**PLACE, "end_offset": 120, "complete": True}],
+    }.items():
+        run.write(name, rows, name="producer-0")
     return tmp_path
 
 
@@ -225,22 +141,18 @@ def log(run_dir: Path, broker: int, text: str) -> None:
     )
 
 
-def scenario(run_dir: Path) -> Scenario:
-    return load(run_dir / "scenario.yaml")[0].scenario
+def clocks(run_dir: Path, *, apart_ms: float = 1.0) -> None:
+    clock = Clock(of="broker-1", offset_ms=apart_ms, give_or_take_ms=1.0)
+    RunDirectory(path=run_dir).change_record(clocks=[clock])
 
 
-def record(*, apart_ms: float = 1.0) -> RunRecord:
-    clocks = [Clock(of="broker-1", offset_ms=apart_ms, give_or_take_ms=1.0)]
-    return RunRecord(run_id="run", image="none", pid=1, started_at=START, clocks=clocks)
-
-
-def observed(run_dir: Path, **clocks: float) -> partition_trace.ObservedPartition:
-    [trace] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
+def observed(run_dir: Path) -> partition_trace.ObservedPartition:
+    [trace] = partition_trace.partitions(Evidence.of(run_dir))
     return trace
 
 
 def explained(run_dir: Path) -> PartitionTrace:
-    [trace] = trace_validation.validate(run_dir, scenario(run_dir), record()).partitions
+    [trace] = trace_validation.validate(Evidence.of(run_dir)).partitions
     return trace
 
 
@@ -265,8 +177,10 @@ def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
 
 
 def test_clocks_that_differ_too_much_do_not_date_acks(run_dir: Path) -> None:
-    acks = observed(run_dir, apart_ms=60_000.0).trace.acks
+    clocks(run_dir, apart_ms=60_000.0)
+    acks = observed(run_dir).trace.acks
     assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
+    clocks(run_dir)
     write(run_dir, "fault_windows", [window("skew_clock")])
     assert {(ack.first, ack.last) for ack in observed(run_dir).trace.acks} == {(0, 2)}
 
@@ -299,7 +213,7 @@ def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
 ) -> None:
     # Offset 90 of epoch 0 reached nobody, and was acked before there was an epoch 1.
     write(run_dir, "ledger", [send(90, 10, sequence=500)])
-    traced = trace_validation.validate(run_dir, scenario(run_dir), record())
+    traced = trace_validation.validate(Evidence.of(run_dir))
     [finding] = trace_validation.findings(traced)
     assert (finding.anomaly, finding.predicted) == ("unexplained-log", "impossible")
     assert re.search(
@@ -432,9 +346,9 @@ def test_an_undecidable_partition_is_not_checked(
     run_dir: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     change(run_dir)
-    traced = trace_validation.validate(run_dir, scenario(run_dir), record())
+    traced = trace_validation.validate(Evidence.of(run_dir))
     assert traced.not_checked == [f"orders-0: {reason}"]
-    assert traced.local_steps == {}
+    assert [trace.local for trace in traced.partitions] == [None]
     assert trace_validation.findings(traced) == []
 
 

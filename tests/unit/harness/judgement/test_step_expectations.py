@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ackproof.judgement.expectations import conclude
-from ackproof.judgement.step_expectations import check_steps, untold
+from ackproof.judgement.expectations import check_steps, conclude, unknown_steps
 from ackproof.runs.verdict import FaultReport, PartitionState, Step, Word
 from ackproof.scenario.model import ExpectedStep
 
@@ -74,14 +73,14 @@ def test_every_partition_answers_at_the_end_of_a_step(answers, observed, word):
     expected = {"alone": ExpectedStep(readable=True, writable=False)}
     lines = check_steps(expected, [ALONE], [BEFORE, step(4, [0, 1], *answers), AFTER])
     assert [(line.what, line.observed) for line in lines] == [("step alone", observed)]
-    assert conclude(lines, untold(lines))[0] is word
+    assert conclude(lines, unknown_steps(lines))[0] is word
 
 
 def test_what_does_not_matter_may_be_unknown():
     expected = {"alone": ExpectedStep(readable=True)}
     lines = check_steps(expected, [ALONE], [step(0, [1], ("yes", "unknown"))])
     assert [line.observed for line in lines] == ["readable"]
-    assert conclude(lines, untold(lines)) == (
+    assert conclude(lines, unknown_steps(lines)) == (
         Word.HOLDS,
         "as expected: step alone readable (observed readable)",
     )

@@ -7,7 +7,7 @@ import pytest
 
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import trace_validation
-from ackproof.runs.trace import TraceRecord
+from ackproof.runs.verdict import TraceRecord
 
 # Taken from a real controller: leader 1 is killed, fenced, and comes back.
 DUMP = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import AckedLogError, ExitCode
-from ackproof.ledger import application_tables
+from ackproof.ledger import conversion
 from ackproof.ledger.acked_log import AckedSend, LogProblems, is_ack, read
 
 ROOT = Path(__file__).parents[4]
@@ -112,7 +112,7 @@ def test_a_wrong_line_is_named(tmp_path: Path, row: object, says: str) -> None:
 
 def test_after_a_run_wrong_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", ACK, {**ACK, "offset": "x"}, ACK)
-    logs = application_tables.convert([path], tmp_path / "run", lenient=True)
+    logs = conversion.convert([path], tmp_path / "run", lenient=True)
     assert len(logs.unread) == 1
     assert "not checked: 1 (" in logs.unread[0]
     assert "line 2: offset: " in logs.unread[0]
@@ -123,7 +123,7 @@ def test_torn_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     whole = json.dumps(ACK)
     path = tmp_path / "a.jsonl"
     path.write_text(f'{whole}\n{{"topic": "t", "off{whole}\n{whole}\n{whole[:-9]}')
-    logs = application_tables.convert([path], tmp_path / "run", lenient=False)
+    logs = conversion.convert([path], tmp_path / "run", lenient=False)
     assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (2)"]
     assert logs.remarks == ["the last line of a.jsonl is cut short and not counted"]
     assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
@@ -132,7 +132,7 @@ def test_torn_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
 def test_a_line_nested_too_deeply_is_torn(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("[" * 100_000 + f"\n{json.dumps(ACK)}\n")
-    logs = application_tables.convert([path], tmp_path / "run", lenient=False)
+    logs = conversion.convert([path], tmp_path / "run", lenient=False)
     assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (1)"]
     assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 1
 
@@ -158,7 +158,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_each_file_is_a_producer(tmp_path: Path) -> None:
     one = lines(tmp_path / "a.jsonl", ACK, {**ACK, "offset": 3}, {**ACK, "partition": 1})
     other = lines(tmp_path / "b.jsonl", {**ACK, "partition": 2, "offset": -1})
-    logs = application_tables.convert(
+    logs = conversion.convert(
         [one, other, tmp_path / "absent.jsonl"], tmp_path / "run", lenient=False
     )
     assert logs.lowest == {("t", 0): 3, ("t", 1): 7, ("t", 2): None}

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.ledger.in_flight import InFlight
+from ackproof.ledger.producer_ledger import InFlight
 
 
 @given(

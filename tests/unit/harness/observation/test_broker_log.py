@@ -160,11 +160,11 @@ def test_a_line_about_several_partitions_is_one_event_for_each():
         f"Added fetcher to broker 1 for partitions HashMap(a-b-0 -> {state.format(1, 7)}, "
         f"orders-1 -> {state.format(2, 9)}) (kafka.server.ReplicaFetcherManager)"
     )
-    found = [
-        (one.topic, one.partition, one.leader_epoch, one.offset)
-        for one in parse([T4 + line], broker=2)
+    events = [
+        (event.topic, event.partition, event.leader_epoch, event.offset)
+        for event in parse([T4 + line], broker=2)
     ]
-    assert found == [("a-b", 0, 1, 7), ("orders", 1, 2, 9)]
+    assert events == [("a-b", 0, 1, 7), ("orders", 1, 2, 9)]
 
 
 @pytest.mark.parametrize("line", NOTHING)

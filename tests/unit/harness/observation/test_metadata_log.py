@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from ackproof.observation.metadata_log import last_offset, parse
+from ackproof.observation.metadata_log import (
+    BrokerState,
+    MetadataLog,
+    PartitionState,
+    last_offset,
+    parse,
+)
 
 # Taken from a real controller (Kafka 4.3.1): leader 1 is killed, fenced, and comes back.
 DUMP = (Path(__file__).parent / "metadata_4.3.1.txt").read_text()
@@ -78,8 +86,8 @@ def test_clearing_elrs_is_a_change_of_each_partition_that_has_one(topic: str, hi
     clear = (
         f'| payload: {{"type":"CLEAR_ELR_RECORD","version":0,"data":{{"topicName":"{topic}"}}}}\n'
     )
-    found = parse(batch(1, 1) + EMPTIED + batch(3, 2) + clear + batch(4, 3) + clear).partitions
-    assert [(s.elr, s.last_known_elr, s.partition_epoch) for s in found] == (
+    states = parse(batch(1, 1) + EMPTIED + batch(3, 2) + clear + batch(4, 3) + clear).partitions
+    assert [(s.elr, s.last_known_elr, s.partition_epoch) for s in states] == (
         [((2,), (1,), 9), ((), (), 10)] if hit else [((2,), (1,), 9)]
     )
 
@@ -119,3 +127,57 @@ def test_kafka_3_prints_payloads_without_a_leading_bar() -> None:
     # As DumpLogSegments of 3.9.1 does when it is told to skip the records' metadata.
     assert "\n| payload: " in DUMP
     assert parse(DUMP.replace("\n| payload: ", "\n payload: ")) == parse(DUMP)
+
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def partition(seconds: int) -> PartitionState:
+    return PartitionState(
+        at=BEGAN + timedelta(seconds=seconds),
+        metadata_offset=0,
+        topic="orders",
+        partition=0,
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=(1,),
+        isr=(1,),
+        elr=(),
+    )
+
+
+def broker(number: int, seconds: int, state: str) -> BrokerState:
+    return BrokerState(
+        at=BEGAN + timedelta(seconds=seconds),
+        metadata_offset=0,
+        broker=number,
+        state=state,
+        broker_epoch=0,
+    )
+
+
+def test_since_leaves_out_a_topic_of_the_same_name_that_was_being_deleted() -> None:
+    offline = replace(partition(1), leader_epoch=7, partition_epoch=9, isr=())
+    created, later = partition(2), replace(partition(3), leader_epoch=1, partition_epoch=1)
+    log = MetadataLog(partitions=(offline, created, later), brokers=())
+    assert log.since(BEGAN).partitions == (created, later)
+
+
+def test_since_keeps_each_brokers_last_earlier_state() -> None:
+    log = MetadataLog(
+        partitions=(partition(-5), partition(3)),
+        brokers=(
+            broker(1, -9, "registered"),
+            broker(1, -8, "unfenced"),
+            broker(2, -9, "unfenced"),
+            broker(2, 4, "fenced"),
+        ),
+    )
+    cut = log.since(BEGAN)
+    assert cut.partitions == (partition(3),)
+    assert [(state.broker, state.state) for state in cut.brokers] == [
+        (1, "unfenced"),
+        (2, "unfenced"),
+        (2, "fenced"),
+    ]

@@ -108,13 +108,19 @@ WHOLE = {
 LOG = ReplicaLog(broker=1, topic="t", partition=0, end_offset=20, bytes=0)
 
 
-def take(tmp_path: Path, node: Node, *, limit: int = LIMIT):
+def take_all(tmp_path: Path, node: Node, *partitions: int, limit: int = LIMIT):
     run_dir = tmp_path / "run-of-tests"
     run_dir.mkdir()
-    (log,) = take_replica_logs({1: node}, {("t", 0): [1, 2]}, run_dir, limit=limit)
+    wanted = {("t", partition): [1, 2] for partition in partitions}
+    logs = take_replica_logs({1: node}, wanted, run_dir, limit=limit)
     table = pq.read_table(run_dir / LOCATION["replica_batches"])
     assert table.schema.equals(REPLICA_BATCHES)
-    return log, table.to_pylist()
+    return logs, table.to_pylist()
+
+
+def take(tmp_path: Path, node: Node, *, limit: int = LIMIT):
+    (log,), rows = take_all(tmp_path, node, 0, limit=limit)
+    return log, rows
 
 
 def size(files: dict[str, bytes]) -> int:
@@ -124,9 +130,9 @@ def size(files: dict[str, bytes]) -> int:
 def test_every_batch_of_every_segment_is_read(tmp_path: Path) -> None:
     log, rows = take(tmp_path, Node(data_t_0=tar(WHOLE)))
     assert log == replace(LOG, bytes=size(WHOLE))
-    found = [(row["segment"], row["base_offset"], row["last_offset"]) for row in rows]
+    places = [(row["segment"], row["base_offset"], row["last_offset"]) for row in rows]
     first, second = Path(FIRST).name, Path(SECOND).name
-    assert found == [(first, 0, 3), (first, 4, 9), (second, 10, 19)]
+    assert places == [(first, 0, 3), (first, 4, 9), (second, 10, 19)]
     assert [row["leader_epoch"] for row in rows] == [0, 0, 2]
     assert {(row["run_id"], row["broker"], row["topic"]) for row in rows} == {
         ("run-of-tests", 1, "t")
@@ -178,39 +184,31 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     assert take(tmp_path / "again", Node(data_t_0=tar(WHOLE)), limit=least)[0].complete
 
 
-def replicas(tmp_path: Path, node: Node, *partitions: int, limit: int = LIMIT):
-    run_dir = tmp_path / "run-of-tests"
-    run_dir.mkdir()
-    wanted = {("t", partition): [1] for partition in partitions}
-    logs = take_replica_logs({1: node}, wanted, run_dir, limit=limit)
-    rows = pq.read_table(run_dir / LOCATION["replica_batches"]).to_pylist()
-    return logs, [(row["partition"], row["segment"][-6:], row["base_offset"]) for row in rows]
-
-
 SEGMENTS = {name: content for name, content in WHOLE.items() if name.endswith(".log")}
 OTHER = {"t-10/00000000000000000000.log": batch(0, count=5)}
 
 
 def test_one_stream_has_the_segments_of_all_partitions_of_a_running_broker(tmp_path: Path) -> None:
     node = Node({"/data": tar(SEGMENTS | OTHER)})
-    logs, rows = replicas(tmp_path, node, 0, 10)
+    logs, rows = take_all(tmp_path, node, 0, 10)
     assert [(log.partition, log.end_offset, log.complete) for log in logs] == [
         (0, 20, True),
         (10, 5, True),
     ]
-    assert rows == [(0, "00.log", 0), (0, "00.log", 4), (0, "10.log", 10), (10, "00.log", 0)]
+    places = [(row["partition"], row["segment"][-6:], row["base_offset"]) for row in rows]
+    assert places == [(0, "00.log", 0), (0, "00.log", 4), (0, "10.log", 10), (10, "00.log", 0)]
     assert node.asked == []
 
 
 def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path) -> None:
     node = Node({"/data": tar(OTHER)}, data_2_t_0=tar(WHOLE))
-    logs, _ = replicas(tmp_path, node, 0, 10)
+    logs, _ = take_all(tmp_path, node, 0, 10)
     assert [(log.partition, log.complete) for log in logs] == [(0, True), (10, True)]
     assert node.asked == ["/data/t-0", "/data-2/t-0"]
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "said"),
+    ("content", "code", "reason"),
     [
         (tar(SEGMENTS), 2, "tar ended with 2"),
         (tar(SEGMENTS)[:700], 0, "unexpected end of data"),
@@ -218,16 +216,16 @@ def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path
     ids=["tar fails", "the stream is cut"],
 )
 def test_a_stream_that_fails_makes_what_it_had_incomplete(
-    tmp_path: Path, content: bytes, code: int, said: str
+    tmp_path: Path, content: bytes, code: int, reason: str
 ) -> None:
-    logs, _ = replicas(tmp_path, Node({"/data": content}, code), 0)
+    logs, _ = take_all(tmp_path, Node({"/data": content}, code), 0)
     assert [log.complete for log in logs] == [False]
-    assert said in (logs[0].reason or "")
+    assert reason in (logs[0].reason or "")
 
 
 def test_a_stream_is_left_at_the_limit(tmp_path: Path) -> None:
     node = Node({"/data": tar(OTHER | SEGMENTS)}, data_t_0=tar(WHOLE))
-    logs, _ = replicas(tmp_path, node, 0, 10, limit=len(batch(0, count=5)) + 1)
+    logs, _ = take_all(tmp_path, node, 0, 10, limit=len(batch(0, count=5)) + 1)
     assert [(log.partition, log.complete) for log in logs] == [(0, False), (10, True)]
     assert "exceed the limit of" in (logs[0].reason or "")
     assert node.responses[0].raw.closed

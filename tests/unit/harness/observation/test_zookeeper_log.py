@@ -67,26 +67,26 @@ def read(*transactions: bytes) -> MetadataLog:
 def test_a_partition_is_followed_through_failover_and_return(
     version: str, story: list[tuple[int, int, int, tuple[int, ...]]]
 ) -> None:
-    found = [
+    followed = [
         s for s in states([LOGS[version]]).partitions if (s.topic, s.partition) == ("orders", 0)
     ]
-    assert [(s.leader, s.leader_epoch, s.partition_epoch, s.isr) for s in found] == story
-    assert {s.replicas for s in found} == {story[0][3]}
-    assert [s.at for s in found] == sorted(s.at for s in found)
-    assert len({s.at.microsecond for s in found}) > 1, "times are finer than seconds"
+    assert [(s.leader, s.leader_epoch, s.partition_epoch, s.isr) for s in followed] == story
+    assert {s.replicas for s in followed} == {story[0][3]}
+    assert [s.at for s in followed] == sorted(s.at for s in followed)
+    assert len({s.at.microsecond for s in followed}) > 1, "times are finer than seconds"
 
 
 @pytest.mark.parametrize("version", LOGS)
 def test_a_broker_is_followed_through_the_end_of_its_session(version: str) -> None:
-    found = [b for b in states([LOGS[version]]).brokers if b.broker == 2]
-    assert [b.state for b in found] == [
+    followed = [b for b in states([LOGS[version]]).brokers if b.broker == 2]
+    assert [b.state for b in followed] == [
         "registered",
         "unfenced",
         "fenced",
         "registered",
         "unfenced",
     ]
-    assert found[0].broker_epoch == found[2].broker_epoch < found[3].broker_epoch
+    assert followed[0].broker_epoch == followed[2].broker_epoch < followed[3].broker_epoch
 
 
 def test_an_ephemeral_znode_is_deleted_with_its_own_session_only() -> None:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.own_config import described, files, producers, properties, strimzi
-from ackproof.own_config.overlay import Overlay, overlay
-from ackproof.own_config.scenario_file import render
-from ackproof.own_config.settings import Given, OwnConfig
+from ackproof.own_config import files, translation
+from ackproof.own_config.files import Given, OwnConfig
+from ackproof.own_config.overlay import Overlay, overlay, render
 from ackproof.scenario import documents, loader
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.shipped import folder
@@ -27,7 +26,7 @@ def test_properties_are_read_as_java_reads_them() -> None:
     text = (
         "# no\n! no\nacks = all\nlinger.ms:5\n  retries 3\nssl.key=a\\\n   b\\u0041\\=c\nacks=1\n\n"
     )
-    found = properties.parse(text, "p")
+    found = files.parse_properties(text, "p")
     assert values(found) == {"acks": "1", "linger.ms": "5", "retries": "3", "ssl.key": "abA=c"}
     assert found["acks"].source == "p:8"
     assert found["ssl.key"].source == "p:6"
@@ -36,7 +35,7 @@ def test_properties_are_read_as_java_reads_them() -> None:
 @pytest.mark.parametrize("text", ["=1", "{a}=1", "acks=\\u0007"])
 def test_what_is_no_setting_is_an_error_with_its_line(text: str) -> None:
     with pytest.raises(ScenarioError, match="p:2: "):
-        properties.parse(f"\n{text}", "p")
+        files.parse_properties(f"\n{text}", "p")
 
 
 DESCRIBED = """\
@@ -53,17 +52,17 @@ TOPICS = (
 
 def test_the_output_of_kafkas_commands() -> None:
     both = {"min.insync.replicas": "2", "cleanup.policy": "delete,compact"}
-    assert described.is_described(DESCRIBED)
-    assert values(described.parse(DESCRIBED, "d")) == both
+    assert files.is_described(DESCRIBED)
+    assert values(files.parse_described(DESCRIBED, "d")) == both
     old = "Configs for topic 'orders' are cleanup.policy=delete,compact,min.insync.replicas=2"
-    assert values(described.parse(old, "d")) == both
-    assert values(described.parse(TOPICS, "d")) == {
+    assert values(files.parse_described(old, "d")) == both
+    assert values(files.parse_described(TOPICS, "d")) == {
         "partitions": "6",
         "replication.factor": "3",
         "cleanup.policy": "compact,delete",
         "min.insync.replicas": "2",
     }
-    assert not described.is_described("min.insync.replicas=2")
+    assert not files.is_described("min.insync.replicas=2")
 
 
 STRIMZI = """\
@@ -88,7 +87,7 @@ spec:
 
 
 def test_strimzis_resources() -> None:
-    own = strimzi.parse(STRIMZI, "s")
+    own = files.parse_strimzi(STRIMZI, "s")
     assert (own.kafka, own.brokers, own.partitions, own.replication_factor) == ("3.9.1", 5, 12, 4)
     assert own.broker is not None
     assert own.broker["min.insync.replicas"] == Given("2", "s:10")
@@ -110,12 +109,12 @@ def test_strimzis_resources() -> None:
 )
 def test_other_resources_are_errors(text: str, problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
-        strimzi.parse(text, "s")
+        files.parse_strimzi(text, "s")
 
 
-def converted(kafka: str = "4.3.1", **settings: str) -> producers.Converted:
+def converted(kafka: str = "4.3.1", **settings: str) -> translation.Converted:
     given = {key.replace("_", "."): Given(value, "p:1") for key, value in settings.items()}
-    return producers.convert(given, kafka)
+    return translation.convert(given, kafka)
 
 
 @pytest.mark.parametrize(

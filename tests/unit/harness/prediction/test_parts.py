@@ -35,9 +35,9 @@ def test_what_no_effect_touches_can_be_read_and_written() -> None:
 
 
 def test_blocks_have_one_part_from_their_first_fault_on() -> None:
-    loop = {"sequence": [KILL], "repeat": 2}
+    loop = {"sequence": [KILL], "every": "10s"}
     assert parts(loop) == {"before the first fault": CAN, "from the first fault on": EITHER}
-    loop = {"sequence": [QUEUE], "repeat": 2}
+    loop = {"sequence": [QUEUE], "every": "10s"}
     assert set(parts(loop).values()) == {CAN}
 
 
@@ -80,5 +80,6 @@ def test_a_minimum_isr_above_the_replicas_is_capped_from_3_7(
 ) -> None:
     orders = {"replication_factor": 3, "settings": {"min.insync.replicas": 4}}
     one = load(SCENARIOS / "acks.yaml")[1].scenario.workload.model_dump(by_alias=True)
-    found = parts(QUEUE, kafka=kafka, topics={"orders": orders}, workload=one)
-    assert found["at the end"] == expected
+    flip = {"fault": "flip_byte", "target": 1}
+    found = parts(flip, kafka=kafka, topics={"orders": orders}, workload=one)
+    assert found["before the first fault"] == expected

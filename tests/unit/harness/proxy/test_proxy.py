@@ -1,4 +1,7 @@
-"""The proxy between a client and a server that answers each request with its correlation id."""
+"""Kafka's framing, and the proxy between a client and a server.
+
+The server answers each request with its correlation id.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,35 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ackproof.cluster.network import reserved_ports
 from ackproof.errors import ClusterError
-from ackproof.proxy.protocol import Framer, correlation_id, request_header
+from ackproof.proxy.protocol import (
+    Framer,
+    FramingError,
+    Pending,
+    RequestHeader,
+    correlation_id,
+    request_header,
+)
 from ackproof.proxy.proxy import LinkProxy, Route
 from ackproof_faults.interfaces.kafka_proxy import Rule
-from unit.harness.proxy.test_protocol import request, response
 
 PRODUCE, METADATA = 0, 3
 HERE = "127.0.0.1"
+
+
+def request(key: int, correlation: int, client: str | None = "c", body: bytes = b"") -> bytes:
+    name = b"" if client is None else client.encode()
+    length = -1 if client is None else len(name)
+    head = struct.pack(">hhih", key, 9, correlation, length)
+    return struct.pack(">i", len(head + name + body)) + head + name + body
+
+
+def response(correlation: int, body: bytes = b"") -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation) + body
 
 
 class Server:
@@ -110,27 +132,27 @@ def test_without_a_rule_every_message_is_forwarded(link: Link) -> None:
 
 def test_a_held_response_is_forwarded_in_order_when_the_rule_is_removed(link: Link) -> None:
     proxy, server, client = link
-    held = rule("hold")
-    proxy.add(held)
+    hold = rule("hold")
+    proxy.add(hold)
     client.send(PRODUCE, 1)
-    assert proxy.hits(held, at_least=1, within_s=10) == ["Produce v9 response 1 of c at broker 1"]
-    assert proxy.held(held) == 1
+    assert proxy.hits(hold, at_least=1, within_s=10) == ["Produce v9 response 1 of c at broker 1"]
+    assert proxy.held(hold) == 1
     assert server.received == [1]  # the server has answered it
     client.send(METADATA, 2)
-    proxy.remove(held)
+    proxy.remove(hold)
     assert [client.answer(), client.answer()] == [1, 2]
-    assert proxy.held(held) == 0
+    assert proxy.held(hold) == 0
     assert client.ask(PRODUCE, 3) == 3
 
 
 def test_a_held_request_reaches_the_server_when_the_rule_is_removed(link: Link) -> None:
     proxy, server, client = link
-    held = rule("hold", "request")
-    proxy.add(held)
+    hold = rule("hold", "request")
+    proxy.add(hold)
     client.send(PRODUCE, 1)
-    assert proxy.hits(held, at_least=1, within_s=10)
+    assert proxy.hits(hold, at_least=1, within_s=10)
     assert server.received == []
-    proxy.remove(held)
+    proxy.remove(hold)
     assert client.answer() == 1
 
 
@@ -210,3 +232,44 @@ def test_the_error_names_a_port_that_is_in_use() -> None:
         with proxy.running(), pytest.raises(ClusterError, match=f"cannot listen on port {port}"):
             proxy.add_route(Route(broker=1, listen=(HERE, port), forward=(HERE, 1)))
         server.close()
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=50), max_size=6),
+    cuts=st.lists(st.integers(min_value=1, max_value=20), min_size=1, max_size=50),
+)
+def test_messages_are_whole_for_any_split(bodies: list[bytes], cuts: list[int]) -> None:
+    messages = [request(0, number, body=body) for number, body in enumerate(bodies)]
+    stream, framer, whole, at = b"".join(messages), Framer(), [], 0
+    for length in [*cuts, len(stream)]:
+        whole += framer.feed(stream[at : at + length])
+        at += length
+    whole += framer.feed(stream[at:])
+    assert whole == messages
+
+
+@pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", struct.pack(">i", -1), b"\0\0\0\0"])
+def test_an_invalid_length_is_an_error(first: bytes) -> None:
+    with pytest.raises(FramingError):
+        Framer().feed(first + b"\xff" * 4)
+
+
+def test_headers_are_parsed() -> None:
+    assert request_header(request(26, 7, "p-1", b"body")) == RequestHeader(
+        api_key=26, api_version=9, correlation_id=7, client_id="p-1"
+    )
+    assert request_header(request(3, 1, None)).client_id == ""
+    assert correlation_id(response(9, b"x")) == 9
+    with pytest.raises(FramingError):
+        request_header(b"\0\0\0\1x")
+
+
+def test_a_response_belongs_to_one_request() -> None:
+    pending = Pending()
+    headers = [request_header(request(0, number)) for number in range(4)]
+    for header in headers:
+        pending.sent(header)
+    assert pending.answered(1) == headers[1]  # request 0 gets no response
+    assert pending.answered(0) is None
+    assert pending.answered(1) is None
+    assert pending.answered(3) == headers[3]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.reproduction.ddmin import ddmin, minimize
+from ackproof.reproduction.shrink import ddmin, minimize
 
 Oracle = Callable[[tuple[int, ...]], bool]
 

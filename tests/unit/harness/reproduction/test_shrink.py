@@ -12,14 +12,16 @@ import pytest
 
 from ackproof.errors import ClusterError, RunDirectoryError
 from ackproof.reproduction import reductions
-from ackproof.reproduction.oracle import LossOracle, Predict, predict_briefly
-from ackproof.reproduction.shrink import Shrink
-from ackproof.reproduction.store import (
+from ackproof.reproduction.oracle import (
+    LossOracle,
+    Predict,
     ShrinkPlan,
     ShrinkStore,
     create,
+    predict_briefly,
     resume,
 )
+from ackproof.reproduction.shrink import Shrink
 from ackproof.reproduction.summary import ShrinkResult, answers_without, headline, write_story
 from ackproof.runs.directory import PredictionRecord, write_model
 from ackproof.runs.verdict import PredictionReport, Verdict

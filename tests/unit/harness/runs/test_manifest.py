@@ -18,7 +18,7 @@ from ackproof.runs.recovery import recover_run, seal
 from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION, TIME
 from spark_histories import RUN_ID, parse
-from stored_runs import store
+from support.run_directories import store
 
 FINAL_LOG = LOCATION["final_log"] / "part-0.parquet"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof.clients.records import cycle
-from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.specs import ProducerSpec
 from ackproof.errors import ScenarioError
 from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.loader import dump, load

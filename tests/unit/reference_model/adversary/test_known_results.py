@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_model import SafetyChecks
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 
 POWER, BOTH = {"power_losses": 1, "shrinks": 2}, {"power_losses": 1, "kills": 1, "shrinks": 1}
 NO_ELR, ELR = "3.9.1", "4.1.0"
 ONE_ACK = {"acks": "1"}
-NO_FREEZE = {"checks": SafetyChecks(hw_freeze=False)}
 NEVER = 0
 
 
@@ -32,7 +30,6 @@ NEVER = 0
         (ELR, {"min_insync_replicas": 1}, POWER, 13),
         (NO_ELR, {}, POWER, 14),
         (ELR, {}, POWER, NEVER),
-        (ELR, NO_FREEZE, POWER, 14),
         (NO_ELR, {}, BOTH, 14),
         (ELR, {}, BOTH, 15),
         ("4.3.1", {}, BOTH, 15),

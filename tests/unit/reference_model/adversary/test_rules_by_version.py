@@ -21,7 +21,8 @@ from ackproof_model.replication.controller import (
     offline,
     unfence,
 )
-from ackproof_model.replication.leader import fences_fetch, joins_only_alive
+from ackproof_model.replication.isr import joins_only_alive
+from ackproof_model.replication.leader import fences_fetch
 from ackproof_model.replication.log_truncation import kept
 from ackproof_model.replication.state import NOBODY
 
@@ -119,10 +120,10 @@ def test_versions_before_named_listeners_are_refused():
 
 def test_kip_101_truncates_to_the_high_watermark_where_the_leader_knows_no_later_epoch():
     before, after = Profile.of("1.1.1"), Profile.of("2.0.1")
-    # The follower's epoch 2 is later than all that the leader has records of.
-    assert kept(before, (0, 1), (0, 2), high_watermark=2) == 2  # it keeps what diverges
-    assert kept(after, (0, 1), (0, 2), high_watermark=2) == 1
-    assert kept(before, (0, 1), (0, 0), high_watermark=0) == 1
+    # The leader has no records of the follower's epoch 2: 1.1.1 keeps what diverges.
+    assert kept(before, (0, 1), (0, 2), truncating=True, high_watermark=2) == 2
+    assert kept(after, (0, 1), (0, 2), truncating=True, high_watermark=2) == 1
+    assert kept(before, (0, 1), (0, 0), truncating=True, high_watermark=0) == 1
 
 
 @pytest.mark.parametrize("version", ZOOKEEPER)

@@ -7,24 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof_model import Configuration, Cuts, Elapsed, FaultEvent, Injection, IsrIs
+from ackproof_model import Configuration, Elapsed, FaultEvent, Injection, IsrIs
+from ackproof_model.prediction import stepping
 from ackproof_model.prediction.availability import availability
 from ackproof_model.prediction.search import SEARCHED, explore
-from ackproof_model.replication import lone_leader, reduction, transitions
+from ackproof_model.replication import lone_leader
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import DROPPED
 from unit.reference_model.schedules import (
     ACKED,
     KILL,
-    LEADER,
     POWER_LOSS,
     SHUTDOWN,
+    ZOMBIE,
     injection,
 )
 
-ALONE = tuple(Cuts(channels=(channel,)) for channel in ("replication", "controllers"))
-#: The session of a broker that is cut off ends meanwhile, so an old leader returns.
-ZOMBIE = (injection("split", *ALONE, targets=LEADER, when=(ACKED,), heal_or_after=10.0),)
 #: Of a follower: with a new leader epoch for each ISR, the leader learns of its own.
 CUT_FOLLOWER = (replace(ZOMBIE[0], targets=frozenset({1}), heal_or_after=5.0),)
 
@@ -115,19 +113,16 @@ def test_what_is_left_out_changes_no_answer(configure: Configure, case: str) -> 
         ),
         # Records that are queued count as never sent.
         (
-            reduction,
-            "_without_past_records",
-            lambda model, state: state.with_client(
-                state.client._replace(
-                    status=(DROPPED,) * (past := model.sent_before[state.run.phase])
-                    + state.client.status[past:]
-                )
+            stepping,
+            "without_past_records",
+            lambda model, client, past: client._replace(
+                status=(DROPPED,) * past + client.status[past:]
             ),
             "a kill and a power loss, acks=1",
         ),
         # Nothing happens after the last fault.
         (
-            transitions,
+            stepping,
             "awaits_heals_only",
             lambda model, state: state.run.alone,
             "a kill and a power loss, acks=1",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_model import Likelihood, SafetyChecks, predict
+from ackproof_model import Likelihood, predict
+from specifications.wrong_rules import without
 from unit.reference_model.schedules import (
     CUT,
     DEMO,
@@ -38,7 +39,8 @@ CUT_UNTIL_ALONE = (CUT, kill(when=(isr(1),)))
 def test_without_its_guard_the_impossible_happens(configure, guards, settings, schedule, anomaly):
     configuration = configure(**settings)
     assert predict(configuration, schedule).likelihood[anomaly] == Likelihood.IMPOSSIBLE
-    broken = predict(configuration, schedule, checks=SafetyChecks(**dict.fromkeys(guards, False)))
+    with without(*guards):
+        broken = predict(configuration, schedule)
     assert broken.likelihood[anomaly] != Likelihood.IMPOSSIBLE
     assert broken.complete
 
@@ -62,5 +64,6 @@ def test_without_its_guard_the_impossible_happens(configure, guards, settings, s
 def test_these_bounds_say_nothing_about(configure, guard, schedule):
     # Should one of these fail, the bounds have become better: move the guard up.
     whole = predict(configure(**IDEMPOTENT), schedule)
-    broken = predict(configure(**IDEMPOTENT), schedule, checks=SafetyChecks(**{guard: False}))
+    with without(guard):
+        broken = predict(configure(**IDEMPOTENT), schedule)
     assert broken.likelihood == whole.likelihood

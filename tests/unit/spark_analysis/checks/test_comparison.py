@@ -77,6 +77,17 @@ def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, name, si
     assert compare(spark, tmp_path, sizing=sizing).counts[Anomaly.LOST] == 1
 
 
+@pytest.mark.parametrize(("lost", "most"), [(0, 0), (20, 12)])
+def test_a_small_run_needs_few_jobs(spark, tmp_path, lost, most):
+    sends = [f"1/{i} to 0: acked at {i}" for i in range(40)]
+    log = [f"0@{i}: 1/{i}" for i in range(40 - lost)]
+    write_run(tmp_path, {"t": parse({"sends": sends, "log": log, "ends": [f"0: 0-{len(log)}"]})})
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup(None))
+    assert compare(spark, tmp_path).counts[Anomaly.LOST] == lost
+    assert len(tracker.getJobIdsForGroup(None)) - before <= most
+
+
 def test_a_missing_table_is_named(spark, tmp_path):
     write_run(tmp_path, {"t": parse({})}, log=False)
     with pytest.raises(AnalysisError, match=f"{tmp_path} has no table final_log"):

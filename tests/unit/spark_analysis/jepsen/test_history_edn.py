@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof_spark.errors import HistoryError
-from ackproof_spark.jepsen import edn
-from ackproof_spark.jepsen.history_edn import operations
+from ackproof_spark.jepsen.history_edn import forms, operations
 from ackproof_spark.jepsen.reader import read
 
 #: As Jepsen prints it: a form a line, one of them by a Jepsen that prints the record's name.
@@ -72,7 +71,7 @@ def test_the_notation() -> None:
         '"a\\n\\"b" \\a \\( 1.5 -3N 1e3 #"\\d+" ^{:a 1} [x] #inst "2026" (nil true false) '
         "{[1 2] :k/w} #object[a.b 0x1 {:status :ready}] [##NaN ##-Inf]"
     )
-    assert list(edn.forms(text)) == [
+    assert list(forms(text)) == [
         *([1, 2], 5, 'a\n"b', "\\a", "\\(", 1.5, -3, 1000.0, "\\d+", ["x"], "2026"),
         *([None, True, False], {"[1, 2]": ":k/w"}, ["a.b", "0x1", {":status": ":ready"}]),
         ["##NaN", "##-Inf"],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackproof_spark.errors import HistoryError
-from ackproof_spark.jepsen.evidence import evidence
+from ackproof_spark.jepsen.check import evidence
 from ackproof_spark.jepsen.reader import read
 
 

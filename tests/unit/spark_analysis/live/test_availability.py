@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ackproof_spark.live.availability import availability, since, with_acks
+from ackproof_spark.live.partition import availability, since, with_acks
 
 GAP = 5
 _TIMES = st.lists(st.integers(0, 100), max_size=30)

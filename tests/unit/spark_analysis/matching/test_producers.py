@@ -6,8 +6,13 @@ import numpy as np
 import pyarrow.fs as pafs
 import pytest
 
-from ackproof_spark.matching.producers import Producers
-from ackproof_spark.matching.row_groups import MAX_PRODUCERS, Layout, SendGroup, Unaligned
+from ackproof_spark.matching.row_groups import (
+    MAX_PRODUCERS,
+    Layout,
+    Producers,
+    SendGroup,
+    Unaligned,
+)
 from ackproof_spark.tables import PROBE_PRODUCERS as PROBE
 
 BOTH = Producers(workload=3, probe=2)

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import threading
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from io import StringIO
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from ackproof_spark.reading.run_tables import RunTables, kept
-from ackproof_spark.spark.small_data import FEW, local, side_by_side, small_plans
+from ackproof_spark.spark.small_data import (
+    FEW,
+    answers,
+    from_arrow,
+    local,
+    side_by_side,
+    small_plans,
+)
 
 pytestmark = pytest.mark.spark
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def executed(frame) -> str:
+    """Return the physical plan of a frame."""
+    with redirect_stdout(StringIO()) as printed:
+        frame.explain()
+    return printed.getvalue()
 
 
 def test_plans_are_small_for_few_rows_only_and_as_before_afterwards(spark):
@@ -35,12 +53,11 @@ def test_a_local_frame_has_the_same_rows_and_types_and_is_joined_without_exchang
     with small_plans(spark, rows=3):
         joined = kept_here.join(local(frame), "id")
         assert joined.count() == 2
-        plan = joined._jdf.queryExecution().executedPlan().toString()
-    assert "Exchange" not in plan
+        assert "Exchange" not in executed(joined)
     # The control: what was not kept is shuffled together.
     with small_plans(spark, rows=3):
         other = frame.repartition(2).join(frame.repartition(3), "id")
-        assert "Exchange" in other._jdf.queryExecution().executedPlan().toString()
+        assert "Exchange" in executed(other)
 
 
 def test_questions_of_few_rows_are_asked_at_the_same_time_and_answered_in_order():
@@ -93,3 +110,29 @@ def test_what_several_checks_start_from_is_made_once_for_the_same_tables(spark):
     assert numbers(one).count() == 2
     numbers(other)
     assert made == ["one", "other"]
+
+
+def test_spark_is_given_one_batch():
+    given = []
+    session = SimpleNamespace(createDataFrame=lambda table, schema: given.append(table))
+    table = pa.concat_tables([pa.table({"a": [n]}) for n in range(3)])
+    assert len(table.to_batches()) == 3
+    from_arrow(session, table)
+    assert [len(one.to_batches()) for one in given] == [1]
+    assert given[0] == table
+
+
+def test_several_questions_are_answered_by_one_job(spark):
+    tracker = spark.sparkContext.statusTracker()
+    with small_plans(spark, rows=3):
+        numbers = spark.range(3)
+        before = len(tracker.getJobIdsForGroup(None))
+        found = answers(
+            total=numbers.selectExpr("sum(id) total"),
+            none=numbers.where("id > 9"),
+            each=numbers.selectExpr("id", "null nothing"),
+        )
+        assert len(tracker.getJobIdsForGroup(None)) == before + 1
+    assert [row["total"] for row in found["total"]] == [3]
+    assert found["none"] == []
+    assert sorted(row["id"] for row in found["each"]) == [0, 1, 2]

@@ -8,7 +8,7 @@ import pytest
 
 from ackproof_spark.tables import LEDGER, READS
 from ackproof_spark.warehouse.formats import frame
-from ackproof_spark.warehouse.per_second import per_second
+from ackproof_spark.warehouse.timelines import per_second
 
 pytestmark = pytest.mark.spark
 

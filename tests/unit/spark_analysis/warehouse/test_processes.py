@@ -99,7 +99,7 @@ def stored(place: Path, kind: Format) -> dict[str, int]:
 
 def test_the_lock_excludes_a_second_process(tmp_path, spark):
     """Control of the test above: without the lock, two commits could overwrite each other."""
-    from ackproof_spark.warehouse.storage import Storage
+    from ackproof_spark.warehouse.warehouse import Storage
 
     storage = Storage(spark, str(tmp_path / "place"))
     contender = (

@@ -1,0 +1,266 @@
+"""The kinds of conditions: on sends, acks, time, logs, other faults, and a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from ackproof_faults.conditions.condition import (
+    FaultEvent,
+    Number,
+    Observation,
+    Operator,
+    Seconds,
+    SimpleCondition,
+    Token,
+    compares,
+)
+from ackproof_faults.conditions.targets import TOPIC
+
+
+def _write_more(more: bool) -> str:
+    return " more" if more else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressIs(SimpleCondition):
+    """At least `count` sends are acked or handed over, in all or (`more`) since the mark."""
+
+    TEXT: ClassVar = "{count}{more} {outcome}"
+    FORMS: ClassVar = ("'N acked'", "'N more acked'", "'N sent'", "'N more sent'")
+
+    count: Number
+    outcome: Annotated[Literal["acked", "sent"], Token("acked|sent")]
+    more: Annotated[bool, Token("(?: more)?", bool, _write_more)]
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.count(self.outcome, more=self.more) >= self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After(SimpleCondition):
+    """`seconds` have passed since the mark."""
+
+    TEXT: ClassVar = "after {seconds}"
+    FORMS: ClassVar = ("'after 5s'",)
+
+    seconds: Seconds
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.elapsed_s() >= self.seconds
+
+
+def _read_broker(text: str) -> int | None:
+    return int(text) if text else None
+
+
+def _write_broker(broker: int | None) -> str:
+    return "" if broker is None else f" {broker}"
+
+
+def _read_quoted(text: str) -> str:
+    return text.strip("'")
+
+
+def _write_quoted(text: str) -> str:
+    return f"'{text}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSays(SimpleCondition):
+    """A broker (None: any broker) has logged a line with `text` since the mark."""
+
+    TEXT: ClassVar = "log of broker{broker} says {text}"
+    FORMS: ClassVar = ("\"log of broker 1 says 'TEXT'\"",)
+
+    broker: Annotated[int | None, Token("(?: [0-9]+)?", _read_broker, _write_broker)]
+    text: Annotated[str, Token("'[^']+'", _read_quoted, _write_quoted)]
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.log_contains(self.broker, self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultHas(SimpleCondition):
+    """A fault with this name or id began, ended (was healed) or recovered.
+
+    Only faults count that began since the innermost sequence did, in a loop since its turn did.
+    """
+
+    TEXT: ClassVar = "{fault} {event}"
+    FORMS: ClassVar = ("'FAULT began'", "'FAULT ended'", "'FAULT recovered'")
+
+    fault: Annotated[str, Token("[a-z][a-z0-9_-]*")]
+    event: Annotated[FaultEvent, Token("began|ended|recovered")]
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.fault_event(self.fault, self.event)
+
+
+def _read_members(text: str) -> tuple[int, ...]:
+    return tuple(sorted({int(one) for one in text.strip("{}").split(",") if one}))
+
+
+def _write_members(members: tuple[int, ...]) -> str:
+    return f"{{{', '.join(map(str, members))}}}"
+
+
+def _read_leader(text: str) -> int | None:
+    return None if text == "none" else int(text)
+
+
+def _write_leader(broker: int | None) -> str:
+    return "none" if broker is None else str(broker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCondition(SimpleCondition):
+    """A condition on one partition."""
+
+    topic: Annotated[str, Token(TOPIC)]
+    partition: Number
+
+    def known(self, observation: Observation) -> bool:
+        return observation.isr(self.topic, self.partition) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderIs(PartitionCondition):
+    """Broker `broker` leads the partition (``!=``: another broker); None is no leader."""
+
+    TEXT: ClassVar = "leader of {topic}-{partition} {op} {broker}"
+    FORMS: ClassVar = ("'leader of TOPIC-N == BROKER' (or none)",)
+
+    op: Annotated[Literal["==", "!="], Token("==|!=")]
+    broker: Annotated[int | None, Token("[0-9]+|none", _read_leader, _write_leader)]
+
+    def holds(self, observation: Observation) -> bool:
+        if self.broker is None and self.op == "==":
+            return observation.leaderless(self.topic, self.partition)
+        leader = observation.leader(self.topic, self.partition)
+        if self.broker is None:
+            return leader is not None
+        return compares(leader, self.op, self.broker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChanges(PartitionCondition):
+    """The partition has a leader, and it is not the one at the mark."""
+
+    TEXT: ClassVar = "leader of {topic}-{partition} changed"
+    FORMS: ClassVar = ("'leader of TOPIC-N changed'",)
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.leader_changed(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrIs(PartitionCondition):
+    """The number of replicas in the committed ISR compares to `size` as `op` says."""
+
+    TEXT: ClassVar = "isr of {topic}-{partition} {op} {size}"
+    FORMS: ClassVar = ("'isr of TOPIC-N == K'",)
+
+    op: Operator
+    size: Number
+
+    def holds(self, observation: Observation) -> bool:
+        isr = observation.isr(self.topic, self.partition)
+        return compares(None if isr is None else len(isr), self.op, self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrIsExactly(PartitionCondition):
+    """The committed ISR has these members and no other."""
+
+    TEXT: ClassVar = "isr of {topic}-{partition} is {members}"
+    FORMS: ClassVar = ("'isr of TOPIC-N is {1, 2}'",)
+
+    members: Annotated[
+        tuple[int, ...], Token(r"\{[0-9]+(?:, ?[0-9]+)*\}", _read_members, _write_members)
+    ]
+
+    def holds(self, observation: Observation) -> bool:
+        isr = observation.isr(self.topic, self.partition)
+        return isr is not None and set(isr) == set(self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrCondition(PartitionCondition):
+    """A condition on what only the controllers' log of a KRaft cluster tells (KIP-966)."""
+
+    def known(self, observation: Observation) -> bool:
+        return observation.elr(self.topic, self.partition) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrIsExactly(ElrCondition):
+    """The eligible leader replicas are these and no other."""
+
+    TEXT: ClassVar = "elr of {topic}-{partition} is {members}"
+    FORMS: ClassVar = ("'elr of TOPIC-N is {1, 2}'",)
+
+    members: Annotated[
+        tuple[int, ...], Token(r"\{(?:[0-9]+(?:, ?[0-9]+)*)?\}", _read_members, _write_members)
+    ]
+
+    def holds(self, observation: Observation) -> bool:
+        elr = observation.elr(self.topic, self.partition)
+        return elr is not None and set(elr) == set(self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastKnownLeaderIs(ElrCondition):
+    """The ISR is empty, and broker `broker` led last."""
+
+    TEXT: ClassVar = "last known leader of {topic}-{partition} == {broker}"
+    FORMS: ClassVar = ("'last known leader of TOPIC-N == BROKER'",)
+
+    broker: Number
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.last_known_leader(self.topic, self.partition) == self.broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochIs(PartitionCondition):
+    """The leader epoch compares to `epoch` as `op` says."""
+
+    TEXT: ClassVar = "epoch of {topic}-{partition} {op} {epoch}"
+    FORMS: ClassVar = ("'epoch of TOPIC-N >= K'",)
+
+    op: Operator
+    epoch: Number
+
+    def holds(self, observation: Observation) -> bool:
+        return compares(observation.epoch(self.topic, self.partition), self.op, self.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkStuck(PartitionCondition):
+    """The high watermark has not moved for `seconds`."""
+
+    TEXT: ClassVar = "hw of {topic}-{partition} stuck for {seconds}"
+    FORMS: ClassVar = ("'hw of TOPIC-N stuck for 2s'",)
+
+    seconds: Seconds
+
+    def holds(self, observation: Observation) -> bool:
+        unchanged_s = observation.high_watermark_unchanged_s(self.topic, self.partition)
+        return unchanged_s is not None and unchanged_s >= self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagIs(PartitionCondition):
+    """The lag of a consumer group on the partition compares to `records` as `op` says."""
+
+    TEXT: ClassVar = "lag of {group} on {topic}-{partition} {op} {records}"
+    FORMS: ClassVar = ("'lag of GROUP on TOPIC-N > K'",)
+
+    group: Annotated[str, Token(r"\S+")]
+    op: Operator
+    records: Number
+
+    def holds(self, observation: Observation) -> bool:
+        lag = observation.lag(self.group, self.topic, self.partition)
+        return compares(lag, self.op, self.records)

@@ -1,0 +1,144 @@
+"""Latency and bandwidth limits: a queueing discipline (tc) at a node's network device."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, CommandResult, InterfaceNames
+from ackproof_faults.interfaces.kernel import Need
+from ackproof_faults.network._nftables import run_at_each
+from ackproof_faults.process._processes import running_nodes
+from ackproof_model.effects import Effects, Slows
+
+_DEVICE = "eth0"
+
+
+class Queue(Fault):
+    """Put a queueing discipline (tc) before everything that the targets send."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
+    disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+    #: Name of the discipline.
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def discipline(self) -> str:
+        """Return the discipline as arguments of tc."""
+
+    @abstractmethod
+    def trial(self, address: str) -> str:
+        """Return a bash script that sends to `address` and prints what shows the effect."""
+
+    @abstractmethod
+    def require_effect(self, node: int, result: CommandResult) -> str:
+        """Return how the trial shows that packets wait; raise FaultError if it does not."""
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        script = f"tc qdisc add dev {_DEVICE} root {self.discipline()}"
+        for node, result in run_at_each(cluster, dict.fromkeys(nodes, script)).items():
+            if result.exit_status != 0:
+                raise FaultError(f"tc at node {node} refused: {result.output.strip()}")
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        proofs = []
+        for node in nodes:
+            peers = [peer for peer in running_nodes(cluster) if peer != node]
+            if not peers:
+                raise FaultError(f"no other node runs to which node {node} could send")
+            trial = self.trial(cluster.network.address(peers[0]))
+            proofs.append(self.require_effect(node, cluster.network.run(node, trial)))
+        return Evidence.joined(proofs)
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        script = (
+            f"if tc qdisc show dev {_DEVICE} | grep -q '{self.kind} .*root'; then "
+            f"tc qdisc del dev {_DEVICE} root; fi"
+        )
+        running = running_nodes(cluster)
+        scripts = {node: script for node in nodes if node in running}
+        for node, result in run_at_each(cluster, scripts).items():
+            if result.exit_status != 0:
+                raise FaultError(f"tc at node {node} kept its queue: {result.output.strip()}")
+
+
+def show_queue() -> str:
+    """Return the command that prints the device's queue with its counters."""
+    return f"tc -s qdisc show dev {_DEVICE}"
+
+
+class Bandwidth(Queue):
+    """Limit the bandwidth of everything that the targets send."""
+
+    fault: Literal["bandwidth"] = "bandwidth"
+    needs: ClassVar[tuple[Need, ...]] = (Need.TBF,)
+    proof: ClassVar[str] = "the kernel's counters: packets had to wait for the limit"
+    kind: ClassVar[str] = "tbf"
+    rate: str = Field(
+        default="1mbit",
+        pattern=r"^[1-9][0-9]*(kbit|mbit|gbit)$",
+        description="bits a second",
+        examples=["500kbit", "10mbit"],
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Slows(),)
+
+    def discipline(self) -> str:
+        """Return tbf with a bucket of 32 kbit: about three full packets."""
+        return f"tbf rate {self.rate} burst 32kbit latency 400ms"
+
+    def trial(self, address: str) -> str:
+        """Send more than the bucket holds, to a port on which nobody listens."""
+        return f"head -c 200000 /dev/zero > /dev/udp/{address}/9 || :\n{show_queue()}"
+
+    def require_effect(self, node: int, result: CommandResult) -> str:
+        over = re.search(r"tbf(?s:.)*?overlimits (\d+)", result.output)
+        if over is None or over[1] == "0":
+            raise FaultError(f"node {node} sends without a limit: {result.output.strip()}")
+        return f"node {node}: {over[1]} packets had to wait"
+
+
+class Latency(Queue):
+    """Delay all packets that the targets send."""
+
+    fault: Literal["latency"] = "latency"
+    needs: ClassVar[tuple[Need, ...]] = (Need.NETEM,)
+    proof: ClassVar[str] = "a connection from the target is refused no sooner than the delay"
+    kind: ClassVar[str] = "netem"
+    delay: Duration = Field(
+        default=0.1, gt=0, description="the delay of each packet", examples=["100ms"]
+    )
+    jitter: Duration = Field(
+        default=0.0, ge=0, description="how much the delay varies at random, up and down"
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Slows(by=self.delay + self.jitter),)
+
+    def discipline(self) -> str:
+        jitter = f" {self.jitter * 1000:g}ms" if self.jitter else ""
+        return f"netem delay {self.delay * 1000:g}ms{jitter}"
+
+    def trial(self, address: str) -> str:
+        """Time a connection to a port on which nobody listens: one round trip."""
+        return f"TIMEFORMAT=took=%R; time (exec 3<>/dev/tcp/{address}/9) 2>/dev/null"
+
+    def require_effect(self, node: int, result: CommandResult) -> str:
+        took = re.search(r"took=([0-9.]+)", result.output)
+        if took is None or float(took[1]) < self.delay - self.jitter:
+            raise FaultError(
+                f"node {node} is answered in less than the delay: {result.output.strip()}"
+            )
+        return f"node {node}: refused after {took[1]} s"

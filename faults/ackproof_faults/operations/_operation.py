@@ -1,0 +1,111 @@
+"""The bases of an operator's operations.
+
+An operation is not undone when the fault is healed, unless its class says so: it is over when the
+cluster has completed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.fault import Fault, Problem, Shape, untargeted
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement, TopicPartition
+
+#: Partitions of a topic, by number.
+Topic = Mapping[int, Placement]
+
+
+class Operation(Fault):
+    """An operation that is not undone."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: an operation is not undone."""
+
+
+class TopicOperation(Operation):
+    """An operation on a topic, or on one of its partitions; no node is touched."""
+
+    requires: ClassVar[InterfaceNames] = ("operations",)
+    hits: ClassVar[str] = "topic"
+    disables: ClassVar[bool] = False
+    traceless: ClassVar[bool] = True
+
+    target: Target = untargeted("ignored: the operation is on a topic")
+    topic: str = Field(description="the topic")
+    partition: int | None = Field(
+        default=None, ge=0, description="one partition; all of the topic if it is left out"
+    )
+    within: Duration = Field(
+        default=10.0, gt=0, description="how long until the cluster shows that it has begun"
+    )
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        if self.topic not in shape.topics:
+            yield "topic", f"there is no topic {self.topic!r} ({', '.join(sorted(shape.topics))})"
+        elif (self.partition or 0) >= (count := shape.topics[self.topic]):
+            yield "topic", f"{self.topic} has partitions 0 to {count - 1}, not {self.partition}"
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        """Whether every partition has a leader and a full ISR."""
+        partitions = cluster.operations.topic(self.topic)
+        return bool(partitions) and all(
+            one.leader is not None and set(one.isr) == set(one.replicas)
+            for one in partitions.values()
+        )
+
+    def current(self, cluster: Cluster) -> Topic:
+        """Return the partitions that the operation is on; empty if they are unknown."""
+        partitions = cluster.operations.topic(self.topic)
+        if self.partition is None:
+            return partitions
+        return {number: one for number, one in partitions.items() if number == self.partition}
+
+    def existing(self, cluster: Cluster) -> Topic:
+        """Return the partitions that the operation is on; raise FaultError if there are none.
+
+        The broker that answers may not have heard of them yet, or not answer: so it waits.
+        """
+        partitions = cluster.operations.await_topic(
+            lambda: self.current(cluster), bool, within_s=self.within
+        )
+        if not partitions:
+            raise FaultError(f"{self._what} is not there")
+        return partitions
+
+    def places(self, numbers: Sequence[int]) -> list[TopicPartition]:
+        """Return these partitions with their topic."""
+        return [(self.topic, number) for number in numbers]
+
+    def await_change(self, cluster: Cluster, good: Callable[[Topic], bool], problem: str) -> Topic:
+        """Return the partitions once they are `good`; raise FaultError after `within`."""
+        partitions = cluster.operations.await_topic(
+            lambda: self.current(cluster),
+            lambda found: bool(found) and good(found),
+            within_s=self.within,
+        )
+        if not partitions:
+            raise FaultError(f"{self._what} is not there")
+        if not good(partitions):
+            described = describe(self.topic, partitions)
+            raise FaultError(f"{problem} after {self.within:g} s: {described}")
+        return partitions
+
+    @property
+    def _what(self) -> str:
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+
+
+def describe(topic: str, partitions: Topic) -> str:
+    """Return leader, replicas and ISR of the partitions, in words."""
+    return "; ".join(
+        f"{topic}-{number}: leader {one.leader}, replicas {list(one.replicas)}, ISR {list(one.isr)}"
+        for number, one in sorted(partitions.items())
+    )

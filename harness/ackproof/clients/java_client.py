@@ -1,0 +1,206 @@
+"""Java clients: what they are told, and how they are compiled and started.
+
+The Java programs share one definition with the others: the schemas of the streams that they write,
+the partition of each send, the meaning of error codes are computed here.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from ackproof.cache import Say, cache_dir, exclusive, silent
+from ackproof.clients import forwarding, records, transactional
+from ackproof.clients.specs import FENCED, ConsumerSpec, ProducerSpec
+from ackproof.containers import maven
+from ackproof.errors import WorkloadError
+from ackproof.ledger.arrow_stream import table_stream_schema
+from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
+from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS
+from ackproof_spark.ledger_stream import Origin
+from ackproof_spark.record import run_token
+from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
+
+#: The number of transactions whose ends are drawn; then they repeat.
+_ENDS = 4096
+
+
+def to_json(spec: ProducerSpec | ConsumerSpec) -> str:
+    """Return what `java/Main.java` reads."""
+    own = _of_producer(spec) if isinstance(spec, ProducerSpec) else _of_consumer(spec)
+    common = {
+        **dataclasses.asdict(spec),
+        "token": _base64(run_token(spec.run_id)),
+        "errors": {str(code): name for name, code in _codes().items()},
+    }
+    return json.dumps(common | own, default=str, indent=2)
+
+
+def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
+    origin = Origin(
+        run_id=spec.run_id,
+        producer=spec.number,
+        topic=spec.topic,
+        partitions=spec.partitions,
+        cycle=records.cycle(spec),
+    )
+    found: dict[str, Any] = {
+        "cycle": records.cycle(spec) or tuple(range(spec.partitions)),
+        "sizes": records.sizes(spec),
+        "refusals": _meaning(Meaning.REFUSED),
+        "refusals_always": _meaning(Meaning.REFUSED_ALWAYS),
+        "delivery_timeout_s": spec.delivery_timeout_s,
+        "may_end_with": [name for name in {*spec.may_stop_for, *FENCED} if spec.may_end_with(name)],
+        "in_force": spec.in_force,
+        "ledger_schema": _message(origin.schema()),
+    }
+    if spec.transactions is not None:
+        constants = transactional.log_constants(spec)
+        found |= {
+            "transactions": {
+                **dataclasses.asdict(spec.transactions),
+                "aborts": list(islice(transactional.aborts(spec), _ENDS)),
+            },
+            "transaction_log": transactional.log_path(spec),
+            "transaction_schema": _message(table_stream_schema(TRANSACTIONS, constants)),
+            "commit_refusals": sorted(transactional.REFUSED),
+            "sole_attempt_s": earliest_resend_s(spec.settings),
+        }
+    return found
+
+
+def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
+    own = {"transaction.timeout.ms": FORWARDING_TIMEOUT_MS} if spec.transactional_id else {}
+    return {
+        "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),
+        "reads_schema": _message(table_stream_schema(READS, spec.reads_columns)),
+        "events_schema": _message(table_stream_schema(CONSUMER_EVENTS, spec.columns)),
+        "effects_schema": _message(table_stream_schema(EFFECTS, spec.columns)),
+    }
+
+
+def _java_settings(settings: dict[str, Any]) -> dict[str, str]:
+    """Return settings as texts; the Java client's requests must time out before a delivery."""
+    texts = {key: str(value).lower() for key, value in settings.items()}
+    return {**texts, "linger.ms": "0", "request.timeout.ms": texts["delivery.timeout.ms"]}
+
+
+@cache
+def _codes() -> dict[str, int]:
+    found = {name: getattr(KafkaError, name) for name in dir(KafkaError)}
+    return {name: code for name, code in found.items() if isinstance(code, int)}
+
+
+def _meaning(meaning: Meaning) -> list[int]:
+    codes = _codes()
+    return [codes[name] for name, rule in RULES.items() if rule.meaning is meaning]
+
+
+def _message(schema: pa.Schema) -> str:
+    return _base64(schema.serialize().to_pybytes())
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
+
+#: The oldest Java that runs Kafka 4's clients and the sources.
+_OLDEST_JAVA = 17
+
+#: Memory of a client; the producer's own buffer is 32 MB by default.
+_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto")
+
+#: The class paths that this process has made sure of.
+_READY: dict[str, str] = {}
+
+
+def command(version: str, kind: str, spec: Path) -> list[str]:
+    """Return the command of a client; `kind` is producer or consumer.
+
+    Raises `WorkloadError` or `ImageError` as `class_path` does.
+    """
+    started = [java(), *_OPTIONS, "-cp", class_path(version), "Main", kind, str(spec)]
+    # A suspended client must continue when its harness is gone (see `orphan_guard`). No Java code
+    # can ask the kernel for that; setpriv can, before it becomes the JVM.
+    return ["setpriv", "--pdeathsig=CONT", *started] if shutil.which("setpriv") else started
+
+
+def class_path(version: str, say: Say = silent) -> str:
+    """Return the class path of the clients with this version of kafka-clients.
+
+    Resolves jars and compiles what is missing. Raises `ImageError` if the version cannot be had,
+    `WorkloadError` if there is no Java compiler.
+    """
+    if version not in _READY:
+        _READY[version] = _class_path(version, say)
+    return _READY[version]
+
+
+def _class_path(version: str, say: Say) -> str:
+    with exclusive("java-client", say):
+        jars = maven.client_jars(version, say)
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
+        classes = cache_dir() / "java-clients" / f"{version}-{digest}"
+        if not classes.is_dir():
+            say(f"compiling the Java clients for kafka-clients {version}")
+            _compile(version, jars, classes)
+    return os.pathsep.join([str(classes), _joined(jars)])
+
+
+def _joined(folder: Path) -> str:
+    return os.pathsep.join(map(str, sorted(folder.glob("*.jar"))))
+
+
+def java() -> str:
+    """Return the path of the JVM; raise WorkloadError if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if found is None:
+        raise WorkloadError(
+            "the Java client needs Java, which is not on the PATH"
+            + (f" (JAVA_HOME is {home})" if home else ""),
+            hint=f"Install a JDK, {_OLDEST_JAVA} or later: apt-get install default-jdk-headless",
+        )
+    return found
+
+
+def _compile(version: str, jars: Path, to: Path) -> None:
+    partial = to.with_name(f"{to.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    compiler = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    # The sources use sun.misc.Signal, about which the compiler would warn.
+    options = ["-nowarn", "-XDignore.symbol.file", "-proc:none", "-encoding", "UTF-8"]
+    done = subprocess.run(
+        [*compiler, *options, "-cp", _joined(jars), "-d", str(partial), *map(str, SOURCES)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        output = done.stderr or done.stdout
+        if "jdk.compiler" in output and "not found" in output:
+            raise WorkloadError(
+                "the Java client is compiled on this machine, and this Java has no compiler",
+                hint=f"Install a JDK, {_OLDEST_JAVA} or later: "
+                "apt-get install default-jdk-headless",
+            )
+        raise WorkloadError(
+            f"the Java client cannot be compiled for kafka-clients {version}:\n{output[-2000:]}",
+            hint="Use a version from 0.10.2 on.",
+        )
+    partial.rename(to)

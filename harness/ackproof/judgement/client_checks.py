@@ -1,0 +1,520 @@
+"""Checks of what clients recorded: files, progress pages, tables, times.
+
+A client counts rows on its progress page after it has written them: a table with fewer rows than
+the page counts has lost some. A client that ended by itself has counted all of them. Clients of an
+older ackproof have no pages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof.clients.shared_page import total
+from ackproof.clients.specs import ENDED_BY, in_force_path
+from ackproof.errors import RunDirectoryError
+from ackproof.judgement.evidence import Evidence, Page, producer_pages, read_page, row_count
+from ackproof.ledger import conversion, producer_ledger
+from ackproof.runs import table_files
+from ackproof.scenario.consumers import Commit
+from ackproof.scenario.model import Scenario
+from ackproof_spark.tables import (
+    FOLLOWER_FETCH,
+    LOCATION,
+    PROBE,
+    PROBE_PRODUCERS,
+    TRANSACTIONS,
+    Outcome,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    Sequences = npt.NDArray[np.int64]
+
+#: What clients of each kind record, one file a client.
+_TABLES = {
+    "producer": ("ledger", "transactions"),
+    "consumer": ("reads", "consumer_events", "effects"),
+}
+_FILE_NAME = re.compile(r"(?:in-force-)?(producer|consumer)-(\d+)\.(?:json|progress|parquet)")
+
+#: The columns that name a record which a consumer read or processed, in the topic of its group.
+_RECORD = ("partition", "offset", "producer", "sequence")
+#: Any odd number with many bits: multiplying by it loses nothing of a 64-bit number.
+_ODD = 0x9E3779B97F4A7C15
+
+#: How far the clock of a machine may be corrected during a run, microseconds.
+_CORRECTED_US = 1_000_000
+#: How long a busy machine may keep a producer from its first send, and from its end after its last
+#: outcome, seconds.
+_DELAYED_S = 10.0
+
+
+def check_streams(run_dir: Path, scenario: Scenario) -> None:
+    """Check the streams of an interrupted run: what a producer counted must be readable.
+
+    Sends that a damaged stream hides would look like phantoms. Raises RunDirectoryError.
+    """
+    for number, path in sorted(producer_pages(run_dir, scenario).items()):
+        page = read_page(path)
+        stream = producer_ledger.stream_path(run_dir, number)
+        if not stream.exists():
+            continue
+        rows, whole = producer_ledger.extent(stream)
+        if rows < page.counted.sent or (page.done and not whole):
+            raise RunDirectoryError(
+                f"{stream} is damaged: {rows:,} of the {page.counted.sent:,} sends can be read "
+                f"that producer {number} has recorded",
+                hint="Restore the file from a copy.",
+            )
+
+
+def client_counts(evidence: Evidence) -> dict[str, int]:
+    """Return counts of what clients did that is no anomaly, as far as the scenario allows it.
+
+    `stopped`: producers that a fatal error ended of those in `may_stop_for`. `follower-fetch`: how
+    often a consumer began to fetch a partition from a follower. Raises RunDirectoryError.
+    """
+    scenario, counts = evidence.scenario, {}
+    if allowed := {error for sends in scenario.sends.values() for error in sends.may_stop_for}:
+        pages = evidence.clients.glob("producer-*.progress")
+        counts["stopped"] = sum(_ended_by(in_force_path(page)) in allowed for page in pages)
+    if scenario.rack_aware:
+        events = evidence.rows("consumer_events")
+        counts["follower-fetch"] = sum(row["event"] == FOLLOWER_FETCH for row in events)
+    return counts
+
+
+def _ended_by(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_bytes()).get(ENDED_BY, "")) if path.exists() else ""
+    except (OSError, ValueError, AttributeError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from None
+
+
+def ledgers(evidence: Evidence) -> Iterator[str]:
+    """Compare the number of ledgers with the number of producers, the probe's included."""
+    scenario = evidence.scenario
+    written = len(evidence.ledgers())
+    # Successors of interrupted producers have a specification, too.
+    specified = len(list(evidence.clients.glob("producer-*.json")))
+    producers = max(scenario.producers, specified)
+    producers += len(scenario.written) if scenario.workload.probe else 0
+    if written != producers:
+        yield f"{producers} producers left {written} ledgers"
+
+
+def probe_coverage(evidence: Evidence) -> Iterator[str]:
+    if evidence.scenario.workload.probe:
+        for topic, partition in evidence.scenario.written:
+            if (topic, partition) not in evidence.probed:
+                yield f"the probe recorded nothing of {topic}-{partition}"
+
+
+def tables_of_clients(evidence: Evidence) -> Iterator[str]:
+    """Yield the tables that the scenario's clients should have written, and did not."""
+    scenario, acked = evidence.scenario, evidence.observed["acked"]
+    groups = scenario.workload.consumers
+    processing = {
+        name for name, group in groups.items() if Commit(group.commit) is not Commit.TRANSACTION
+    }
+    implied: dict[str, str] = {}
+    if scenario.workload.transactions is not None:
+        implied["transactions"] = "transactional producers"
+    if groups:
+        implied |= {"reads": "consumers", "consumer_events": "consumers"}
+    if processing:
+        implied["effects"] = "consumers"
+    for table, clients in implied.items():
+        files = evidence.files(table)
+        if not files:
+            yield f"the scenario has {clients}, and the table {table} is missing"
+        elif acked and not any(map(row_count, files)):
+            yield f"the scenario has {clients}, and the table {table} is empty"
+        elif acked and table != "transactions":
+            recorded = set().union(*(table_files.distinct(file, "group") for file in files))
+            for name in sorted((processing if table == "effects" else set(groups)) - recorded):
+                yield f"the table {table} has nothing of the consumer group {name}"
+
+
+def producer_pages_and_ledger(evidence: Evidence) -> Iterator[str]:
+    """Compare the ledger with what the producers counted on their pages."""
+    pages = evidence.producer_pages()
+    if not pages:
+        return
+    for number, page in pages.items():
+        sent = page.counted.sent
+        rows = row_count(producer_ledger.table_path(evidence.run_dir, number))
+        if rows < sent or (page.done and rows > sent):
+            yield f"producer {number} counted {sent:,} sends, and its ledger has {rows:,}"
+        open_sends = page.counted.in_flight
+        if open_sends < 0 or (page.done and open_sends):
+            yield (
+                f"producer {number} counted {sent:,} sends, and {sent - open_sends:,} outcomes of "
+                "them"
+            )
+    counted = total(page.counted for page in pages.values())
+    exact = all(page.done for page in pages.values())
+    # A transaction may change an ack afterwards. A killed producer has not counted its last sends.
+    comparable = {Outcome.FAILED: counted.failed}
+    if evidence.scenario.workload.transactions is None:
+        comparable |= {Outcome.ACKED: counted.acked, Outcome.UNKNOWN: counted.unknown}
+    for outcome, count in comparable.items():
+        in_ledger = evidence.observed[outcome]
+        if in_ledger < count or (exact and in_ledger > count):
+            yield (
+                f"the producers counted {count:,} {outcome} sends, and the ledger has {in_ledger:,}"
+            )
+
+
+def client_files(evidence: Evidence) -> Iterator[str]:
+    """Yield the files of clients that a run has lost.
+
+    A client creates its progress page, then its specification, and then begins to work. If either
+    file is missing, the checks that read it cannot run.
+    """
+    folder, scenario, record = evidence.clients, evidence.scenario, evidence.record
+    numbers = _client_numbers(evidence)
+    if scenario.expect.stopped != "any":
+        for number in sorted(numbers["producer"]):
+            if not (folder / f"in-force-producer-{number}.json").exists():
+                yield f"nothing tells whether producer-{number} stopped"
+    any_file = any(path.suffix in {".json", ".progress"} for path in folder.glob("*"))
+    # A client that could not start is a trouble of the run already.
+    if record.troubles or not record.sealed or not any_file:
+        return
+    for kind, known in numbers.items():
+        if known != set(range(len(known))):
+            yield f"the {kind}s are not numbered from 0 without a gap"
+        for number in sorted(known):
+            yield from _missing(folder, f"{kind}-{number}")
+    if scenario.workload.probe:
+        yield from _missing(folder, "probe-0")
+        for topic, partition in scenario.written:
+            yield from _missing(folder, f"probe-{topic}-{partition}", files=("progress",))
+
+
+def _missing(
+    folder: Path, client: str, files: tuple[str, ...] = ("json", "progress")
+) -> Iterator[str]:
+    nouns = {"json": "specification", "progress": "progress page"}
+    for suffix in files:
+        if not (folder / f"{client}.{suffix}").exists():
+            yield f"the {nouns[suffix]} of {client} is missing"
+
+
+def _client_numbers(evidence: Evidence) -> dict[str, set[int]]:
+    """Return the numbers of all clients that the scenario implies or that left a file, by kind.
+
+    A client that is interrupted on purpose has a successor.
+    """
+    workload = evidence.scenario.workload
+    transactions = workload.transactions
+    interrupted = transactions is not None and (
+        transactions.crash_in is not None or transactions.zombie_in is not None
+    )
+    producers = evidence.scenario.producers + (workload.producers if interrupted else 0)
+    consumers = sum(
+        group.members + (group.crash_after is not None) for group in workload.consumers.values()
+    )
+    numbers = {"producer": set(range(producers)), "consumer": set(range(consumers))}
+    tables = [evidence.run_dir / LOCATION[table] for names in _TABLES.values() for table in names]
+    for folder in (evidence.clients, *tables):
+        for path in folder.glob("*"):
+            if name := _FILE_NAME.fullmatch(path.name):
+                numbers[name[1]].add(int(name[2]))
+    if workload.application is not None:
+        return {**numbers, "producer": set()}  # its acked logs are numbered like producers
+    return {
+        kind: {number for number in known if number < PROBE_PRODUCERS}
+        for kind, known in numbers.items()
+    }
+
+
+def consumer_tables(evidence: Evidence) -> Iterator[str]:
+    """Compare reads and effects with the consumer's page, and with each other."""
+    # A consumer that forwards rereads what it could not forward; its effects are in other topics.
+    forwards = any(group.into for group in evidence.scenario.workload.consumers.values())
+    for name, page in evidence.pages("consumer-*").items():
+        exact = page.done and not forwards
+        counts = {"reads": page.counted.sent, "effects": page.counted.acked}
+        if forwards:
+            del counts["effects"]
+        differing = [
+            f"{name} counted {count:,} {table}, and its table has {rows:,}"
+            for table, count in counts.items()
+            if (rows := row_count(evidence.file(table, name))) < count or (exact and rows > count)
+        ]
+        reads, effects = evidence.file("reads", name), evidence.file("effects", name)
+        if exact and not differing and _fingerprint(reads) != _fingerprint(effects):
+            differing = [f"{name} has processed other records than it read"]
+        yield from differing
+
+
+def _fingerprint(path: Path) -> int:
+    """Return a number that the records in a table of a consumer determine, in whatever order."""
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    total = 0
+    if not path.is_file():
+        return total
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=list(_RECORD)):
+            mixed = np.zeros(batch.num_rows, np.uint64)
+            for name in _RECORD:
+                column = pc.fill_null(batch[name].cast("int64"), -1).to_numpy()
+                mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(_ODD)
+                mixed ^= mixed >> np.uint64(32)
+            total += int(mixed.sum())
+    return total % 2**64
+
+
+def transaction_tables(evidence: Evidence) -> Iterator[str]:
+    """Compare each producer's transactions with the outcomes in its ledger."""
+    import pyarrow.parquet as pq
+
+    workload = evidence.scenario.workload
+    if workload.transactions is None:
+        return
+    for path in evidence.ledgers():
+        # Neither the probe nor the producers of other topics have transactions.
+        of_probe = int(path.stem.removeprefix("producer-")) >= PROBE_PRODUCERS
+        if of_probe or table_files.distinct(path, "topic") - {workload.topic}:
+            continue
+        table = evidence.file("transactions", path.stem)
+        transactions = TRANSACTIONS.empty_table()
+        if table.is_file():
+            transactions = pq.read_table(table, schema=TRANSACTIONS).sort_by("transaction")
+        page = evidence.pages(path.stem).get(path.stem)
+        doubtful = page.counted.unknown if page and page.done else None
+        yield from _of_producer(path, transactions, doubtful=doubtful)
+
+
+def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) -> Iterator[str]:
+    """Compare the transactions of a producer with its ledger.
+
+    `doubtful` is how many sends it counted as unknown, if it ended by itself: no more of them can
+    be unknown once their transaction is committed.
+    """
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    first, end = (transactions[name].to_numpy() for name in ("first_sequence", "end_sequence"))
+    words = transactions["outcome"].to_pylist()
+    committed, aborted = (
+        np.array([word == outcome for word in words], dtype=bool)
+        for outcome in ("committed", "aborted")
+    )
+    if transactions["transaction"].to_pylist() != list(range(len(transactions))):
+        yield f"the transactions of {ledger.stem} are not numbered from 0 without a gap"
+    if (end[:-1] > first[1:]).any():
+        yield f"the transactions of {ledger.stem} overlap"
+    highest, contradicting, unknown = -1, 0, 0
+    with pq.ParquetFile(ledger) as file:
+        for batch in file.iter_batches(columns=["sequence", "outcome"]):
+            sequence = batch["sequence"].to_numpy()
+            outcome = batch["outcome"].to_numpy(zero_copy_only=False)
+            highest = max(highest, sequence.max(initial=-1))
+            in_committed = _within(sequence, first, end, committed)
+            in_aborted = _within(sequence, first, end, aborted)
+            contradicting += int(np.sum((outcome == Outcome.ACKED) & ~in_committed))
+            contradicting += int(np.sum((outcome == Outcome.ABORTED) & in_committed))
+            contradicting += int(np.sum((outcome == Outcome.UNKNOWN) & in_aborted))
+            unknown += int(np.sum((outcome == Outcome.UNKNOWN) & in_committed))
+        rows = file.metadata.num_rows
+    if highest + 1 != rows:
+        yield f"{ledger.stem} has {rows:,} sends in its ledger, and the last is number {highest:,}"
+    if len(end) and end.max() > highest + 1:
+        yield f"the transactions of {ledger.stem} have more sends than its ledger"
+    if contradicting:
+        yield f"{contradicting} sends of {ledger.stem} have not the outcome of their transaction"
+    if doubtful is not None and unknown > doubtful:
+        yield (
+            f"{ledger.stem} counted {doubtful:,} unknown sends, and its committed transactions "
+            f"have {unknown:,}"
+        )
+
+
+def _within(
+    sequence: Sequences, first: Sequences, end: Sequences, which: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return which sequences are in one of these transactions, given in order."""
+    import numpy as np
+
+    first, end = first[which], end[which]
+    index = np.searchsorted(first, sequence, side="right") - 1
+    within = index >= 0
+    within[within] = sequence[within] < end[index[within]]
+    return within
+
+
+def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
+    """Compare the attempts of the probe with its ledgers (writes) and its page (reads)."""
+    import pyarrow.parquet as pq
+
+    if not evidence.scenario.workload.probe:
+        return
+    folder = evidence.run_dir / LOCATION["probe"]
+    for ledger in evidence.ledgers():
+        number = int(ledger.stem.removeprefix("producer-"))
+        if number < PROBE_PRODUCERS:
+            continue
+        table = folder / f"writes-{number}.parquet"
+        attempts = conversion.writes(ledger).sort_by("sequence")
+        if not table.exists() or pq.read_table(table, schema=PROBE).sort_by("sequence") != attempts:
+            yield f"the probe's writes {number} in the table probe are not those of its ledger"
+    for page in evidence.pages("probe-[0-9]*").values():
+        counted = page.counted
+        if not counted.sent:  # it counts them when it ends by itself
+            continue
+        tables = [pq.read_table(path, schema=PROBE) for path in folder.glob("reads-*.parquet")]
+        answers = [answer for table in tables for answer in table["ok"].to_pylist()]
+        answered, missed = sum(answers), len(answers) - sum(answers)
+        if (counted.sent, counted.acked, counted.unknown) != (len(answers), answered, missed):
+            yield (
+                f"the probe counted {counted.sent:,} attempts to read, {counted.acked:,} of them "
+                f"answered, and recorded {len(answers):,} and {answered:,}"
+            )
+
+
+def consumed_ends(evidence: Evidence) -> Iterator[str]:
+    """Yield the partitions that a consumer group which ended by itself has not read to their end.
+
+    A consumer ends when it has consumed each assigned partition up to its closing record. Without a
+    group's reads nothing would be unprocessed.
+    """
+    if evidence.record.troubles:
+        return  # a consumer that did not end by itself is one
+    topic = evidence.scenario.workload.topic
+    ends = {
+        row["partition"]: row["end_offset"]
+        for row in evidence.rows("partition_ends")
+        if row["topic"] == topic and row["complete"] and row["end_offset"] > row["begin_offset"]
+    }
+    for group, read in sorted(_last_reads(evidence).items()):
+        for partition, end in sorted(ends.items()):
+            if partition not in read:
+                yield f"{group} has consumed to the end, and read nothing of {topic}-{partition}"
+            elif read[partition] < end - 1:
+                yield (
+                    f"{group} has consumed to the end, and read {topic}-{partition} up to offset "
+                    f"{read[partition]} of {end - 1}"
+                )
+
+
+def _last_reads(evidence: Evidence) -> dict[str, dict[int, int]]:
+    """Return the last offset that each group has read of each partition.
+
+    Groups of which no consumer ended by itself are left out.
+    """
+    ended: set[str] = set()
+    last: dict[str, dict[int, int]] = {}
+    for name, page in evidence.pages("consumer-*").items():
+        for group, partition, offset in _reads(evidence.file("reads", name)):
+            if page.done:
+                ended.add(group)
+            read = last.setdefault(group, {})
+            read[partition] = max(offset, read.get(partition, -1))
+    return {group: read for group, read in last.items() if group in ended}
+
+
+def _reads(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield groups and partitions with offsets that were read, among them the last of each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        return
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=["group", "partition", "offset"]):
+            rows = pa.Table.from_batches([batch]).group_by(["group", "partition"])
+            for row in rows.aggregate([("offset", "max")]).to_pylist():
+                yield row["group"], row["partition"], row["offset_max"]
+
+
+def send_times(evidence: Evidence) -> Iterator[str]:
+    """Compare the times in the ledger with those of the run and of the producers' pages."""
+    if evidence.scenario.workload.application is not None:
+        return  # its acked log may have no times
+    pages = {
+        producer_ledger.table_path(evidence.run_dir, number).stem: page
+        for number, page in evidence.producer_pages().items()
+    }
+    for path in evidence.ledgers():
+        yield from _times(path, evidence, pages.get(path.stem))
+
+
+def _times(ledger: Path, evidence: Evidence, page: Page | None) -> Iterator[str]:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    name, record = ledger.stem, evidence.record
+    untimed = backwards = 0
+    span: list[int] = []
+    with pq.ParquetFile(ledger) as file:
+        for batch in file.iter_batches(columns=["outcome", "sent_at", "resolved_at"]):
+            sent, resolved = (batch[column].cast("int64") for column in ("sent_at", "resolved_at"))
+            acked = pc.equal(batch["outcome"], str(Outcome.ACKED))
+            took = pc.if_else(acked, pc.subtract(resolved, sent), 0)
+            untimed += took.null_count
+            backwards += pc.sum(pc.less(took, -_CORRECTED_US)).as_py() or 0
+            ends = [*pc.min_max(sent).as_py().values(), *pc.min_max(resolved).as_py().values()]
+            known = [*span, *(time for time in ends if time is not None)]
+            span = [min(known), max(known)] if known else []
+    if untimed:
+        yield f"{name} has {untimed:,} acked sends without their times"
+    if backwards:
+        yield f"{name} has {backwards:,} sends that were acked before they were sent"
+    if not span:
+        return
+    first, last = span
+    early = first < _us(record.started_at) - _CORRECTED_US
+    late = record.finished_at and last > _us(record.finished_at) + _CORRECTED_US
+    if early or late:
+        yield f"{name} has sends that are dated outside the run"
+    if page is None:
+        return
+    waited = first - page.started_at
+    # A killed producer may have counted sends that it had not recorded, its first one among them.
+    if waited < -_CORRECTED_US or (page.done and waited > _DELAYED_S * 1e6):
+        yield (
+            f"{name}: the first send in the ledger is {_apart(waited)} than the one on its "
+            "progress page"
+        )
+    rested = page.updated_at - last
+    if rested < -_CORRECTED_US or (page.done and rested > _rest_s(evidence.scenario) * 1e6):
+        yield (
+            f"{name}: the last outcome in the ledger is {_apart(-rested)} than the last change of "
+            "its progress page"
+        )
+
+
+def _apart(microseconds: int) -> str:
+    word = "earlier" if microseconds < 0 else "later"
+    return f"{abs(microseconds) / 1e6:,.1f} s {word}"
+
+
+def _rest_s(scenario: Scenario) -> float:
+    """Return how long a producer may do nothing between its last outcome and its end.
+
+    Unlimited if it may be suspended, or end a transaction that takes as long as its coordinator.
+    """
+    if scenario.workload.transactions is not None:
+        return float("inf")
+    if any(fault.hits == "client" for fault in scenario.every_fault):
+        return float("inf")
+    rates = [sends.rate / sends.producers for sends in scenario.sends.values() if sends.rate]
+    return _DELAYED_S + max((1 / rate for rate in rates), default=0.0)
+
+
+def _us(time: datetime) -> int:
+    return int(time.timestamp() * 1e6)

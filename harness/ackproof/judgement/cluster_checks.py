@@ -1,0 +1,263 @@
+"""Checks of the run itself, of its faults, and of what was read from the cluster in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ackproof.judgement.evidence import Evidence
+from ackproof.runs import manifest
+from ackproof.runs.directory import RunRecord
+from ackproof.runs.verdict import FaultReport
+from ackproof.scenario.model import Scenario
+from ackproof_faults import times_begun
+from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_model.effects import expiring
+from ackproof_spark.tables import Outcome
+
+TopicPartition = tuple[str, int]
+
+#: A run with fewer acked sends than this share proves little about the sends that it lost sight of.
+_LEAST_ACKED = 0.01
+
+#: Targets that mean one node at a time.
+_OF_ONE = ("leader", "active controller")
+
+
+def seal(evidence: Evidence) -> Iterator[str]:
+    run_dir, record = evidence.run_dir, evidence.record
+    if record.sealed and not manifest.exists(run_dir):
+        yield (
+            f"{manifest.NAME} is missing, so nothing shows that the recorded files are as the run "
+            "left them"
+        )
+    if record.sealed and not record.readers and any(_last_offsets(evidence)):
+        yield "run.json names no reader of the final log"
+
+
+def faults(evidence: Evidence) -> Iterator[str]:
+    """Compare the fault windows of a run without troubles with the faults of its scenario."""
+    if evidence.record.troubles:
+        return  # whatever kept a fault from happening is a trouble of the run
+    yield from _numbers_of_faults(evidence.scenario, evidence.faults)
+    for fault in evidence.faults:
+        problems = (*_target(evidence.scenario, fault), *_times(evidence.record, fault))
+        yield from (f"{fault} {problem}" for problem in problems)
+        if fault.verified and not fault.evidence:
+            yield f"{fault} is called verified without evidence"
+
+
+def _numbers_of_faults(scenario: Scenario, windows: Sequence[FaultReport]) -> Iterator[str]:
+    names = Counter(fault.fault for fault in windows)
+    begun = times_begun(scenario.faults, seed=scenario.seed)
+    for name, (least, most) in begun.items():
+        if not least <= names[name] <= most:
+            wanted = least if names[name] < least else int(most)
+            limit = "" if least == most else "at least " if names[name] < least else "at most "
+            yield (
+                f"the scenario injects {name} {limit}{_count(wanted)}, and fault_windows records "
+                f"it {_count(names[name])}"
+            )
+    if scenario.faults and not windows and not any(least for least, _ in begun.values()):
+        yield "the scenario injects faults, and fault_windows records none"
+    for name in sorted(names.keys() - begun.keys()):
+        yield f"fault_windows records {name}, which the scenario does not inject"
+    if sorted(fault.window for fault in windows) != list(range(len(windows))):
+        yield "the windows in fault_windows are not numbered from 0 without a gap"
+
+
+def _target(scenario: Scenario, fault: FaultReport) -> Iterator[str]:
+    targets = [other.target for other in scenario.every_fault if other.name == fault.fault]
+    named = {str(target): target for target in targets}
+    drawn = any(target.role == "any" for target in targets)
+    if targets and fault.target not in named and not drawn:
+        yield f"is none that the scenario injects: it injects {fault.fault} of {', '.join(named)}"
+    if not fault.nodes:
+        yield "has hit no node"
+    elif fault.target in named and not _may_mean(named[fault.target], fault.nodes):
+        yield f"has hit {', '.join(map(str, fault.nodes))}"
+
+
+def _may_mean(target: TargetSpec, nodes: Sequence[int]) -> bool:
+    if target.role == "brokers":
+        return tuple(nodes) == target.brokers
+    return target.role not in _OF_ONE or len(nodes) == 1
+
+
+def _times(record: RunRecord, fault: FaultReport) -> Iterator[str]:
+    times = [fault.injected_at, fault.verified_at, fault.healed_at, fault.recovered_at]
+    known = [time for time in times if time is not None]
+    if fault.verified and fault.verified_at is None:
+        yield "is called verified without a time"
+    if fault.healed_at is None:
+        yield "was never healed"
+    if known != sorted(known):
+        yield "has times that are not in order"
+    elif known[0] < record.started_at or (record.finished_at and known[-1] > record.finished_at):
+        yield "is dated outside the run"
+
+
+def _count(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def read_to_the_end(evidence: Evidence) -> Iterator[str]:
+    """Yield the partitions of which the final log lacks the head or the tail."""
+    scenario = evidence.scenario
+    application = scenario.workload.application
+    # Where existing topics begin was compared with the acked offsets before they were read.
+    existing_topics = application is not None and not application.command
+    for row in evidence.rows("partition_ends"):
+        name = f"{row['topic']}-{row['partition']}"
+        if not row["complete"]:
+            yield f"{name} was not read to its end: {row['reason']}"
+        if row["begin_offset"] != 0 and not (existing_topics or _expires(scenario, row["topic"])):
+            yield (
+                f"{name} begins at offset {row['begin_offset']}: retention or a fault removed the "
+                "records before it, which cannot be looked up"
+            )
+
+
+def _expires(scenario: Scenario, topic: str) -> bool:
+    """Whether the scenario's author has retention remove records of the topic, and expects it."""
+    spec = scenario.topics.get(topic)
+    return scenario.expect.removed == "some" and spec is not None and any(expiring(spec.settings))
+
+
+def ends(evidence: Evidence) -> Iterator[str]:
+    """Compare the ends of partitions with the scenario and with the last offset that was read."""
+    scenario, rows = evidence.scenario, evidence.rows("partition_ends")
+    counts = Counter((row["topic"], row["partition"]) for row in rows)
+    for topic, partition in scenario.written:
+        count = counts.pop((topic, partition), 0)
+        if count != 1:
+            yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
+    for topic, partition in sorted(counts):
+        yield f"partition_ends has {topic}-{partition}, which the scenario does not write to"
+    # Each offset has a record, unless it has the marker of a transaction. In the topics of an
+    # application there may be any marker.
+    workload = scenario.workload
+    gapless = workload.transactions is None and workload.application is None
+    last = _last_offsets(evidence)
+    for row in rows:
+        name, end = f"{row['topic']}-{row['partition']}", row["end_offset"]
+        read = last.get((row["topic"], row["partition"]), row["begin_offset"] - 1)
+        if read >= end:
+            yield f"{name} ends at offset {end}, and its final log has offset {read}"
+        elif gapless and row["complete"] and read < end - 1:
+            yield f"{name} ends at offset {end}, and its final log has nothing after offset {read}"
+
+
+def _last_offsets(evidence: Evidence) -> Mapping[TopicPartition, int]:
+    """Return the last offset of each partition of the final log."""
+    return evidence.once("last offsets", lambda: last_offsets(evidence.files("final_log")))
+
+
+def last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
+    """Return the last offset of each partition, by the files' statistics if they have them."""
+    import pyarrow.parquet as pq
+
+    columns = ["topic", "partition", "offset"]
+    last: dict[TopicPartition, int] = {}
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            for number in range(file.metadata.num_row_groups):
+                group = file.metadata.row_group(number)
+                known = [group.column(names.index(name)).statistics for name in columns]
+                topics, partitions, offsets = known
+                if all(one is not None and one.has_min_max for one in known) and (
+                    (topics.min, partitions.min) == (topics.max, partitions.max)
+                ):
+                    highest = [(topics.min, partitions.min, offsets.max)]
+                else:
+                    table = file.read_row_group(number, columns=columns).group_by(columns[:2])
+                    rows = table.aggregate([("offset", "max")]).to_pylist()
+                    highest = [
+                        tuple(row[key] for key in (*columns[:2], "offset_max")) for row in rows
+                    ]
+                for topic, partition, offset in highest:
+                    last[topic, partition] = max(last.get((topic, partition), -1), offset)
+    return last
+
+
+def outcomes(evidence: Evidence) -> Iterator[str]:
+    """Yield why the ledger does not say what became of the sends, or says too little."""
+    observed = evidence.observed
+    known = [str(word) for word in Outcome]
+    stray = observed["sent"] - sum(observed.get(word, 0) for word in known)
+    if stray:
+        allowed = [word for word in known if word in observed]
+        yield f"{stray} sends have an outcome other than {', '.join(allowed)}"
+    acked = observed["acked"]
+    if acked == 0:
+        yield "nothing was acked, so nothing could be lost"
+    elif acked < _LEAST_ACKED * observed["sent"]:
+        yield f"only {acked:,} of {observed['sent']:,} sends were acked"
+    elif evidence.scenario.workload.application is None:  # which may leave partitions unused
+        for partition in evidence.metrics.unacked_partitions:
+            yield f"nothing was acked in {partition}"
+
+
+def replicas(evidence: Evidence) -> Iterator[str]:
+    scenario, observed = evidence.scenario, evidence.observed
+    expected = scenario.expect.diverged
+    # Something is expected of replicas, which our own brokers have, and do not compact.
+    own = scenario.cluster.attach is None and not scenario.topic.compacted
+    wanted = expected == "some" or (expected != "any" and own)
+    if "diverged" not in observed and wanted:
+        yield f"diverged: {expected} is expected, and {_why_not_compared(evidence)}"
+    if gaps := observed.get("gap", 0):
+        yield f"replicas hold {gaps} batches that were not read"
+    if "diverged" in observed and evidence.has("replica_logs"):
+        yield from _segments(evidence)
+
+
+def _why_not_compared(evidence: Evidence) -> str:
+    for row in evidence.rows("replica_logs"):
+        if not row["complete"]:
+            why = f": {row['reason']}" if row["reason"] else ""
+            name = f"{row['topic']}-{row['partition']}"
+            return f"{name} on broker {row['broker']} was not compared to its end{why}"
+    return "the replicas' segments were not compared"
+
+
+def _segments(evidence: Evidence) -> Iterator[str]:
+    """Yield the replicas that were called compared and of which no segment was recorded."""
+    logs = {
+        (row["topic"], row["partition"], row["broker"]): row
+        for row in evidence.rows("replica_logs")
+    }
+    states = sorted(evidence.rows("partition_states"), key=lambda row: row["metadata_offset"])
+    in_sync = {(row["topic"], row["partition"]): row["isr"] for row in states}
+    for topic, partition in evidence.scenario.written:
+        name, isr = f"{topic}-{partition}", in_sync.get((topic, partition), ())
+        recorded = {broker for *where, broker in logs if where == [topic, partition]}
+        if not isr:
+            yield f"partition_states ends without an ISR of {name}"
+        if not recorded:
+            yield f"replica_logs has no replica of {name}"
+        elif absent := sorted(set(isr) - recorded):
+            brokers = ", ".join(map(str, absent))
+            yield f"replica_logs lacks the replicas of {name} in its ISR on brokers {brokers}"
+    with_batches = _replicas_with_batches(evidence)
+    for (topic, partition, broker), log in sorted(logs.items()):
+        filled = log["complete"] and log["end_offset"] > log["begin_offset"]
+        if filled and (topic, partition, broker) not in with_batches:
+            yield (
+                f"replica_batches has no batch of {topic}-{partition} on broker {broker}, whose "
+                f"segments end at offset {log['end_offset']}"
+            )
+
+
+def _replicas_with_batches(evidence: Evidence) -> set[tuple[Any, ...]]:
+    import pyarrow.parquet as pq
+
+    columns = ["topic", "partition", "broker"]
+    replicas: set[tuple[Any, ...]] = set()
+    for path in evidence.files("replica_batches"):
+        rows = pq.read_table(path, columns=columns).group_by(columns).aggregate([])
+        replicas |= {tuple(row[column] for column in columns) for row in rows.to_pylist()}
+    return replicas

@@ -1,0 +1,170 @@
+"""Which settings of a user's brokers and producers a run uses, in the names of its own clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import numbers
+from ackproof.own_config.files import Given, Settings
+from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
+from ackproof.scenario.kafka_keys import ignored, known
+from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
+
+#: Settings that a run's brokers do not get: pattern, and why.
+_LEFT_OUT = (
+    (
+        r"(.*listener.*|.*quorum\.(voters|bootstrap.*)|port|host\.name|zookeeper\.connect.*)",
+        "nodes",
+    ),
+    (r"(reserved\.)?broker\.(id|rack).*|advertised\..*|metadata\.log\.dir|log\.dirs?", "nodes"),
+    (r"ssl\..*|sasl\..*|security\..*|.*\.(ssl|sasl)\..*|password\..*|super\.users", "security"),
+    (
+        r"authorizer\..*|principal\..*|delegation\..*|allow\.everyone\..*|connections\..*",
+        "security",
+    ),
+    (r".*\.class(es|\.name)?|metric.*|kafka\.metrics.*|plugin.*|early\.start.*", "plugins"),
+    (r"(log\.)?(retention|cleaner|cleanup).*|log\.retention.*|log\.cleaner.*", "retention"),
+    (r"remote\.log.*|.*\.path|confluent\..*", "plugins"),
+)
+_WHY = {
+    "nodes": "ackproof chooses nodes, addresses and folders itself",
+    "security": "ackproof's own cluster has its own security (cluster.security)",
+    "plugins": "classes and files of your machines are not there",
+    "retention": "retention is off, so that only a loss removes a record",
+}
+OWN_PARTITIONS = "the scenario has its own partitions"
+#: The setting that becomes a field of the scenario.
+_REPLICAS = "default.replication.factor"
+
+
+def left_out_by_brokers(key: str) -> str:
+    """Return why a run's brokers do not get a setting; '' if they do, or the topic does."""
+    if key == _REPLICAS or key in PER_TOPIC_SETTINGS:
+        return ""
+    if key == "num.partitions":
+        return OWN_PARTITIONS
+    if key in OWNED_SETTINGS or key == "process.roles":
+        return _WHY["nodes"]
+    return next((_WHY[why] for pattern, why in _LEFT_OUT if re.fullmatch(pattern, key)), "")
+
+
+def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:
+    """Return the settings for brokers: those that this version knows and that are not left out."""
+    return {
+        key: given.value
+        for key, given in settings.items()
+        if given.value
+        and key not in (_REPLICAS, *PER_TOPIC_SETTINGS)
+        and not left_out_by_brokers(key)
+        and not ignored("broker", key, kafka)
+    }
+
+
+#: Names of the Java client that librdkafka has under another name.
+_RENAMED = {
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms",
+}
+_BUFFER = "buffer.memory"
+_CONNECTION = ("ssl.", "sasl.", "security.")
+#: KIP-679: acks=all and idempotence by default.
+_SAFE_DEFAULTS = (3, 0)
+#: KIP-1030: linger.ms is 5 by default.
+_LINGERING = (4, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """Settings for producers of the harness, and what a user should know of them."""
+
+    settings: Mapping[str, Given]
+    #: Settings that no line of the file sets, with the client whose default they are.
+    defaults: str
+    #: Settings of the file that are not used, and why.
+    unused: Mapping[str, str]
+
+
+def convert(settings: Settings, kafka: str) -> Converted:
+    """Return a file's settings in librdkafka's names, with the defaults of its client.
+
+    A file with names of librdkafka alone is one for librdkafka, every other for the Java client
+    that is as old as the brokers.
+    """
+    java = not any(_only_librdkafka(key) for key in settings)
+    found: dict[str, Given] = {}
+    unused: dict[str, str] = {}
+    for key, given in settings.items():
+        name = ALIASES.get(key) or _RENAMED.get(key, key)
+        if reason := _unused(key, name):
+            unused[key] = reason
+        elif key == _BUFFER:
+            kilobytes = max(1, _number(key, given) // 1024)
+            found["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
+        elif given.value != "-1" or name in ("acks", "retries"):
+            found[name] = given
+    client = f"the Java client {kafka}" if java else "librdkafka"
+    added = _java_defaults(found, kafka) if java else _librdkafka_defaults(found)
+    text = ", ".join(f"{key}={value}" for key, value in added.items())
+    return Converted(
+        settings={**{key: Given(value, client) for key, value in added.items()}, **found},
+        defaults=f"{text} (defaults of {client})" if added else "",
+        unused=unused,
+    )
+
+
+def _number(key: str, given: Given) -> int:
+    if not given.value.isdecimal():
+        raise ScenarioError(f"{given.source}: {key}: {given.value!r} is not a whole number")
+    return int(given.value)
+
+
+def _only_librdkafka(key: str) -> bool:
+    return (key in KNOWN or key in ALIASES) and key not in known("producer")
+
+
+def _unused(key: str, name: str) -> str:
+    """Return why a setting is not used; '' if it is."""
+    if key == "transactional.id":
+        return "the run's sends are in no transaction; set workload.transactions for that"
+    if key in OWNED_PRODUCER_SETTINGS or key.startswith(_CONNECTION):
+        return "ackproof sets it for its own cluster"
+    if key == _BUFFER or name in KNOWN:
+        return ""
+    if reason := forbidden(key):
+        return reason
+    if key in known("producer"):
+        return "it does not apply to librdkafka, whose producers the run uses"
+    near = get_close_matches(key, [*known("producer"), *KNOWN], n=1, cutoff=0.8)
+    return "no producer has a setting of this name" + (
+        f"; did you mean {near[0]!r}?" if near else ""
+    )
+
+
+def _java_defaults(found: Mapping[str, Given], kafka: str) -> dict[str, str]:
+    """Return the defaults of ProducerConfig that matter for a loss and that the file leaves."""
+    safe = numbers(kafka) >= _SAFE_DEFAULTS
+    values = {key: given.value for key, given in found.items()}
+    acks = values.get("acks", "all" if safe else "1")
+    # ProducerConfig.postProcessAndValidateIdempotenceConfigs: a conflict turns the default off.
+    conflict = (
+        acks not in ("all", "-1")
+        or values.get("retries") == "0"
+        or int(values.get("max.in.flight.requests.per.connection", "5") or 5) > 5
+    )
+    defaults = {
+        "acks": acks,
+        "enable.idempotence": "true" if safe and not conflict else "false",
+        "linger.ms": "5" if numbers(kafka) >= _LINGERING else "0",
+    }
+    return {key: value for key, value in defaults.items() if key not in found}
+
+
+def _librdkafka_defaults(found: Mapping[str, Given]) -> dict[str, str]:
+    defaults = {"acks": "all", "enable.idempotence": "false"}
+    return {key: value for key, value in defaults.items() if key not in found}

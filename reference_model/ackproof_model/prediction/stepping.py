@@ -1,0 +1,296 @@
+"""The steps of `transitions`, each run once for each value of the parts of a state that it reads.
+
+A state has two parts: the clients, and everything else, the cluster. Each takes few values: a
+search of 100,000 states has some 1,000 clusters and 3,000 clients. So each value is stored once and
+has a number, a state is a pair of numbers (collapse compression, as in SPIN), and the effect of a
+step is remembered by the parts that it reads. A test compares this with the rules, run anew for
+each state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+
+from ackproof_model.effects import Configures
+from ackproof_model.replication.lone_leader import alone, settled_records
+from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
+from ackproof_model.replication.producer import step_down
+from ackproof_model.replication.reading import readable_records, unremovable, with_reads
+from ackproof_model.replication.reduction import (
+    awaits_heals_only,
+    ends_small,
+    has_final_leader,
+    old_leaders,
+    without_past_records,
+)
+from ackproof_model.replication.state import (
+    FLYING,
+    NOBODY,
+    Broker,
+    Client,
+    Controller,
+    Harm,
+    Label,
+    Run,
+    State,
+    Timer,
+    record_of,
+)
+from ackproof_model.replication.transitions import (
+    Move,
+    cluster_moves,
+    exits,
+    producer_steps,
+    requests,
+)
+
+#: A state: the numbers of its cluster and of its clients.
+Pair = tuple[int, int]
+
+#: A step: its label, the pair that it leads to, and the timer that it waits for.
+PairStep = tuple[Label, int, int, Timer | None]
+
+_Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """A value of the cluster, and what the steps of clients and the reductions read of it.
+
+    moves: None until they are asked for. producer: phase and reachable leader. requests: the parts
+    that the requests at each broker read. reading: the records that consumers read, those that need
+    no mark, and how many records belong to earlier phases. leaders: None without a final leader,
+    else the old leaders. log: that of the final leader, where it is settled. in_logs: takes from
+    statuses those of the records in logs.
+    """
+
+    parts: _Parts
+    moves: list[Move[int]] | None
+    waits: bool
+    producer: tuple[int, int]
+    requests: tuple[int, ...]
+    reading: tuple[int, int, int]
+    leaders: int | None
+    log: tuple[int, ...] | None
+    in_logs: itemgetter[tuple[int, ...]] | None
+
+
+class Stepping:
+    """The states of one search, and the steps from them."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._clusters: list[_Cluster] = []
+        self._cluster_numbers: dict[_Parts, int] = {}
+        self._clients: list[Client] = []
+        self._client_numbers: dict[Client, int] = {}
+        self._busy: list[tuple[int, int]] = []  # of clients: brokers that requests fly to, wait at
+        self._views: dict[object, int] = {}
+        self._producer: dict[tuple[int, tuple[int, int]], list[tuple[Label, int]]] = {}
+        self._requests: dict[
+            tuple[int, int, int], list[tuple[Label, Broker, int, Timer | None]]
+        ] = {}
+        self._with_broker: dict[tuple[int, int, Broker], int] = {}
+        self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
+        self._pairs: dict[int, Pair] = {}
+        self._settles: dict[tuple[int, int], bool | None] = {}
+        self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
+        self._alone: dict[tuple[object, ...], int] = {}
+        configuration = model.configuration
+        self._gives_up = (
+            model.limited_retries
+            or configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S
+            or model.policy.min_isr > model.replicas
+            or any(
+                isinstance(effect, Configures)
+                for fault in model.schedule
+                for effect in fault.effects
+            )
+        )
+
+    def state(self, pair: Pair) -> State:
+        cluster, client = pair
+        controller, brokers, run, harm = self._clusters[cluster].parts
+        return State(controller, brokers, self._clients[client], run, harm)
+
+    def pair(self, state: State) -> Pair:
+        return self.cluster(state), self._client(state.client)
+
+    def with_cluster(self, number: int, client: int) -> Pair:
+        """Return the pair that stands for a state in which nothing was read since the last step."""
+        past = self._clusters[number].reading[2]
+        after = without_past_records(self._model, self._clients[client], past)
+        return self._settled_pair(number, self._client(after))
+
+    def steps(self, pair: Pair) -> Iterator[PairStep]:
+        """Yield what `transitions.steps` does, in the same order."""
+        number, client = pair
+        cluster = self._clusters[number]
+        if cluster.waits:
+            return
+        key = (client, cluster.producer)
+        sends = self._producer.get(key)
+        if sends is None:
+            sends = self._producer[key] = self._producer_steps(pair)
+        for sent, after in sends:
+            yield sent, *self._reduced(number, after), None
+        moves = cluster.moves
+        if moves is None:
+            moves = cluster.moves = self._moves(pair)
+        flying, waiting = self._busy[client]
+        for label, broker, there, timer in moves:
+            if label is None:
+                if (flying | waiting) >> broker & 1:
+                    yield from self._served(number, broker, client)
+            elif there is None:
+                for exiting, state, _ in exits(self._model, self.state(pair), broker):
+                    yield exiting, *self._reduced(*self.pair(state)), None
+            elif broker >= 0 and waiting >> broker & 1:
+                state = step_down(self._model, self.state((there, client)), broker)
+                yield label, *self._reduced(*self.pair(state)), timer
+            else:
+                yield label, *self._reduced(there, client), timer
+
+    def _served(self, number: int, broker: int, client: int) -> Iterator[PairStep]:
+        """Yield what becomes of the requests at a broker."""
+        key = (broker, self._clusters[number].requests[broker], client)
+        known = self._requests.get(key)
+        if known is None:
+            state = self.state((number, client))
+            known = self._requests[key] = [
+                (label, after.brokers[broker], self._client(after.client), timer)
+                for label, after, timer in requests(self._model, state, broker)
+            ]
+        own = self._clusters[number].parts[1][broker]
+        for label, changed, there, timer in known:
+            after = number
+            if changed is not own and changed != own:
+                after = self._changed(number, broker, changed)
+            yield label, *self._reduced(after, there), timer
+
+    def _changed(self, number: int, broker: int, changed: Broker) -> int:
+        key = (number, broker, changed)
+        known = self._with_broker.get(key)
+        if known is None:
+            state = self.state((number, 0)).with_broker(broker, changed)
+            known = self._with_broker[key] = self.cluster(state)
+        return known
+
+    def _producer_steps(self, pair: Pair) -> list[tuple[Label, int]]:
+        steps = producer_steps(self._model, self.state(pair))
+        return [(label, self._client(after.client)) for label, after, _ in steps]
+
+    def _moves(self, pair: Pair) -> list[Move[int]]:
+        found = cluster_moves(self._model, self.state(pair))
+        return [
+            (label, broker, None if after is None else self.cluster(after), timer)
+            for label, broker, after, timer in found
+        ]
+
+    def _reduced(self, number: int, client: int) -> Pair:
+        """Return the pair that stands for a state after a step, and after consumers have read."""
+        key = number << 32 | client
+        known = self._pairs.get(key)
+        if known is None:
+            reading = self._clusters[number].reading
+            after = self._read.get((client, reading))
+            if after is None:
+                after = self._read[client, reading] = self._reads(client, reading)
+            known = self._pairs[key] = self._settled_pair(number, after)
+        return known
+
+    def _settled_pair(self, number: int, after: int) -> Pair:
+        old = self._clusters[number].leaders
+        if old is None:
+            return number, after
+        waiting = self._busy[after][1]
+        settling = (number, waiting)
+        if settling in self._settles:
+            small = self._settles[settling]
+        else:
+            small = self._settles[settling] = ends_small(
+                self._model, self.state((number, after)), old
+            )
+        if small is None:
+            return number, after
+        return self._lone(number, after, old, small=small)
+
+    def _lone(self, number: int, client: int, old: int, *, small: bool) -> Pair:
+        cluster = self._clusters[number]
+        there, log = client, cluster.log
+        if log is not None:
+            known = self._settled.get((log, client))
+            if known is None:
+                epoch = cluster.parts[0].epoch
+                after, records = settled_records(self._model, self._clients[client], log, epoch)
+                known = self._settled[log, client] = self._client(after), records
+            there, log = known
+        take = cluster.in_logs
+        statuses = take(self._clients[client].status) if take is not None else None
+        key = (number, small, log, statuses)
+        lone = self._alone.get(key)
+        if lone is None:
+            state = alone(self._model, self.state((number, client)), old, small=small)
+            lone = self._alone[key] = self.cluster(state)
+        return lone, there
+
+    def _reads(self, client: int, reading: tuple[int, int, int]) -> int:
+        readable, unremovable_records, past = reading
+        after = with_reads(self._model, self._clients[client], readable, unremovable_records)
+        return self._client(without_past_records(self._model, after, past))
+
+    def _client(self, client: Client) -> int:
+        known = self._client_numbers.get(client)
+        if known is None:
+            known = self._client_numbers[client] = len(self._clients)
+            self._clients.append(client)
+            flying = waiting = 0
+            for status in client.status:
+                if status >= self._model.appended:
+                    waiting |= 1 << status - self._model.appended
+                elif status >= FLYING:
+                    flying |= 1 << status - FLYING
+            self._busy.append((flying, waiting))
+        return known
+
+    def cluster(self, state: State) -> int:
+        parts = (state.controller, state.brokers, state.run, state.harm)
+        known = self._cluster_numbers.get(parts)
+        if known is None:
+            known = self._cluster_numbers[parts] = len(self._clusters)
+            self._clusters.append(self._described(state, parts))
+        return known
+
+    def _described(self, state: State, parts: _Parts) -> _Cluster:
+        model, brokers, leader = self._model, state.brokers, state.controller.leader
+        reachable = leader != NOBODY and brokers[leader].alive
+        old = log = None
+        if model.reduces(state) and has_final_leader(model, state):
+            old = old_leaders(state)
+            if not (old and old >> max(0, brokers[leader].leader) & 1):
+                log = brokers[leader].log
+        stored = {record_of(one) for broker in brokers for one in broker.log}
+        return _Cluster(
+            parts=parts,
+            moves=None,
+            waits=awaits_heals_only(model, state),
+            producer=(state.run.phase, leader if reachable else NOBODY),
+            requests=tuple(self._view(state, stored, number) for number in range(len(brokers))),
+            reading=(
+                readable_records(state),
+                unremovable(model, state),
+                model.sent_before[state.run.phase] if model.reduction else 0,
+            ),
+            leaders=old,
+            log=log,
+            in_logs=itemgetter(*sorted(stored)) if old and stored else None,
+        )
+
+    def _view(self, state: State, stored: set[int], number: int) -> int:
+        """Return a number for what `transitions.requests` reads of a cluster."""
+        others = tuple((broker.alive, broker.epoch) for broker in state.brokers)
+        seen = frozenset(stored) if self._gives_up else None
+        key = (state.brokers[number], others, state.run, state.harm, seen)
+        return self._views.setdefault(key, len(self._views))

@@ -1,0 +1,82 @@
+"""Everything that Spark answers about a stored run, from tables that are opened once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.checks.comparison import Comparison, compare
+from ackproof_spark.forensics.cases import FaultKind, Settings
+from ackproof_spark.forensics.investigation import Investigation, investigate
+from ackproof_spark.metrics import as_metrics, metric_questions
+from ackproof_spark.reading.run_tables import RunTables, StoredRun
+from ackproof_spark.spark.functions import SparkSession
+from ackproof_spark.spark.small_data import FEW, answers, small_plans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What Spark found in the tables of a run, by topic where the run has several.
+
+    `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
+    `by_topic`: outcomes and anomalies, without anomalies of count 0; empty for one topic.
+    """
+
+    comparison: Comparison
+    investigation: Investigation
+    metrics: Mapping[str, Any]
+    probe_writes: Mapping[str, int]
+    by_topic: dict[str, dict[str, int]]
+
+
+def analyse(
+    spark: SparkSession,
+    run_dir: Path | str,
+    *,
+    settings: Mapping[str, Settings],
+    faults: Mapping[str, FaultKind],
+    omitted: Collection[str] = (),
+    keys: Mapping[str, int] | None = None,
+    count_removed: bool = False,
+    compacted: bool = False,
+) -> Analysis:
+    """Compare a run, compare its replicas, explain its losses, and measure it.
+
+    `settings` are by topic, of which producers write to each; `faults` by name. The other arguments
+    are those of `compare` and `investigate`.
+    """
+    run = StoredRun(spark=spark, place=run_dir)
+    comparison = compare(spark, run, omitted=omitted, keys=keys, count_removed=count_removed)
+    rows = comparison.sent + run.rows("final_log", "replica_batches")
+    with small_plans(spark, rows=rows):
+        investigation = investigate(
+            run,
+            RunTables.of(run).run_id,
+            lost=comparison.counts[Anomaly.LOST],
+            few=rows <= FEW,
+            settings=settings,
+            faults=faults,
+            compacted=compacted,
+        )
+        questions = metric_questions(run["ledger"])
+        if len(settings) > 1:
+            questions["outcomes"] = run["ledger"].groupBy("topic", "outcome").count()
+            questions["anomalies"] = run["anomalies"].groupBy("topic", "anomaly").count()
+        answered = answers(**questions)
+    by_topic = {topic: {"sent": 0} for topic in settings} if len(settings) > 1 else {}
+    for topic, outcome, count in answered.get("outcomes", ()):
+        by_topic[topic]["sent"] += count
+        by_topic[topic][outcome] = count
+    for topic, anomaly, count in answered.get("anomalies", ()):
+        if topic in by_topic:
+            by_topic[topic][anomaly] = count
+    return Analysis(
+        comparison=comparison,
+        investigation=investigation,
+        metrics=as_metrics(answered),
+        probe_writes={row["outcome"]: row["count"] for row in answered["probe"]},
+        by_topic=by_topic,
+    )

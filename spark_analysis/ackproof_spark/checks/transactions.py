@@ -1,0 +1,132 @@
+"""Anomalies of transactions.
+
+Aborted read: a record whose transaction was certainly not committed, and that was readable.
+
+    producer 1 sequence 7   aborted
+    orders-0 offset 7       producer 1 sequence 7           <- aborted-read: in the final log
+    consumer 0              was given producer 1 sequence 7 <- aborted-read
+
+The final log of a run with transactions holds what `read_committed` shows. An aborted send that is
+absent from it is not lost: it was never promised. A consumer with `read_uncommitted` is given such
+records as configured; the check reports them all the same, with the isolation level.
+
+Zombie commit: a producer committed records after its successor had begun.
+
+    producer 0   transaction 3 open, sequences 300 to 399
+    producer 1   begins, to take over from producer 0
+    producer 0   commits transaction 3                      <- zombie-commit, 100 records
+
+Where both have the same transactional.id, the coordinator fences the first one (KIP-98).
+
+Hanging transaction: a log has an open transaction that nobody will end.
+
+    coordinator   transaction of producer id 7 aborted, the marker written to orders-0 at offset 11
+    broker        a late record of that transaction arrives, and is appended at offset 12
+    orders-0      last stable offset 12, high watermark 40     <- hanging-transaction, at 12
+
+Consumers with read_committed cannot read past the last stable offset (KIP-664). Brokers from 3.6 on
+refuse the late record (KIP-890).
+"""
+
+from __future__ import annotations
+
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
+from ackproof_spark.spark.functions import DataFrame, F
+from ackproof_spark.tables import Outcome
+
+
+def aborted_reads(tables: RunTables) -> DataFrame:
+    """Return one row for each record of an aborted transaction in the final log."""
+    return as_anomalies(
+        tables.suspects.where("withdrawn"),
+        Anomaly.ABORTED_READ,
+        tables=tables,
+        offset=F.col("first_offset"),
+        found=F.lit("readable with read_committed"),
+    )
+
+
+def aborted_reads_of_consumers(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each such record that a consumer was given."""
+    aborted = tables.ledger.where(F.col("outcome") == Outcome.ABORTED)
+    given = (
+        run["reads"]
+        .where(F.col("producer").isNotNull())
+        .select(*NAME, F.col("offset").alias("at"), "consumer", "group", "isolation_level")
+    )
+    return as_anomalies(
+        aborted.drop("offset").join(given, NAME),
+        Anomaly.ABORTED_READ,
+        tables=tables,
+        offset=F.col("at"),
+        found=text(
+            "read by consumer {} of {} with {}",
+            F.col("consumer"),
+            F.col("group"),
+            F.col("isolation_level"),
+        ),
+    )
+
+
+def zombie_commits(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each record that a zombie committed."""
+    transactions = run["transactions"]
+    successors = (
+        transactions.where(F.col("predecessor").isNotNull())
+        .groupBy(F.col("predecessor").alias("producer"))
+        .agg(
+            F.min("initialized_at").alias("succeeded_at"),
+            F.min(F.col("producer")).alias("successor"),
+        )
+    )
+    zombies = (
+        transactions.where(F.col("outcome") == "committed")
+        .join(F.broadcast(successors), "producer")
+        .where(F.col("ended_at") > F.col("succeeded_at"))
+        .select("producer", "transaction", "first_sequence", "end_sequence", "successor")
+    )
+    sends = tables.ledger.join(F.broadcast(zombies), "producer").where(
+        (F.col("sequence") >= F.col("first_sequence")) & (F.col("sequence") < F.col("end_sequence"))
+    )
+    return as_anomalies(
+        sends.withColumn("at", F.col("offset")),
+        Anomaly.ZOMBIE_COMMIT,
+        tables=tables,
+        offset=F.col("at"),
+        found=text(
+            "committed in transaction {}, after producer {} had taken over",
+            F.col("transaction"),
+            F.col("successor"),
+        ),
+    )
+
+
+def hanging_transactions(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each hanging transaction, at the offset of its first record."""
+    hanging = run["hanging_transactions"].select(
+        "topic",
+        "partition",
+        F.lit(None).cast("bigint").alias("producer"),
+        F.lit(None).cast("bigint").alias("sequence"),
+        F.col("last_at").alias("sent_at"),
+        F.lit(None).cast("timestamp").alias("resolved_at"),
+        "producer_id",
+        "producer_epoch",
+        "start_offset",
+    )
+    return as_anomalies(
+        hanging,
+        Anomaly.HANGING_TRANSACTION,
+        tables=tables,
+        at="sent_at",
+        offset=F.col("start_offset"),
+        found=text(
+            "open since offset {}, of producer id {}, epoch {}: its coordinator does not know it, "
+            "and read_committed consumers cannot read past it",
+            F.col("start_offset"),
+            F.col("producer_id"),
+            F.col("producer_epoch"),
+        ),
+    )

@@ -1,0 +1,196 @@
+"""Runs in time: the tables `events` (of faults, partitions, brokers) and `metrics` (by second)."""
+
+from __future__ import annotations
+
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
+from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
+
+_EDGES = ("injected", "verified", "healed", "recovered")
+
+
+def events(
+    *, fault_windows: DataFrame, partition_states: DataFrame, broker_states: DataFrame
+) -> DataFrame:
+    """Return the run and the columns of `schemas.EVENTS` from `at` on, without troubles.
+
+    A fault has one event for each of its brokers.
+    """
+    none = F.lit(None)
+    edges = F.explode(
+        F.array(
+            *(
+                F.struct(F.col(f"{edge}_at").alias("at"), F.lit(f"fault-{edge}").alias("kind"))
+                for edge in _EDGES
+            )
+        )
+    )
+    of_faults = (
+        fault_windows.select("*", edges.alias("edge"))
+        .select(
+            "run_id",
+            "edge.at",
+            "edge.kind",
+            F.explode_outer("nodes").alias("node"),
+            none.cast("string").alias("topic"),
+            none.cast("int").alias("partition"),
+            F.format_string("F%d %s of %s", "window", "fault", "target").alias("what"),
+        )
+        .where("at is not null")
+    )
+    of_partitions = partition_states.select(
+        "run_id",
+        "at",
+        F.lit("partition-state").alias("kind"),
+        F.nullif("leader", F.lit(-1)).alias("node"),
+        "topic",
+        "partition",
+        F.format_string(
+            "leader %d, leader epoch %d, ISR %s", "leader", "leader_epoch", _ids("isr")
+        ).alias("what"),
+    )
+    of_brokers = broker_states.select(
+        "run_id",
+        "at",
+        F.lit("broker-state").alias("kind"),
+        F.col("broker").alias("node"),
+        none.cast("string").alias("topic"),
+        none.cast("int").alias("partition"),
+        F.format_string("broker %d %s", "broker", "state").alias("what"),
+    )
+    return of_faults.unionByName(of_partitions).unionByName(of_brokers)
+
+
+def _ids(column: str) -> Column:
+    return F.concat(F.lit("{"), F.array_join(column, ", "), F.lit("}"))
+
+
+#: What names a partition of a topic of a run.
+PARTITION = ["run_id", "topic", "partition"]
+
+
+def second(time: Column) -> Column:
+    """Return a time in whole seconds since the epoch."""
+    return F.floor(F.unix_micros(time) / 1_000_000).cast("bigint")
+
+
+def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
+    """Return `run_id`, `s` and `lag` at the end of each second: of the group with the highest lag.
+
+    `seconds` has the run's seconds: `run_id`, `s`. A group's lag is the sum over partitions of the
+    highest acked offset minus the highest offset that the group read; before its first read, minus
+    the offset before the first acked one. Seconds before the first ack with an offset have no row,
+    and a run without consumers has none.
+    """
+    sends = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
+    acked = sends.groupBy(*PARTITION, second(F.coalesce("resolved_at", "sent_at")).alias("s")).agg(
+        F.max("offset").alias("acked"), F.min("offset").alias("lowest")
+    )
+    read = reads.groupBy("group", *PARTITION, second(F.col("read_at")).alias("s")).agg(
+        F.max("offset").alias("read")
+    )
+    by_partition = Window.partitionBy("group", *PARTITION)
+    until_now = by_partition.orderBy("s").rowsBetween(Window.unboundedPreceding, 0)
+    first = F.min("lowest").over(by_partition) - 1
+    behind = F.max("acked").over(until_now) - F.coalesce(F.max("read").over(until_now), first)
+    return (
+        reads.select("run_id", "group")
+        .distinct()
+        .join(acked.select(*PARTITION).distinct(), "run_id")
+        .join(seconds, "run_id")
+        .join(acked, [*PARTITION, "s"], "left")
+        .join(read, ["group", *PARTITION, "s"], "left")
+        # `greatest` alone would turn null, before the first ack, into 0.
+        .withColumn("behind", F.when(behind.isNotNull(), F.greatest(behind, F.lit(0))))
+        .groupBy("run_id", "s", "group")
+        .agg(F.sum("behind").alias("behind"))
+        .where("behind is not null")
+        .groupBy("run_id", "s")
+        .agg(F.max("behind").alias("lag"))
+    )
+
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+
+#: Quantiles are values that occurred; their rank is off by at most 1/this of a second's acks.
+_ACCURACY = 10_000
+
+
+def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
+    """Return the run and the columns of `schemas.METRICS` from `at` on, for each second of a run.
+
+    A run without sends has no row. A send that never resolved, because its producer died, counts
+    when it was sent.
+    """
+    workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
+    sends = workload.where("sent_at is not null or resolved_at is not null").select(
+        *PARTITION,
+        "outcome",
+        second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),
+        second(F.coalesce("resolved_at", "sent_at")).alias("done_s"),
+        F.when(
+            F.col("outcome") == Outcome.ACKED,
+            F.unix_micros("resolved_at") - F.unix_micros("sent_at"),
+        ).alias("latency"),
+    )
+    sent = sends.groupBy("run_id", F.col("sent_s").alias("s")).agg(F.count("*").alias("sent"))
+    done = sends.groupBy("run_id", F.col("done_s").alias("s")).agg(
+        *(F.count_if(F.col("outcome") == outcome).alias(outcome.value) for outcome in Outcome),
+        F.percentile_approx("latency", list(_QUANTILES.values()), _ACCURACY).alias("quantiles"),
+        F.max("latency").alias("longest"),
+    )
+    seconds = (
+        sends.groupBy("run_id")
+        .agg(F.min("sent_s").alias("first"), F.max("done_s").alias("last"))
+        .select("run_id", F.explode(F.sequence("first", "last")).alias("s"))
+    )
+    counts = ("sent", *(outcome.value for outcome in Outcome))
+    key = ["run_id", "s"]
+    return (
+        _availability(sends, seconds)
+        .join(sent, key, "left")
+        .join(done, key, "left")
+        .join(lag(ledger, reads, seconds), key, "left")
+        .orderBy(*key)
+        .select(
+            "run_id",
+            F.timestamp_seconds("s").alias("at"),
+            *(F.coalesce(name, F.lit(0)).cast("bigint").alias(name) for name in counts),
+            *(
+                (F.col("quantiles")[index] / 1e3).alias(f"latency_{name}_ms")
+                for index, name in enumerate(_QUANTILES)
+            ),
+            (F.col("longest") / 1e3).alias("latency_max_ms"),
+            "availability",
+            "lag",
+        )
+    )
+
+
+def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
+    """Return every second of `seconds` with its availability.
+
+    Of the partitions that had a send in flight at some time in the second, the share that
+    acknowledged one in it. A partition's sends in flight in a second are those sent until its end,
+    less those resolved before its start.
+    """
+    zero = F.lit(0)
+    acked = (F.col("outcome") == Outcome.ACKED).cast("int")
+    grid = sends.select(*PARTITION).distinct().join(seconds, "run_id")
+    changes = (
+        sends.select(*PARTITION, F.col("sent_s").alias("s"), F.lit(1).alias("sent"), zero, zero)
+        .union(sends.select(*PARTITION, "done_s", zero, F.lit(1), acked))
+        .union(grid.select(*PARTITION, "s", zero, zero, zero))
+        .toDF(*PARTITION, "s", "sent", "done", "acked")
+        .groupBy(*PARTITION, "s")
+        .agg(*(F.sum(name).alias(name) for name in ("sent", "done", "acked")))
+    )
+    by_time = Window.partitionBy(*PARTITION).orderBy("s")
+    until_now = by_time.rowsBetween(Window.unboundedPreceding, 0)
+    before = by_time.rowsBetween(Window.unboundedPreceding, -1)
+    in_flight = F.sum("sent").over(until_now) - F.coalesce(F.sum("done").over(before), zero)
+    available = F.when(F.col("in_flight") > 0, (F.col("acked") > 0).cast("double"))
+    return (
+        changes.withColumn("in_flight", in_flight)
+        .groupBy("run_id", "s")
+        .agg(F.avg(available).alias("availability"))
+    )

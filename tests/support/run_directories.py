@@ -1,0 +1,210 @@
+"""The one builder of run directories for tests.
+
+`RunDirectory.create` writes what every run has. `write` adds a table: columns that a test leaves
+out get some legal value. `store` writes a finished run of a history in the notation of
+`spark_histories`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from ruamel.yaml import YAML
+
+from ackproof.clients.shared_page import State
+from ackproof.judgement.evidence import Evidence
+from ackproof.runs import directory as runs
+from ackproof.runs.recovery import seal
+from ackproof.runs.verdict import PredictionReport
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_spark import tables
+from ackproof_spark.anomaly import PREDICTED
+from ackproof_spark.tables import LOCATION
+from spark_histories import RUN_ID, History, write_run
+
+TOPIC = "orders"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    """Return the time that many seconds after the start of a run."""
+    return START + timedelta(seconds=round(seconds, 6))
+
+
+def schema_of(table: str) -> pa.Schema:
+    schema: pa.Schema = getattr(tables, table.upper())
+    return schema
+
+
+def defaults(table: str) -> dict[str, Any]:
+    """Return a row of a table in which every column has some legal value."""
+    return {field.name: None if field.nullable else _some(field.type) for field in schema_of(table)}
+
+
+def _some(kind: pa.DataType) -> Any:
+    if pa.types.is_timestamp(kind):
+        return START
+    if pa.types.is_list(kind):
+        return []
+    if pa.types.is_string(kind):
+        return ""
+    return False if pa.types.is_boolean(kind) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDirectory:
+    """A run directory in the making. Every method that writes returns the directory itself."""
+
+    path: Path
+    run_id: str = RUN_ID
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        scenario: Mapping[str, Any] | Scenario,
+        *,
+        run_id: str = RUN_ID,
+        predicted: str = "impossible",
+        **record: Any,
+    ) -> RunDirectory:
+        """Write the scenario, `run.json` and a prediction."""
+        path.mkdir(parents=True, exist_ok=True)
+        made = cls(path=path, run_id=run_id)
+        if isinstance(scenario, Scenario):
+            scenario = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+        YAML(typ="safe").dump(dict(scenario), path / "scenario.yaml")
+        known = {"image": "none", "pid": 1, "started_at": START, "finished_at": at(60)}
+        runs.write_model(path / "run.json", runs.RunRecord(run_id=run_id, **{**known, **record}))
+        prediction = runs.PredictionRecord(
+            predicted={str(anomaly): predicted for anomaly in PREDICTED},
+            prediction=PredictionReport(trace=[], reasons={}, bounds=""),
+        )
+        runs.write_model(path / "prediction.json", prediction)
+        return made
+
+    @property
+    def scenario(self) -> Scenario:
+        return load(self.path / "scenario.yaml")[0].scenario
+
+    def file(self, table: str, name: str = "part-0") -> Path:
+        """Return the only file of a table, or the part `name` of it."""
+        path = self.path / LOCATION[table]
+        return path if path.suffix else path / f"{name}.parquet"
+
+    def write(
+        self,
+        table: str,
+        rows: Iterable[object] | Mapping[str, Any],
+        *,
+        name: str = "part-0",
+        **how: Any,
+    ) -> RunDirectory:
+        """Write rows, or columns, as one file of a table; `how` as for `pq.write_table`."""
+        common = {**defaults(table), "schema_version": tables.SCHEMA_VERSION, "run_id": self.run_id}
+        if isinstance(rows, Mapping):
+            count = len(next(iter(rows.values())))
+            columns = {key: [value] * count for key, value in common.items()} | dict(rows)
+            written = pa.Table.from_pydict(columns, schema=schema_of(table))
+        else:
+            records = [{**common, **_mapping(row)} for row in rows]
+            written = pa.Table.from_pylist(records, schema=schema_of(table))
+        path = self.file(table, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(written, path, **how)
+        return self
+
+    def rows(self, table: str, name: str = "part-0") -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = pq.read_table(self.file(table, name)).to_pylist()
+        return rows
+
+    def change_row(
+        self, table: str, index: int = 0, *, name: str = "part-0", **changes: Any
+    ) -> RunDirectory:
+        rows = self.rows(table, name)
+        rows[index] |= changes
+        return self.write(table, rows, name=name)
+
+    def page(
+        self,
+        client: str,
+        state: State,
+        *counts: int,
+        started: float = 0.0,
+        updated: float | None = None,
+    ) -> RunDirectory:
+        """Write a progress page; counts as sent, acked, failed, unknown; times in seconds."""
+        path = self.path / "clients" / f"{client}.progress"
+        path.parent.mkdir(exist_ok=True)
+        times = [int(at(time).timestamp() * 1e6) for time in (started, updated or started)]
+        fields = (state, *counts, *(0,) * (4 - len(counts)), *times)
+        path.write_bytes(struct.pack("=7q", *fields).ljust(4096, b"\0"))
+        return self
+
+    def clients(self, *names: str) -> RunDirectory:
+        """Write files into the folder of clients: pages of clients that load, and empty files."""
+        (self.path / "clients").mkdir(exist_ok=True)
+        for name in names:
+            content = bytes(4096) if name.endswith(".progress") else b""
+            (self.path / "clients" / name).write_bytes(content)
+        return self
+
+    def change_scenario(self, **changes: Any) -> RunDirectory:
+        """Replace keys of the scenario, those of `workload` and `topics` one by one."""
+        path = self.path / "scenario.yaml"
+        document = YAML(typ="safe").load(path)
+        for key in ("workload", "topics"):
+            document[key] = {**document[key], **changes.pop(key, {})}
+        YAML(typ="safe").dump({**document, **changes}, path)
+        return self
+
+    def change_record(self, **changes: Any) -> RunDirectory:
+        record = runs.read_record(self.path).model_copy(update=changes)
+        runs.write_model(self.path / "run.json", record)
+        return self
+
+    def seal(self, **changes: Any) -> RunDirectory:
+        """Close the record as the harness does, with a manifest."""
+        changes = {"readers": ["kafka"], **changes}
+        seal(self.path, runs.read_record(self.path).model_copy(update=changes))
+        return self
+
+    def evidence(self, **observed: int) -> Evidence:
+        """Open the evidence, as if Spark had counted these outcomes and anomalies."""
+        return replace(Evidence.of(self.path), observed=observed)
+
+
+def _mapping(row: object) -> Mapping[str, Any]:
+    return asdict(row) if is_dataclass(row) and not isinstance(row, type) else dict(row)  # type: ignore[call-overload]
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    """Return a scenario of one topic as a document; `workload` and `topics` are merged into it."""
+    settings = {"acks": "all", "enable.idempotence": True}
+    return {
+        "version": 1,
+        "name": "stored",
+        "expect": {"diverged": "any"},  # there are no replicas that could be compared
+        **changes,
+        "topics": {TOPIC: {"settings": {"min.insync.replicas": 2}}, **changes.get("topics", {})},
+        "workload": {"topic": TOPIC, "settings": settings, **changes.get("workload", {})},
+    }
+
+
+def store(
+    run_dir: Path, history: History, *, partitions: int = 1, readers: Sequence[str] = ()
+) -> Path:
+    """Write a finished run with one topic and one producer; return its directory."""
+    topic = {"partitions": partitions, "settings": {"min.insync.replicas": 2}}
+    made = RunDirectory.create(run_dir, small(topics={TOPIC: topic}), readers=list(readers))
+    write_run(run_dir, {TOPIC: history})
+    made.file("ledger").rename(made.file("ledger", "producer-0"))
+    return run_dir

@@ -1,0 +1,887 @@
+"""Each question of the judge: no reason for legal evidence, one for evidence that is damaged.
+
+A world is legal evidence of a small run; a case damages it and names the invariant that fires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.clients.shared_page import State
+from ackproof.errors import RunDirectoryError
+from ackproof.judgement import expectations, invariants
+from ackproof.judgement.invariants import INVARIANTS, Consequence
+from ackproof.ledger import conversion
+from ackproof.runs.verdict import Metrics
+from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
+from spark_histories import parse
+from support.run_directories import START, TOPIC, RunDirectory, at, store
+
+SENDS = 10
+OBSERVED = {"sent": SENDS, "acked": SENDS, "failed": 0, "unknown": 0, "unseen": 0}
+METRICS = Metrics(
+    duration_s=1, acked_per_s=1, unavailability_s=0, unavailability_gap_s=1, ack_latency_ms=None
+)
+TIMES = ("injected_at", "verified_at", "healed_at", "recovered_at")
+KILL = {"fault": "kill", "target": "leader of orders-0", "when": "3 acked", "heal_after": "1s"}
+PLACE = {"topic": TOPIC, "partition": 0}
+Change = Callable[[RunDirectory], object]
+
+
+def window(**changes: Any) -> dict[str, Any]:
+    times = {name: at(second) for second, name in enumerate(TIMES, 1)}
+    kill = {"fault": "kill", "target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+    return {**kill, **times, "verified": True, "evidence": "broker 1 ended by SIGKILL", **changes}
+
+
+# Worlds.
+
+
+def plain(run: RunDirectory) -> None:
+    """Ten acked sends, as a run of an older ackproof left them: without pages."""
+
+
+def produced(run: RunDirectory) -> None:
+    """The producer left its page and its specification."""
+    run.page("producer-0", State.DONE, SENDS, SENDS, updated=SENDS - 0.9)
+    run.clients("producer-0.json")
+    run.change_record(sealed=True, readers=["kafka"]).seal()
+
+
+def killed(run: RunDirectory) -> None:
+    run.change_scenario(faults=[KILL]).write("fault_windows", [window()])
+
+
+def looped(run: RunDirectory) -> None:
+    run.change_scenario(faults=[{"sequence": [KILL], "repeat": 2}])
+    run.write("fault_windows", [window(), window(window=1)])
+
+
+def at_brokers(run: RunDirectory) -> None:
+    run.change_scenario(faults=[{**KILL, "target": [1, 3]}])
+    run.write("fault_windows", [window(target="broker 1, 3", nodes=[1, 3])])
+
+
+def drawn(run: RunDirectory) -> None:
+    run.change_scenario(faults=[{**KILL, "target": "any broker"}])
+    run.write("fault_windows", [window(target="broker 2", nodes=[2])])
+
+
+def consumed(run: RunDirectory) -> None:
+    run.change_scenario(workload={"consumers": {"g": {"commit": "after"}}})
+    consume(run, 0, "g", SENDS)
+
+
+def consume(
+    run: RunDirectory,
+    number: int,
+    group: str,
+    reads: int,
+    effects: int | None = None,
+    *,
+    state: State = State.DONE,
+    counted: tuple[int, int] = (SENDS, SENDS),
+    **how: Any,
+) -> None:
+    """Have a consumer read and process the first records of orders-0."""
+    name, effects = f"consumer-{number}", reads if effects is None else effects
+    common = {**PLACE, "consumer": number, "group": group}
+    rows = [{**common, "offset": offset} for offset in range(max(reads, effects))]
+    run.write("reads", rows[:reads], name=name, **how)
+    run.write("effects", rows[:effects], name=name, **how)
+    run.write("consumer_events", [{**common, "event": "started"}], name=name, **how)
+    run.page(name, state, *counted)
+
+
+def transacted(run: RunDirectory) -> None:
+    """Two committed transactions of five sends; the log ends with a marker."""
+    run.change_scenario(workload={"transactions": {"size": 5}})
+    transact(run, (0, 0, 5, "committed"), (1, 5, 10, "committed"))
+    run.change_row("partition_ends", end_offset=SENDS + 1)
+
+
+def transact(run: RunDirectory, *transactions: tuple[int, int, int, str]) -> None:
+    names = ("transaction", "first_sequence", "end_sequence", "outcome")
+    rows = [dict(zip(names, one, strict=True)) for one in transactions]
+    run.write("transactions", rows, name="producer-0")
+
+
+def probed(run: RunDirectory) -> None:
+    """The probe wrote ten records and read four times."""
+    run.change_scenario(workload={"probe": True})
+    probe = f"producer-{PROBE_PRODUCERS}"
+    rows = [{**row, "producer": PROBE_PRODUCERS} for row in run.rows("ledger", "producer-0")]
+    run.write("ledger", rows, name=probe)
+    attempts = conversion.writes(run.file("ledger", probe)).to_pylist()
+    run.write("probe", attempts, name=f"writes-{PROBE_PRODUCERS}")
+    read = {**PLACE, "action": "read", "at": START, "answered_at": START, "ok": True}
+    run.write("probe", [read] * 4, name=f"reads-{PROBE_PRODUCERS}")
+    run.page("probe-0", State.DONE, 4, 4)
+
+
+def replicated(run: RunDirectory) -> None:
+    """The replicas of brokers 1 and 2, both in sync, were compared to their ends."""
+    run.change_scenario(expect={"diverged": "none"})
+    run.write("partition_states", [{**PLACE, "replicas": [1, 2], "isr": [1, 2]}])
+    whole = {**PLACE, "end_offset": SENDS, "complete": True}
+    run.write("replica_logs", [{**whole, "broker": broker} for broker in (1, 2)])
+    batches = [{**PLACE, "broker": broker, "last_offset": SENDS - 1} for broker in (1, 2)]
+    run.write("replica_batches", batches)
+
+
+WORLDS: dict[str, tuple[Callable[[RunDirectory], None], Mapping[str, int]]] = {
+    build.__name__: (build, observed)
+    for build, observed in (
+        *((build, {}) for build in (plain, produced, killed, looped, at_brokers, drawn, consumed)),
+        (transacted, {}),
+        (probed, {"sent": 2 * SENDS, "acked": 2 * SENDS}),
+        (replicated, {"diverged": 0}),
+    )
+}
+
+
+def build(world: str, folder: Path) -> RunDirectory:
+    sends = [f"0/{n} to 0: acked at {n}" for n in range(SENDS)]
+    log = [f"0@{n}: 0/{n}" for n in range(SENDS)]
+    history = parse({"sends": sends, "log": log, "ends": [f"0: 0-{SENDS}"]})
+    run = RunDirectory(path=store(folder / "run", history))
+    WORLDS[world][0](run)
+    return run
+
+
+def reasons(
+    run: RunDirectory,
+    world: str = "plain",
+    *,
+    unacked: Sequence[str] = (),
+    duration_s: float = 1,
+    **observed: int | None,
+) -> dict[str, list[str]]:
+    """Return the reasons of each invariant that fires; a count of None was not observed."""
+    counts = {**OBSERVED, **WORLDS[world][1], **observed}
+    known = {key: count for key, count in counts.items() if count is not None}
+    metrics = METRICS.model_copy(
+        update={"unacked_partitions": list(unacked), "duration_s": duration_s}
+    )
+    evidence = replace(run.evidence(**known), metrics=metrics)
+    audit = invariants.audit(evidence)
+    return {invariant.name: list(said) for invariant, said in audit.answers if said}
+
+
+# Damage.
+
+CASES: list[tuple[str, str, Change, Sequence[str], Mapping[str, Any]]] = []
+
+
+def case(world: str, invariant: str, change: Change, *said: str, **observed: Any) -> None:
+    """Damage a world: the invariant then says this, with other counts `observed`."""
+    CASES.append((world, invariant, change, said, observed))
+
+
+def rows(table: str, *given: Mapping[str, Any], name: str = "part-0", **how: Any) -> Change:
+    return lambda run: run.write(table, list(given), name=name, **how)
+
+
+def changed(table: str, *, index: int = 0, name: str = "part-0", **changes: Any) -> Change:
+    return lambda run: run.change_row(table, index, name=name, **changes)
+
+
+def removed(*paths: str) -> Change:
+    return lambda run: [(run.path / path).unlink() for path in paths]
+
+
+def page(client: str, state: State, *counts: int, **times: float) -> Change:
+    return lambda run: run.page(client, state, *counts, **times)
+
+
+def scenario(**changes: Any) -> Change:
+    return lambda run: run.change_scenario(**changes)
+
+
+def each(*changes: Change) -> Change:
+    return lambda run: [change(run) for change in changes]
+
+
+def nothing(_: RunDirectory) -> None:
+    """The damage is in what was observed."""
+
+
+# The run and its faults.
+
+case("plain", "troubles", lambda run: run.change_record(troubles=["t"]), "t")
+case(
+    "killed",
+    "verification",
+    changed("fault_windows", verified=False, evidence="broker 1 still answers"),
+    "kill of leader of orders-0: broker 1 still answers",
+)
+
+NAMED = "kill of leader of orders-0"
+ONCE = "the scenario injects kill once, and fault_windows records it"
+for changes, problem in (
+    ({"verified_at": None}, "is called verified without a time"),
+    ({"evidence": ""}, "is called verified without evidence"),
+    ({"nodes": []}, "has hit no node"),
+    ({"nodes": [1, 2]}, "has hit 1, 2"),
+    ({"healed_at": None, "recovered_at": None}, "was never healed"),
+    ({"healed_at": START}, "has times that are not in order"),
+    ({"injected_at": START - timedelta(days=1)}, "is dated outside the run"),
+    ({name: START.replace(year=2030) for name in TIMES}, "is dated outside the run"),
+):
+    case("killed", "faults", changed("fault_windows", **changes), f"{NAMED} {problem}")
+for world, windows, said in (
+    ("killed", [], [f"{ONCE} 0 times"]),
+    ("killed", [{}, {"window": 1}], [f"{ONCE} 2 times"]),
+    (
+        "killed",
+        [{"fault": "pause"}],
+        [f"{ONCE} 0 times", "fault_windows records pause, which the scenario does not inject"],
+    ),
+    (
+        "killed",
+        [{"window": 1}],
+        ["the windows in fault_windows are not numbered from 0 without a gap"],
+    ),
+    (
+        "killed",
+        [{"target": "broker 7"}],
+        [f"kill of broker 7 is none that the scenario injects: it injects {NAMED}"],
+    ),
+    ("looped", [], ["the scenario injects faults, and fault_windows records none"]),
+    (
+        "looped",
+        [{"window": number} for number in range(3)],
+        ["the scenario injects kill at most 2 times, and fault_windows records it 3 times"],
+    ),
+    (
+        "at_brokers",
+        [{"target": "broker 1, 3", "nodes": [1, 2]}],
+        ["kill of broker 1, 3 has hit 1, 2"],
+    ),
+    ("drawn", [], [f"{ONCE} 0 times"]),
+):
+    change = rows("fault_windows", *(window(**one) for one in windows))
+    case(world, "faults", change, *said)
+
+# The final log and its ends.
+
+case("plain", "look-up", nothing, "2 acked sends could not be looked up", unseen=2)
+case(
+    "plain",
+    "extent",
+    changed("partition_ends", complete=False, reason="cut", end_offset=12),
+    "orders-0 was not read to its end: cut",
+)
+case(
+    "plain",
+    "extent",
+    changed("partition_ends", begin_offset=7),
+    "orders-0 begins at offset 7: retention or a fault removed the records before it, which cannot "
+    "be looked up",
+)
+case(
+    "produced",
+    "seal",
+    removed("manifest.json"),
+    "manifest.json is missing, so nothing shows that the recorded files are as the run left them",
+)
+case(
+    "produced",
+    "seal",
+    lambda run: run.change_record(readers=[]),
+    "run.json names no reader of the final log",
+)
+
+END = {**PLACE, "end_offset": SENDS, "complete": True}
+BEHIND = "and its final log has nothing after offset 9"
+for statistics in (True, False):
+    unread = {"write_statistics": statistics}
+    for ends, said in (
+        ([], "partition_ends has 0 rows of orders-0 instead of one"),
+        ([END, END], "partition_ends has 2 rows of orders-0 instead of one"),
+        (
+            [END, {**END, "partition": 7, "end_offset": 0, "complete": False}],
+            "partition_ends has orders-7, which the scenario does not write to",
+        ),
+        ([{**END, "end_offset": 5}], "orders-0 ends at offset 5, and its final log has offset 9"),
+        ([{**END, "end_offset": -1}], "orders-0 ends at offset -1, and its final log has offset 9"),
+        ([{**END, "end_offset": 11}], f"orders-0 ends at offset 11, {BEHIND}"),
+        ([{**END, "end_offset": 2**63 - 1}], f"orders-0 ends at offset {2**63 - 1}, {BEHIND}"),
+    ):
+        rewritten = lambda run, how=unread: run.write("final_log", run.rows("final_log"), **how)  # noqa: E731
+        case("plain", "ends", each(rows("partition_ends", *ends), rewritten), said)
+
+for observed, said in (
+    ({"acked": 0, "unknown": 10}, "nothing was acked, so nothing could be lost"),
+    ({"acked": 9}, "1 sends have an outcome other than acked, failed, unknown"),
+    ({"unacked": ["orders-1"]}, "nothing was acked in orders-1"),
+    ({"sent": 35_270, "acked": 1, "unknown": 35_269}, "only 1 of 35,270 sends were acked"),
+):
+    case("plain", "outcomes", nothing, said, **observed)
+
+DISPUTED = {**PLACE, "offset": 3, "reader": "kafka"}
+for records, said in (
+    (
+        [{**DISPUTED, "state": "intact", "producer": 0, "sequence": 3}],
+        "kafka has producer 0 sequence 3 alone",
+    ),
+    (
+        [{**DISPUTED, "reader": reader, "state": "corrupt"} for reader in ("kafka", "python")],
+        "kafka has a corrupt record; python has a corrupt record",
+    ),
+):
+    disagreement = f"readers disagree about 1 offsets: orders-0 offset 3 ({said})"
+    case("plain", "readers", rows("disagreements", *records), disagreement)
+
+# Replicas.
+
+NOT_COMPARED = "is expected, and the replicas' segments were not compared"
+case("plain", "replicas", scenario(expect={"diverged": "some"}), f"diverged: some {NOT_COMPARED}")
+case("plain", "replicas", scenario(expect={}), f"diverged: none {NOT_COMPARED}")
+case(
+    "replicated",
+    "replicas",
+    changed("replica_logs", index=1, complete=False, reason="more than 2 GiB"),
+    "diverged: none is expected, and orders-0 on broker 2 was not compared to its end: more than "
+    "2 GiB",
+    diverged=None,
+)
+case("replicated", "replicas", nothing, "replicas hold 2 batches that were not read", gap=2)
+for change, said in (
+    (changed("partition_states", isr=[]), "partition_states ends without an ISR of orders-0"),
+    (
+        each(rows("replica_logs"), rows("replica_batches")),
+        "replica_logs has no replica of orders-0",
+    ),
+    (
+        rows("replica_logs", {**END, "broker": 1}),
+        "replica_logs lacks the replicas of orders-0 in its ISR on brokers 2",
+    ),
+    (
+        rows("replica_batches", {**PLACE, "broker": 2, "last_offset": 9}),
+        "replica_batches has no batch of orders-0 on broker 1, whose segments end at offset 10",
+    ),
+):
+    case("replicated", "replicas", change, said)
+
+# Producers.
+
+COUNTED = "the producers counted {} sends, and the ledger has {}"
+for state, counts, said, observed in (
+    (State.PRODUCING, (15, 8), ["producer 0 counted 15 sends, and its ledger has 10"], {}),
+    (
+        State.DONE,
+        (9, 9),
+        ["producer 0 counted 9 sends, and its ledger has 10", COUNTED.format("9 acked", 10)],
+        {},
+    ),
+    (State.PRODUCING, (10, 9), [COUNTED.format("9 acked", 8)], {"acked": 8, "unknown": 2}),
+    (
+        State.DONE,
+        (10, 7, 1, 2),
+        [COUNTED.format("7 acked", 8), COUNTED.format("2 unknown", 1)],
+        {"acked": 8, "failed": 1, "unknown": 1},
+    ),
+    (
+        State.PRODUCING,
+        (10, 7, 2, 1),
+        [COUNTED.format("2 failed", 1)],
+        {"acked": 8, "failed": 1, "unknown": 1},
+    ),
+    (
+        State.DONE,
+        (10, 9),
+        ["producer 0 counted 10 sends, and 9 outcomes of them", COUNTED.format("9 acked", 10)],
+        {},
+    ),
+    (
+        State.PRODUCING,
+        (10, 10, 1),
+        ["producer 0 counted 10 sends, and 11 outcomes of them", COUNTED.format("1 failed", 0)],
+        {},
+    ),
+):
+    case("plain", "pages of producers", page("producer-0", state, *counts), *said, **observed)
+
+case("plain", "ledgers", removed("ledger/producer-0.parquet"), "1 producers left 0 ledgers")
+case(
+    "plain",
+    "ledgers",
+    lambda run: run.clients("producer-0.json", "producer-1.json"),
+    "2 producers left 1 ledgers",
+)
+
+UNTIMED = "producer-0 has 10 acked sends without their times"
+OUTSIDE = "producer-0 has sends that are dated outside the run"
+ALL = range(SENDS)
+
+
+def timed(**times: float | None) -> Change:
+    """Give every send the same times, in seconds."""
+    moments = {key: None if time is None else at(time) for key, time in times.items()}
+
+    def change(run: RunDirectory) -> object:
+        sends = [{**row, **moments} for row in run.rows("ledger", "producer-0")]
+        return run.write("ledger", sends, name="producer-0")
+
+    return change
+
+
+FIRST = "producer-0: the first send in the ledger is {} than the one on its progress page"
+LAST = "producer-0: the last outcome in the ledger is {} than the last change of its progress page"
+for change, said in (
+    (timed(sent_at=None, resolved_at=None), UNTIMED),
+    (timed(sent_at=None), UNTIMED),
+    (timed(resolved_at=None), UNTIMED),
+    (
+        timed(sent_at=5, resolved_at=1),
+        "producer-0 has 10 sends that were acked before they were sent",
+    ),
+    (timed(resolved_at=62.0), OUTSIDE),
+    (timed(sent_at=-2.0), OUTSIDE),
+    (page("producer-0", State.DONE, 10, 10, updated=30), LAST.format("20.9 s earlier")),
+    (page("producer-0", State.DONE, 10, 10, started=3, updated=9), FIRST.format("3.0 s earlier")),
+    (page("producer-0", State.DONE, 10, 10, updated=5), LAST.format("4.1 s later")),
+    (
+        page("producer-0", State.DONE, 10, 10, started=-12, updated=9),
+        FIRST.format("12.0 s later"),
+    ),
+):
+    case("plain", "times", change, said)
+
+# Files of clients.
+
+
+def lacking(*clients: str) -> list[str]:
+    files = ("specification", "progress page")
+    return [f"the {file} of {client} is missing" for client in clients for file in files]
+
+
+def clients(*names: str) -> list[str]:
+    return [f"{client}.{suffix}" for client in names for suffix in ("json", "progress")]
+
+
+def only(*names: str) -> Change:
+    """Leave these files of clients instead of those of the world."""
+
+    def change(run: RunDirectory) -> object:
+        for path in (run.path / "clients").glob("*"):
+            path.unlink()
+        return run.clients(*names)
+
+    return change
+
+
+GAP = "the producers are not numbered from 0 without a gap"
+for names, said in (
+    (clients("producer-1"), lacking("producer-0")),
+    (clients("producer-0", "producer-1")[1:], lacking("producer-0")[:1]),
+    (clients("producer-0", "producer-1")[:3], lacking("producer-1")[1:]),
+    (clients("producer-0", "producer-2"), [GAP]),
+    ([*clients("producer-0"), "in-force-producer-1.json"], lacking("producer-1")),
+    ([*clients("producer-0"), "consumer-0.progress"], lacking("consumer-0")[:1]),
+):
+    case("produced", "files of clients", only(*names), *said)
+for table, client in (
+    ("ledger", "producer-1"),
+    ("transactions", "producer-1"),
+    *((table, "consumer-0") for table in ("reads", "consumer_events", "effects")),
+):
+    case("produced", "files of clients", rows(table, name=client), *lacking(client))
+
+SUCCESSOR = {"size": 5, "crash_in": 2}
+for workload, missing in (
+    ({"producers": 2}, ["producer-1"]),
+    ({"consumers": {"a": {"members": 2, "commit": "after"}}}, ["consumer-0", "consumer-1"]),
+    ({"consumers": {"a": {"commit": "after", "crash_after": 5}}}, ["consumer-0", "consumer-1"]),
+    ({"transactions": SUCCESSOR}, ["producer-1"]),
+    ({"transactions": {"size": 5, "zombie_in": 2}}, ["producer-1"]),
+):
+    case("produced", "files of clients", scenario(workload=workload), *lacking(*missing))
+case(
+    "produced",
+    "files of clients",
+    scenario(workload={"probe": True}),
+    *lacking("probe-0"),
+    "the progress page of probe-orders-0 is missing",
+)
+for expected in ("none", "some"):
+    may_stop = scenario(expect={"stopped": expected}, workload={"may_stop_for": ["_FATAL"]})
+    case("plain", "files of clients", may_stop, "nothing tells whether producer-0 stopped")
+
+# Tables of clients.
+
+GROUPS = {"a": {"commit": "after"}, "b": {"commit": "after"}}
+FORWARDS = {"c": {"commit": "transaction", "into": ["copies"]}}
+NONE_OF_B = "the table {} has nothing of the consumer group b"
+for statistics in (True, False):
+    whole = {"write_statistics": statistics}
+    without_b = each(
+        scenario(workload={"consumers": {**GROUPS, **FORWARDS}}, topics={"copies": {}}),
+        lambda run, how=whole: consume(run, 0, "a", SENDS, **how),
+        lambda run, how=whole: consume(run, 2, "c", SENDS, 0, **how),
+        rows("consumer_events", {"group": "b", "event": "started"}, name="consumer-1", **whole),
+    )
+    said = [NONE_OF_B.format(table) for table in ("reads", "effects")]
+    case("plain", "tables of clients", without_b, *said)
+CLIENT_TABLES = ("reads", "consumer_events", "effects")
+with_group = scenario(workload={"consumers": {"g": {"commit": "after"}}})
+case(
+    "plain",
+    "tables of clients",
+    with_group,
+    *(f"the scenario has consumers, and the table {table} is missing" for table in CLIENT_TABLES),
+)
+case(
+    "plain",
+    "tables of clients",
+    each(with_group, *(rows(table, name="consumer-0") for table in CLIENT_TABLES)),
+    *(f"the scenario has consumers, and the table {table} is empty" for table in CLIENT_TABLES),
+)
+case(
+    "plain",
+    "tables of clients",
+    scenario(workload={"transactions": {"size": 10}}),
+    "the scenario has transactional producers, and the table transactions is missing",
+)
+
+for state, reads, effects, said in (
+    (State.DONE, 7, 8, ["consumer-0 counted 8 reads, and its table has 7"]),
+    (State.DONE, 9, 8, ["consumer-0 counted 8 reads, and its table has 9"]),
+    (State.DONE, 8, 7, ["consumer-0 counted 8 effects, and its table has 7"]),
+    (State.CONSUMING, 9, 7, ["consumer-0 counted 8 effects, and its table has 7"]),
+    (State.CONSUMING, 9, 9, []),  # killed: its tables may be ahead of its page
+):
+    change = lambda run, *given, state=state: consume(  # noqa: E731
+        run, 0, "g", *given, state=state, counted=(8, 8)
+    )
+    case(
+        "consumed",
+        "pages of consumers",
+        lambda run, change=change, given=(reads, effects): change(run, *given),
+        *said,
+    )
+for table in ("reads", "effects"):
+    for changes in ({"offset": 99}, {"partition": 1}, {"producer": 0}):
+        case(
+            "consumed",
+            "pages of consumers",
+            changed(table, name="consumer-0", **changes),
+            "consumer-0 has processed other records than it read",
+        )
+    reversed_ = lambda run, table=table: run.write(  # noqa: E731
+        table, run.rows(table, "consumer-0")[::-1], name="consumer-0"
+    )
+    case("consumed", "pages of consumers", reversed_)
+forwarding = scenario(workload={"consumers": FORWARDS}, topics={"copies": {}})
+for reads, said in ((11, []), (9, ["consumer-0 counted 10 reads, and its table has 9"])):
+    change = each(forwarding, lambda run, reads=reads: consume(run, 0, "c", reads, 0))
+    case("consumed", "pages of consumers", change, *said)
+
+CONSUMED = "{} has consumed to the end, and read"
+for change, said in (
+    (
+        lambda run: consume(run, 0, "g", 9, counted=(9, 9)),
+        [f"{CONSUMED.format('g')} orders-0 up to offset 8 of 9"],
+    ),
+    (
+        changed("reads", index=9, name="consumer-0", partition=1),
+        [f"{CONSUMED.format('g')} orders-0 up to offset 8 of 9"],
+    ),
+    (
+        rows("reads", {**PLACE, "partition": 1, "group": "g"}, name="consumer-0"),
+        [f"{CONSUMED.format('g')} nothing of orders-0"],
+    ),
+    (lambda run: consume(run, 0, "g", 3, state=State.CONSUMING, counted=(3, 3)), []),
+    (  # killed, and replaced
+        each(
+            lambda run: consume(run, 0, "g", 4, state=State.CONSUMING),
+            lambda run: consume(run, 1, "g", SENDS),
+        ),
+        [],
+    ),
+    (
+        each(lambda run: consume(run, 0, "g", 3), lambda run: run.change_record(troubles=["t"])),
+        [],
+    ),
+):
+    case("consumed", "consumed ends", change, *said)
+
+# Transactions.
+
+OTHER_OUTCOME = "{} sends of producer-0 have not the outcome of their transaction"
+FIRST_FIVE = (0, 0, 5, "committed")
+
+
+def outcome(sequence: int, word: str) -> Change:
+    return changed("ledger", index=sequence, name="producer-0", outcome=word)
+
+
+for transactions, said in (
+    ([FIRST_FIVE], OTHER_OUTCOME.format(5)),
+    ([], OTHER_OUTCOME.format(10)),
+    ([FIRST_FIVE, (1, 5, 10, "aborted")], OTHER_OUTCOME.format(5)),
+    (
+        [FIRST_FIVE, (2, 5, 10, "committed")],
+        "the transactions of producer-0 are not numbered from 0 without a gap",
+    ),
+    (
+        [(0, 0, 6, "committed"), (1, 5, 10, "committed")],
+        "the transactions of producer-0 overlap",
+    ),
+    (
+        [FIRST_FIVE, (1, 5, 11, "committed")],
+        "the transactions of producer-0 have more sends than its ledger",
+    ),
+):
+    change = lambda run, given=transactions: transact(run, *given)  # noqa: E731
+    case("transacted", "transactions", change, said)
+LAST_ABORTED = [FIRST_FIVE, (1, 5, 9, "committed"), (2, 9, 10, "aborted")]
+for word in ("acked", "unknown", "aborted"):
+    change = each(lambda run: transact(run, *LAST_ABORTED), outcome(9, word))
+    said = [] if word == "aborted" else [OTHER_OUTCOME.format(1)]
+    case("transacted", "transactions", change, *said)
+for state, said in (
+    (State.DONE, ["producer-0 counted 0 unknown sends, and its committed transactions have 1"]),
+    (State.PRODUCING, []),  # killed: its page may be behind
+):
+    change = each(outcome(9, "unknown"), page("producer-0", state, 10, 10))
+    case("transacted", "transactions", change, *said)
+for change, said in (
+    (each(outcome(3, "failed"), outcome(9, "unknown")), []),
+    (outcome(2, "aborted"), [OTHER_OUTCOME.format(1)]),
+    (removed("transactions/producer-0.parquet"), [OTHER_OUTCOME.format(10)]),
+    (
+        each(
+            lambda run: transact(run, *LAST_ABORTED),
+            outcome(9, "aborted"),
+            changed("ledger", index=9, name="producer-0", sequence=99),
+        ),
+        ["producer-0 has 10 sends in its ledger, and the last is number 99"],
+    ),
+    (  # producers of other topics have no transactions
+        each(
+            removed("transactions/producer-0.parquet"),
+            lambda run: run.write(
+                "ledger",
+                [{**row, "topic": "others"} for row in run.rows("ledger", "producer-0")],
+                name="producer-0",
+            ),
+        ),
+        [],
+    ),
+):
+    case("transacted", "transactions", change, *said)
+
+# The probe.
+
+WRITES = f"writes-{PROBE_PRODUCERS}"
+NOT_WRITTEN = f"the probe's writes {PROBE_PRODUCERS} in the table probe are not those of its ledger"
+
+
+def rewritten_by(new: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Change:
+    return lambda run: run.write("probe", new(run.rows("probe", WRITES)), name=WRITES)
+
+
+for change, said in (
+    (rewritten_by(lambda _: []), [NOT_WRITTEN]),
+    (rewritten_by(lambda writes: writes[1:]), [NOT_WRITTEN]),
+    (rewritten_by(lambda writes: [*writes, writes[0]]), [NOT_WRITTEN]),
+    (rewritten_by(lambda writes: [{**writes[0], "ok": False}, *writes[1:]]), [NOT_WRITTEN]),
+    (rewritten_by(lambda writes: writes[::-1]), []),
+    (removed(f"probe/{WRITES}.parquet"), [NOT_WRITTEN]),
+    *(
+        (
+            page("probe-0", State.DONE, *counts),
+            [
+                f"the probe counted {counts[0]} attempts to read, {counts[1]} of them answered, "
+                "and recorded 4 and 4"
+            ],
+        )
+        for counts in ((5, 5), (4, 3))
+    ),
+    (page("probe-0", State.SETTLING), []),  # killed, or of an older ackproof
+):
+    case("probed", "attempts of the probe", change, *said)
+case(
+    "probed",
+    "probe",
+    lambda run: [path.unlink() for path in (run.path / LOCATION["probe"]).glob("*")],
+    "the probe recorded nothing of orders-0",
+)
+
+# Expected availability.
+
+SLOW = "producer 0 was busy 99% of the time"
+AVAILABLE = scenario(expect={"diverged": "any", "availability": ">= 99 %"})
+case(
+    "plain",
+    "bottlenecks",
+    each(AVAILABLE, lambda run: run.change_record(bottlenecks=[SLOW])),
+    f"the cluster's latency and availability, as {SLOW}",
+)
+case(
+    "plain",
+    "duration",
+    AVAILABLE,
+    "the cluster's availability is unknown: all sends in the ledger have the same timestamp",
+    duration_s=0,
+)
+case(
+    "probed",
+    "steps",
+    each(
+        scenario(
+            faults=[{**KILL, "id": "alone"}],
+            expect={"diverged": "any", "steps": {"alone": {"readable": True}}},
+        ),
+        rows("fault_windows", window(parameters='{"id":"alone"}', healed_at=at(1.2))),
+    ),
+    "step alone: perhaps readable",
+)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_legal_evidence_gives_no_reason(world: str, tmp_path: Path) -> None:
+    assert reasons(build(world, tmp_path), world) == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(one, id=f"{one[1]}: {one[3][0] if one[3] else f'legal {number}'}")
+        for number, one in enumerate(CASES)
+    ],
+)
+def test_damaged_evidence_is_named(damage: tuple[Any, ...], tmp_path: Path) -> None:
+    world, invariant, change, said, observed = damage
+    run = build(world, tmp_path)
+    change(run)
+    assert reasons(run, world, **observed).get(invariant, []) == list(said)
+
+
+def test_every_invariant_has_a_case_in_which_it_fires() -> None:
+    assert {one[1] for one in CASES if one[3]} == {invariant.name for invariant in INVARIANTS}
+
+
+def test_the_table_has_a_line_for_every_question() -> None:
+    lines = invariants.table().splitlines()
+    questions = [*invariants.ADMISSIONS, *INVARIANTS]
+    assert len(lines) == 2 + len(questions)
+    for line, asked in zip(lines[2:], questions, strict=True):
+        assert line == f"| {asked.name} | {asked.question} | {asked.consequence} |"
+
+
+def test_clients_of_an_interrupted_or_troubled_run_may_lack_files(tmp_path: Path) -> None:
+    run = build("produced", tmp_path)
+    only("ends.log")(run)
+    assert "files of clients" not in reasons(run)  # a run of an older ackproof
+    run.clients("producer-0.json")
+    assert "files of clients" in reasons(run)
+    for record in ({"sealed": False}, {"sealed": True, "troubles": ["broker 1 never started"]}):
+        run.change_record(**record)
+        assert "files of clients" not in reasons(run)
+
+
+@pytest.mark.parametrize(
+    ("settings", "removed", "told"),
+    [
+        ({"retention.ms": 1000}, "some", False),
+        ({"retention.ms": 1000}, "any", True),
+        ({}, "some", True),  # no setting of the topic explains it
+    ],
+)
+def test_retention_that_is_expected_may_remove_the_head(
+    settings: dict[str, int], removed: str, told: bool, tmp_path: Path
+) -> None:
+    run = build("plain", tmp_path)
+    run.change_row("partition_ends", begin_offset=7)
+    run.change_scenario(
+        topics={TOPIC: {"settings": settings}}, expect={"loss": "any", "removed": removed}
+    )
+    assert ("extent" in reasons(run)) is told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload": {"transactions": {"size": 10}}},
+        {"faults": [{"fault": "pause_client", "client": "producer 0", "when": "3 acked"}]},
+        {"workload": {"rate": "0.04/s"}},
+    ],
+)
+def test_a_producer_that_may_rest_before_its_end_is_not_named(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    run = build("plain", tmp_path).page("producer-0", State.DONE, 10, 10, updated=30)
+    assert "times" in reasons(run)
+    run.change_scenario(**changes)
+    assert "times" not in reasons(run)
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        {"started": 0.9, "updated": 8.2},  # the clock was corrected
+        {"updated": 18},
+        {"state": State.PRODUCING, "started": -30, "updated": 50},  # killed
+    ],
+)
+def test_times_that_agree_give_no_reason(pages: dict[str, Any], tmp_path: Path) -> None:
+    run = build("plain", tmp_path)
+    run.page("producer-0", pages.pop("state", State.DONE), 10, 10, **pages)
+    assert "times" not in reasons(run)
+
+
+def test_sends_that_are_not_acked_need_no_times(tmp_path: Path) -> None:
+    run = build("plain", tmp_path)
+    run.change_row("ledger", 9, name="producer-0", outcome="unknown", resolved_at=None)
+    assert reasons(run) == {}
+
+
+@pytest.mark.parametrize(
+    ("expect", "inconclusive"),
+    [
+        ({}, False),  # counts of records depend on no time
+        ({"availability": ">= 99 %"}, True),
+        ({"write_availability": ">= 99 %"}, True),
+        ({"steps": {"alone": {"readable": True}}}, True),
+    ],
+)
+def test_times_that_cannot_be_matter_where_they_are_expected(
+    expect: dict[str, Any], inconclusive: bool, tmp_path: Path
+) -> None:
+    run = build("plain", tmp_path)
+    timed(sent_at=None, resolved_at=None)(run)
+    run.change_scenario(
+        expect={"diverged": "any", **expect},
+        workload={"probe": True},
+        faults=[{**KILL, "id": "alone"}],
+    )
+    evidence = run.evidence(**OBSERVED)
+    audit = invariants.audit(evidence)
+    assert audit.of(Consequence.UNTIMED) == [UNTIMED]
+    with_times = expectations.of_times(evidence.scenario.expect)
+    assert (UNTIMED in audit.inconclusive(with_times=with_times)) is inconclusive
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), "has 100 bytes"),
+        (lambda path: path.rename(path.with_stem("producer-x")), "its name has no number"),
+    ],
+)
+def test_a_damaged_page_is_refused(
+    damage: Callable[[Path], object], error: str, tmp_path: Path
+) -> None:
+    run = build("plain", tmp_path).page("producer-0", State.DONE, 10, 10)
+    damage(run.path / "clients" / "producer-0.progress")
+    with pytest.raises(RunDirectoryError, match=error):
+        reasons(run)
