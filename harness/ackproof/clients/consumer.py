@@ -30,7 +30,7 @@ from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream
 from ackproof.ledger.processed_records import Effect, EffectStore
-from ackproof.scenario.consumers import Commit
+from ackproof.scenario.types import Commit
 from ackproof_spark.record import decode, run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, FOLLOWER_FETCH, READS
 

@@ -20,8 +20,8 @@ from ackproof.errors import RunDirectoryError
 from ackproof.judgement.evidence import Evidence, Page, producer_pages, read_page, row_count
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
-from ackproof.scenario.consumers import Commit
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Commit
 from ackproof_spark.tables import (
     FOLLOWER_FETCH,
     LOCATION,

@@ -17,7 +17,6 @@ from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof_faults import registered
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.validation.partition_log import Log
 from ackproof_model.validation.partition_trace import (
     Acked,
     Election,
@@ -26,6 +25,7 @@ from ackproof_model.validation.partition_trace import (
     Follows,
     Leads,
     Loads,
+    Log,
     Shrinks,
     Step,
     Trace,

@@ -24,7 +24,7 @@ from ackproof.scenario.loader import load
 from ackproof.scenario.selection import Shard, share
 from command_line import ackproof
 from documented import unknown_words
-from unit.harness.comparison.test_comparison import ACKS, verdict
+from support.fake_trials import ACKS, verdict
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted(path for path in (ROOT / "ci" / "templates").rglob("*") if path.is_file())

@@ -20,7 +20,7 @@ from ackproof_faults import (
 from ackproof_faults.schedule.limits import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from support.fake_cluster import FakeCluster
-from unit.faults.schedule.test_runners import World, names
+from support.recorded_schedules import World, names
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackproof_faults import times_begun
+from support.recorded_schedules import World, names
 from unit.faults.schedule.test_blocks import STEPS, cut, kill, schedule, ticks
-from unit.faults.schedule.test_runners import World, names
 
 
 @pytest.mark.parametrize(
