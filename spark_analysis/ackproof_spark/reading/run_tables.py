@@ -157,15 +157,15 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
+def cached_for_run(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
     """Call `make` once for the same tables, and keep its result as `RunTables.keep` says."""
 
     @wraps(make)
     def once(tables: RunTables) -> DataFrame:
         name = f"{make.__module__}.{make.__qualname__}"
-        if name not in tables._kept:
-            tables._kept[name] = tables.keep(make(tables))
-        return tables._kept[name]
+        if name not in tables._cached:
+            tables._cached[name] = tables.keep(make(tables))
+        return tables._cached[name]
 
     return once
 
@@ -187,7 +187,7 @@ class RunTables:
     undecidable: DataFrame | None = None
     keys: Mapping[str, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = _as_it_is
-    _kept: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
+    _cached: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> RunTables:
