@@ -84,7 +84,13 @@ class StoredRun:
 
     def has(self, name: str) -> bool:
         """Return whether the run has left a table."""
-        return has_table(self.spark, self.place, name)
+        if isinstance(self.place, Path):
+            return (self.place / LOCATION[name]).exists()
+        try:
+            read_table(self.spark, self.place, name, pa.schema([]))
+        except RunError:
+            return False
+        return True
 
     def rows(self, *names: str) -> int:
         """Return the number of rows of these tables together, from their footers."""
@@ -348,17 +354,6 @@ def read_tables(
         return spark.createDataFrame([], kind)
     places_found = (address(place) for place in found)
     return spark.read.schema(kind).parquet(*places_found, pathGlobFilter=PARTS)
-
-
-def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
-    """Return whether the run has left a table."""
-    if isinstance(run_dir, Path):
-        return (run_dir / LOCATION[name]).exists()
-    try:
-        read_table(spark, run_dir, name, pa.schema([]))
-    except RunError:
-        return False
-    return True
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:
