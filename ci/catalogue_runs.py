@@ -33,7 +33,7 @@ from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
-from ackproof.scenario.shards import Shard, share
+from ackproof.scenario.selection import Shard, share
 from ackproof_faults.conditions.durations import parse_duration
 
 RUNS = Path(__file__).parents[1] / "runs" / "catalogue"

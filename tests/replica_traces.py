@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ackproof_model.validation.partition_log import Log
 from ackproof_model.validation.partition_trace import (
     Acked,
     Election,
@@ -16,6 +15,7 @@ from ackproof_model.validation.partition_trace import (
     Follows,
     Leads,
     Loads,
+    Log,
     Shrinks,
     Step,
     Trace,

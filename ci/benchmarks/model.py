@@ -27,7 +27,7 @@ HARDEST = {
 }
 
 #: A smaller question beside each of these, whose space can be searched whole, too: without the
-#: reductions of `ackproof_model.adversary.reduction`.
+#: reductions of `ackproof_model.adversary.successors`.
 SMALLER = dict(
     zip(
         HARDEST,

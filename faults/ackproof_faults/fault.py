@@ -152,7 +152,7 @@ class Fault(BaseModel, ABC):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Take the name from the field `fault`, by which a scenario names it."""
         super().__pydantic_init_subclass__(**kwargs)
-        if "fault" in cls.model_fields:
+        if "fault" in cls.model_fields and "name" not in vars(cls):
             cls.name = cls.model_fields["fault"].default
 
     @classmethod

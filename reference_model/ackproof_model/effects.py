@@ -191,12 +191,13 @@ class Effect:
         """
         return False
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         """Return the effects that the exact search supports, for this partition.
 
         Empty if nothing touches the partition's records; None if the search does not support it.
+        Lost or late requests may keep others from the partition, so they are never left out.
         """
-        return None
+        return None if self.disturbs_requests or self.bounds(hit) != NOTHING else ()
 
     def bounds(self, hit: Hit) -> Exposure:
         """Return at most what it does to the partition."""
@@ -242,7 +243,8 @@ class Ends(Effect):
     def silences(self, *, timed: bool) -> bool:
         return timed
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
+        partition = hit.partition
         if self.times > 1 or self.one_by_one or self.for_good or self.silent:
             return None
         if self.nodes == "every" and partition.profile.zookeeper:
@@ -300,7 +302,7 @@ class Stalls(Effect):
     def silences(self, *, timed: bool) -> bool:
         return timed
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         return (self,)
 
     def bounds(self, hit: Hit) -> Exposure:
@@ -323,9 +325,6 @@ class Starts(Effect):
     """A new node joins, and stays."""
 
     controller: bool = False
-
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        return None if self.controller else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,8 +358,9 @@ class Cuts(Effect):
     def silences(self, *, timed: bool) -> bool:
         return "clients" in self.channels and "controllers" not in self.channels
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         """Return one cut a channel; it fails both ways, except that of clients."""
+        partition = hit.partition
         if self.some or self.repeated:
             return None
         if self.served:
@@ -528,7 +528,7 @@ class Intercepts(Effect):
     def silences(self, *, timed: bool) -> bool:
         return timed and self.api == "Produce"
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         return () if self.api in _OF_GROUPS else None
 
     def bounds(self, hit: Hit) -> Exposure:
@@ -561,9 +561,6 @@ class Removes(Effect):
     """All records of a topic are deleted, on all brokers and for good."""
 
     topic: str
-
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        return None if self.topic == partition.topic else ()
 
     def bounds(self, hit: Hit) -> Exposure:
         if self.topic != hit.partition.topic:
@@ -598,8 +595,9 @@ class SetsBack(Effect):
     high_watermarks: bool
     recovery_points: bool
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        return None if self.high_watermarks and partition.profile.keeps_high_watermark else ()
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
+        marks = self.high_watermarks and hit.partition.profile.keeps_high_watermark
+        return None if marks else ()
 
     def bounds(self, hit: Hit) -> Exposure:
         if self.high_watermarks and hit.partition.version < _LEADER_EPOCHS:
@@ -688,8 +686,8 @@ class Configures(Effect):
             return not partition.compacted and "compact" not in self.value.lower()
         return self.key.startswith(_HARMLESS) and not any(expiring({self.key: self.value}))
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        if self._harmless(partition):
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
+        if self._harmless(hit.partition):
             return ()
         searched = ("min.insync.replicas", "unclean.leader.election.enable")
         return (self,) if self.key in searched else None
@@ -740,8 +738,8 @@ class Elects(Effect):
     partition: int | None
     unclean: bool
 
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        return (self,) if partition.is_among(self.topic, self.partition) else ()
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
+        return (self,) if hit.partition.is_among(self.topic, self.partition) else ()
 
     def bounds(self, hit: Hit) -> Exposure:
         if not hit.partition.is_among(self.topic, self.partition):
@@ -768,10 +766,6 @@ class Reassigns(Effect):
     partition: int | None = None
     to: tuple[int, ...] = ()
     count: int | None = None
-
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        elsewhere = self.topic and not partition.is_among(self.topic, self.partition)
-        return () if elsewhere else None
 
     def bounds(self, hit: Hit) -> Exposure:
         partition = hit.partition
@@ -847,9 +841,6 @@ class Client(Effect):
     @property
     def touches_producers(self) -> bool:
         return self.role == "producer"
-
-    def exact(self, partition: Partition) -> tuple[Effect, ...] | None:
-        return () if self.role == "consumer" else None
 
     def bounds(self, hit: Hit) -> Exposure:
         if self.role == "consumer":

@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 
 from ackproof_model.configuration import Profile
-from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Ends,
     Follows,
     Leads,
     Loads,
+    Log,
     Shrinks,
     Step,
     Trace,
     Truncates,
 )
-from ackproof_model.validation.replication_rules import ReplicationRules
 from replica_traces import read
 
 TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))

@@ -17,7 +17,7 @@ from ackproof.reproduction.replay import compare_runs
 from ackproof.runs.directory import read_record
 from ackproof.scenario.loader import load
 from integration.command import ROOT, ackproof, printed
-from unit.harness.reproduction.recorded import Quiet
+from support.recorded_schedules import Quiet
 
 pytestmark = pytest.mark.cluster
 

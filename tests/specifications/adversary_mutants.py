@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ackproof_model.adversary.bounds import AdversaryModel, Budgets
 from ackproof_model.adversary.search import search
+from ackproof_model.adversary.state import AdversaryModel, Budgets
 from specifications.mutation_score import Mutation
 from specifications.wrong_rules import without
 

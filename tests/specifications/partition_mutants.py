@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -20,12 +20,12 @@ from ackproof_model.validation.partition_trace import (
     Follows,
     Leads,
     Loads,
+    Log,
     Shrinks,
     Step,
     Trace,
     Truncates,
 )
-from ackproof_model.validation.replication_rules import ReplicationRules
 from specifications.mutation_score import Mutation
 
 ALL = (1, 2, 3)

@@ -2,17 +2,149 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from ackproof_model.kafka.producer_state import Batch, ProducerState, Refusal
+from ackproof_model.transactions import coordinator, log, producers, transaction_log
 from ackproof_model.transactions.bounds import (
     Protocol,
     TransactionBudgets,
-    TransactionChecks,
     TransactionModel,
 )
+from ackproof_model.transactions.coordinator import Answer, Answered
 from ackproof_model.transactions.search import search
+from ackproof_model.transactions.state import PREPARED, Coordinator, Entry, Partition, Txn
 from specifications.mutation_score import Mutation
+from specifications.wrong_rules import always, never, with_wrong
+
+_INIT, _MARKED = coordinator.init_producer_id, log.marked
+_REFUSAL, _END = ProducerState.refusal, ProducerState.end_transaction
+
+
+def _same_epoch(model: TransactionModel, before: Coordinator, expected: int | None) -> Answered:
+    answer, after = _INIT(model, before, expected)
+    new = answer is Answer.NONE and expected is None
+    return answer, after._replace(epoch=before.epoch) if new else after
+
+
+def _init_beside(model: TransactionModel, before: Coordinator, expected: int | None) -> Answered:
+    if before.state is not Txn.ONGOING:
+        return _INIT(model, before, expected)
+    if expected is not None and expected != before.epoch:
+        return Answer.PRODUCER_FENCED, before
+    return Answer.NONE, before._replace(epoch=before.epoch + 1)
+
+
+def _any_epoch(self: ProducerState, epoch: int, *, strict: bool) -> ProducerState | Refusal:
+    after = _END(self, epoch, strict=strict)
+    return ProducerState(epoch=epoch) if epoch < self.epoch else after
+
+
+def _accepting(accepted: Refusal) -> object:
+    def refusal(self: ProducerState, batch: Batch, **given: object) -> Refusal | None:
+        found = _REFUSAL(self, batch, **given)  # type: ignore[arg-type]
+        return None if found is accepted else found
+
+    return refusal
+
+
+def _marked_once(model: TransactionModel, there: Partition, marker: Entry) -> Partition | None:
+    known = log.known(there.log)
+    again = model.strict and marker.epoch == known.epoch and known.txn_start is None
+    return None if again else _MARKED(model, there, marker)
+
+
+def _without_prepared(whole: transaction_log.Log) -> tuple[transaction_log.Log, ...]:
+    while whole[-1].state in PREPARED:
+        whole = whole[:-1]
+    return (whole,)
+
+
+def _as_complete(whole: transaction_log.Log) -> tuple[transaction_log.Log, ...]:
+    last = whole[-1]
+    if last.state in PREPARED:
+        whole = (*whole[:-1], last._replace(state=Txn(last.state + 2), partitions=0))
+    return (whole,)
+
+
+def last_stable_offset(entries: tuple[Entry, ...], high_watermark: int) -> int:
+    """Return the last stable offset: the first open record, or the high watermark."""
+    start = log.known(entries).txn_start
+    return high_watermark if start is None else min(start, high_watermark)
+
+
+def _beyond_stable(entries: tuple[Entry, ...]) -> frozenset[int]:
+    rest = entries[last_stable_offset(entries, len(entries)) :]
+    return log.committed(entries) | {one.transaction for one in rest if one.transaction >= 0}
+
+
+@contextlib.contextmanager
+def _cleared() -> Iterator[None]:
+    """Forget, before and afterwards, what is remembered of logs: a wrong rule changes it."""
+    remembered = (log.known, log.committed, log.aborted)
+    for one in remembered:
+        one.cache_clear()
+    yield
+    for one in remembered:
+        one.cache_clear()
+
+
+#: By guard: the rules that have it, each with the one that a Kafka without the guard would have.
+WRONG: dict[str, list[tuple[object, str, object]]] = {
+    # A new producer of a transactional.id gets a new epoch (`prepareIncrementProducerEpoch`).
+    "fencing": [
+        (coordinator, "init_producer_id", _same_epoch),
+        (
+            coordinator,
+            "fence",
+            lambda model, before: coordinator._prepared(before, before.epoch, commit=False),
+        ),
+    ],
+    # An open transaction is ended before a new producer begins (`prepareInitProducerIdTransit`).
+    "abort_before_init": [(coordinator, "init_producer_id", _init_beside)],
+    "coordinator_epoch_check": [
+        (coordinator, "_is_current", always),
+        (coordinator, "_valid", always),
+    ],
+    # A log refuses records and markers of an older epoch (`ProducerAppendInfo.checkProducerEpoch`).
+    "log_epoch_check": [
+        (ProducerState, "refusal", _accepting(Refusal.INVALID_PRODUCER_EPOCH)),
+        (ProducerState, "end_transaction", _any_epoch),
+    ],
+    "term_check": [(log, "_term", lambda entries: 0)],
+    # A batch that is in the log is not appended again (`ProducerStateEntry.findDuplicateBatch`).
+    "dedup": [
+        (ProducerState, "duplicate", lambda self, batch: None),
+        (ProducerState, "refusal", _accepting(Refusal.OUT_OF_ORDER_SEQUENCE)),
+    ],
+    # The outcome is written to the transaction log before any marker.
+    "prepare_first": [(transaction_log, "loaded", _without_prepared)],
+    "replicated_first": [
+        (transaction_log, "loaded", lambda whole: (whole, whole[:-1]) if whole[1:] else (whole,))
+    ],
+    "load_first": [
+        (transaction_log, "loaded", lambda whole: (whole, *transaction_log.older(whole)))
+    ],
+    "markers_resent": [(transaction_log, "loaded", _as_complete)],
+    "complete_first": [(coordinator, "_awaits_markers", never)],
+    "stable_offset": [(log, "readable", _beyond_stable)],
+    "aborted_index": [
+        (log, "readable", lambda entries: log.committed(entries) | log.aborted(entries))
+    ],
+    "resolved_first": [
+        (producers, "_awaits_responses", never),
+        (producers, "_needs_epoch", never),
+    ],
+    "verification": [(TransactionModel, "verifies", False)],
+    "verification_guard": [(log, "_guards", lambda guard, entries: guard != log.OPEN_ALREADY)],
+    "open_epoch": [(TransactionModel, "compares_open", False)],
+    "epoch_bump": [(TransactionModel, "bumps", False), (TransactionModel, "fence_bumps", 1)],
+    "strict_marker": [(TransactionModel, "strict", False)],
+    # A marker may be repeated (KAFKA-19999, 4.2).
+    "marker_retry": [(log, "marked", _marked_once)],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +163,9 @@ class TransactionMutant:
         model = TransactionModel(
             kafka_version=self.kafka_version, protocol=self.protocol, budgets=self.budgets
         )
-        broken = replace(model, checks=replace(TransactionChecks(), **{self.guard: False}))
-        before, after = (search(one, until=[self.anomaly]).traces for one in (model, broken))
+        before = search(model, until=[self.anomaly]).traces
+        with _cleared(), with_wrong(WRONG[self.guard]):
+            after = search(replace(model), until=[self.anomaly]).traces
         return Mutation(
             guard=self.guard,
             anomaly=self.anomaly,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ackproof_model import Profile
-from ackproof_model.adversary.bounds import AdversaryModel, Budgets
 from ackproof_model.adversary.search import search
+from ackproof_model.adversary.state import AdversaryModel, Budgets
 from ackproof_model.configuration import Truncation
 from specifications.mutation_score import Mutation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -110,6 +110,19 @@ def without(*guards: str) -> Iterator[None]:
                 patch.setattr(Model, "reduces", never)
             for rule, wrong in (WRONG | OF_PRODUCER)[guard].items():
                 replace_rule(patch, rule, wrong)
+        yield
+
+
+@contextlib.contextmanager
+def with_wrong(rules: Iterable[tuple[object, str, object]]) -> Iterator[None]:
+    """Replace rules, each given by its owner (a module or class) and its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name, wrong in rules:
+            rule = getattr(owner, name)
+            if isinstance(owner, type):
+                patch.setattr(owner, name, wrong)
+            else:
+                replace_rule(patch, rule, wrong)  # type: ignore[arg-type]
         yield
 
 

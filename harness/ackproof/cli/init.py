@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ackproof.cli import options, own_files
+from ackproof.cli import own_files
 from ackproof.cli.options import Json, print_json
 from ackproof.errors import DiskError, ScenarioError
 
@@ -36,6 +36,7 @@ def init(
     """
     from ackproof.own_config.overlay import render
     from ackproof.scenario import shipped
+    from ackproof.scenario.selection import check_kafka
 
     source = shipped.find(start_with)
     if source is None or source.is_dir():
@@ -50,7 +51,7 @@ def init(
         topic=topic,
         client_config=client_config,
     )
-    options.check_kafka(kafka)
+    check_kafka(kafka)
     text, made = render(source, own.read(), kafka=kafka)
     if own.given:
         own_files.print_overlay(made)

@@ -23,25 +23,18 @@ from typer.main import get_command
 from ackproof.cli import (
     baseline,
     check,
-    clean,
     compare,
-    dashboard,
-    doctor,
     faults,
-    image,
     init,
+    machine,
     plan,
     predict,
     replay,
-    report,
     run,
     runs,
     scenarios,
-    schedule,
-    schema,
     shrink,
     usage_errors,
-    validate,
     warehouse,
 )
 from ackproof.cli.options import print_error, stderr
@@ -74,15 +67,15 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "runs": runs.runs,
         "show": runs.show,
         "open": runs.open_report,
-        "report": report.report,
+        "report": runs.report,
         "check": check.check,
     },
     "Write scenarios": {
         "scenarios": scenarios.app,
         "faults": faults.faults,
-        "validate": validate.validate,
-        "schedule": schedule.schedule,
-        "schema": schema.schema,
+        "validate": scenarios.validate,
+        "schedule": scenarios.schedule,
+        "schema": scenarios.schema,
     },
     "Find and reduce losses": {
         "plan": plan.plan,
@@ -92,12 +85,12 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Many runs": {
         "baseline": baseline.app,
         "warehouse": warehouse.app,
-        "dashboard": dashboard.dashboard,
+        "dashboard": warehouse.dashboard,
     },
     "This machine": {
-        "doctor": doctor.doctor,
-        "clean": clean.clean,
-        "image": image.app,
+        "doctor": machine.doctor,
+        "clean": machine.clean,
+        "image": machine.image,
     },
 }
 for _panel, _commands in _COMMANDS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -13,12 +13,10 @@ import typer
 from rich.markup import escape
 
 from ackproof.console import Console
-from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError, shown
+from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, shown
 
 if TYPE_CHECKING:
-    from ackproof.scenario.changes import Overrides, Overriding
     from ackproof.scenario.loader import Configured
-    from ackproof.scenario.types import YamlPath
 
 LOCAL_SPARK = "local[*]"
 RUNS = Path("runs")
@@ -125,138 +123,31 @@ Spark = Annotated[
 
 
 def stderr() -> Console:
-    """Return the console for everything that is not a result."""
     return Console(stderr=True)
 
 
 def stdout() -> Console:
-    """Return the console for results."""
     return Console()
 
 
 def print_json(value: object) -> None:
-    """Print a result as JSON."""
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
-def check_kafka(version: str) -> None:
-    """Raise ScenarioError if this is no version that ackproof can run; '' is the default."""
-    from ackproof.kafka_versions import numbers
+def configurations_of(scenario: Path, **selection: Any) -> list[Configured]:
+    """Return the configurations that `scenario.selection.select` selects; print what it notes."""
+    from ackproof.scenario.selection import select
 
-    if version:
-        try:
-            numbers(version)
-        except ValueError as error:
-            raise ScenarioError(f"--kafka: {error}") from None
+    def note(text: str) -> None:
+        stderr().print(text, highlight=False, soft_wrap=True, markup=False)
 
-
-def configurations_of(
-    scenario: Path,
-    *,
-    shard: str,
-    arm: str = "",
-    kafka: str = "",
-    overriding: Overriding | None = None,
-    skipped: bool = False,
-) -> list[Configured]:
-    """Return the configurations of a scenario file or folder that are to be run.
-
-    `arm` and `kafka` select by name and version, then `shard`. If no configuration has the version,
-    all of them get it. What a case says to skip is left out, with a note, unless `skipped`.
-    Warnings are printed.
-
-    Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
-    """
-    from ackproof.scenario import changes
-    from ackproof.scenario.loader import load_all
-    from ackproof.scenario.shards import Shard, share
-
-    check_kafka(kafka)
-    loaded = load_all(scenario, overriding or changes.none)
-    if kafka and all(one.scenario.kafka != kafka for one in loaded):
-        loaded = _with_version(loaded, kafka, scenario, overriding)
-    selected = [
-        one for one in loaded if arm in ("", one.name) and kafka in ("", one.scenario.kafka)
-    ]
-    if not selected:
-        names = list(dict.fromkeys(f"{one.name} ({one.scenario.kafka})" for one in loaded))
-        raise ScenarioError(
-            f"{scenario}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
-            hint=f"Its configurations: {shortened(names)}.",
-        )
-    print_warnings(scenario_warnings(selected))
-    if skipped:
-        return selected
-    for path, reason in sorted({(one.path, one.skip) for one in selected if one.skip}):
-        stderr().print(f"{path}: skipped: {reason}", highlight=False, soft_wrap=True, markup=False)
-    every = [one for one in selected if not one.skip]
-    if not every:
-        raise AckproofError(f"{scenario}: nothing to run: every configuration is skipped")
-    found = share(every, Shard.parse(shard))
-    if not found:
-        raise ScenarioError(
-            f"--shard {shard}: this shard is empty, since there are only {len(every)} "
-            "configurations",
-            hint=f"Use at most {len(every)} shards.",
-        )
-    return found
-
-
-def _with_version(
-    loaded: Sequence[Configured], kafka: str, scenario: Path, overriding: Overriding | None
-) -> list[Configured]:
-    """Return the configurations under another Kafka version, those that become equal once."""
-    from ackproof.scenario import changes
-    from ackproof.scenario.loader import load_all
-
-    def with_version(document: Mapping[str, Any]) -> Overrides:
-        given = overriding(document) if overriding else changes.none(document)
-        version = changes.Overrides(merged={"kafka": kafka}, sources={("kafka",): "--kafka"})
-        return changes.joined(given, version)
-
-    had = ", ".join(dict.fromkeys(one.scenario.kafka for one in loaded))
-    stderr().print(f"{scenario}: written for Kafka {had}, used with {kafka}", highlight=False)
-    found: list[Configured] = []
-    for one in load_all(scenario, with_version):
-        if all(one.scenario != other.scenario for other in found):
-            found.append(one)
-    return found
+    return select(scenario, note=note, warn=print_warnings, **selection)
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
     """Print on standard error what is legal, and probably not meant."""
     for warning in warnings:
         stderr().print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
-
-
-def scenario_warnings(configurations: Sequence[Configured]) -> list[str]:
-    """Return the warnings about these scenarios, each once.
-
-    What only some configurations of a file ignore, such as the setting of an older version, is
-    meant for the others.
-    """
-    from ackproof.scenario.documents import line_of
-    from ackproof.scenario.validation import warnings
-
-    found = [(one, dict(warnings(one.scenario))) for one in configurations]
-
-    def where(one: Configured, place: YamlPath) -> str:
-        return one.overrides.source_of(place) or f"{one.path}:{line_of(one.path, place)}"
-
-    return list(
-        dict.fromkeys(
-            f"{where(one, place)}: {'.'.join(map(str, place))}: {problem}"
-            for one, problems in found
-            for place, problem in problems.items()
-            if all(place in others for other, others in found if other.path == one.path)
-        )
-    )
-
-
-def shortened(names: Sequence[str], most: int = 8) -> str:
-    """Return names with commas; of many only the first ones."""
-    more = f", and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def engine(configurations: Sequence[Configured]) -> Any:

@@ -1,4 +1,4 @@
-"""`ackproof warehouse`: the tables of many runs in one place, for dashboards."""
+"""`ackproof warehouse` and `dashboard`: the tables of many runs in one place, and their trends."""
 
 from __future__ import annotations
 
@@ -187,3 +187,30 @@ def _format_text(kind: Format) -> str:
             "(python -m ackproof_spark.spark.connector delta fetches it)"
         )
     return f"format {kind}"
+
+
+def dashboard(
+    warehouse: Annotated[str, typer.Argument(help="A folder, or an address that Spark can read.")],
+    out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
+        "dashboard.html"
+    ),
+    spark: Spark = LOCAL_SPARK,
+    as_json: Json = False,
+) -> None:
+    """Write a page with the trends of all runs in a warehouse. The page needs no network.
+
+    Example: [bold]ackproof dashboard warehouse --out dashboard.html[/]
+    """
+    from ackproof.report import warehouse_rows as rows
+    from ackproof.report.dashboard import read, write_dashboard
+    from ackproof.runs.directory import disk_errors
+
+    location = rows.address(warehouse)
+    with rows.opened(location) as opened:
+        trends = read(opened)
+    with disk_errors(out):
+        write_dashboard(out, trends, title=f"Trends of {warehouse}")
+    if as_json:
+        print_json({"dashboard": str(out), "runs": trends.runs})
+    else:
+        typer.echo(out)

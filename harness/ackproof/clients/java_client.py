@@ -28,7 +28,7 @@ from ackproof.containers import maven
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
-from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS
+from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
@@ -166,7 +166,6 @@ def _joined(folder: Path) -> str:
 
 
 def java() -> str:
-    """Return the path of the JVM; raise WorkloadError if there is none."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if found is None:

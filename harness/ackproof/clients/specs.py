@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from ackproof.scenario.consumers import Commit
-from ackproof.scenario.types import Setting
+from ackproof.scenario.types import Commit, Setting
 
 #: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")

@@ -224,7 +224,6 @@ def booted(
             topology,
             nodes,
             client=client,
-            run_id=run_id,
             factory=factory,
             logs=logs,
             proxy=proxy,

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import describe
-from ackproof.cluster.fault_errors import raises_fault_errors
-from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
+from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
 from ackproof.cluster.running import RECOVERY_S

@@ -35,7 +35,6 @@ class ClusterState:
         nodes: Mapping[int, KafkaNode],
         *,
         client: DockerClient,
-        run_id: str,
         factory: NodeFactory,
         logs: Path | None = None,
         proxy: LinkProxy | None = None,
@@ -43,7 +42,6 @@ class ClusterState:
         self.topology = topology
         self.nodes = dict(nodes)
         self.client = client
-        self.run_id = run_id
         self.factory = factory
         self.logs = logs
         self.proxy = proxy
@@ -58,6 +56,10 @@ class ClusterState:
         if topology.zookeeper:
             servers = (f"127.0.0.1:{node.external_port}" for node in topology.controllers)
             self._committed = ZooKeeperMetadata(",".join(servers))
+
+    @property
+    def run_id(self) -> str:
+        return self.factory.run_id
 
     @cached_property
     def sidecar(self) -> str:

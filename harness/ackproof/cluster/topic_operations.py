@@ -20,8 +20,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from ackproof.cluster.fault_errors import raises_fault_errors
-from ackproof.cluster.fault_errors import refusals_are_fault_errors as refusals
+from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.state import ClusterState
 from ackproof.waiting import last_result
 from ackproof_faults.evidence import FaultError

@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ackproof.observation.broker_log import BrokerEvent, Kind
-from ackproof_model.validation.partition_log import Log
-from ackproof_model.validation.partition_trace import Acked
+from ackproof_model.validation.partition_trace import Acked, Log
 
 if TYPE_CHECKING:
     import numpy as np

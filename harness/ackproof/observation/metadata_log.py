@@ -127,17 +127,13 @@ def damage_as_value_error(what: str) -> Iterator[None]:
         raise ValueError(f"{what} is damaged: it is nested too deeply") from None
 
 
+@damage_as_value_error("the metadata log")
 def parse(dump: str) -> MetadataLog:
     """Return the states in a dump made with `--cluster-metadata-decoder`.
 
     Raises ValueError if the dump is damaged, or if a record changes a partition that no earlier
     record created.
     """
-    with damage_as_value_error("the metadata log"):
-        return _parsed(dump)
-
-
-def _parsed(dump: str) -> MetadataLog:
     topics: dict[str, str] = {}
     now: dict[TopicPartition, PartitionState] = {}
     partitions: list[PartitionState] = []

@@ -119,6 +119,7 @@ def take(nodes: Sequence[Node], run_dir: Path) -> MetadataLog:
     return states(logs)
 
 
+@damage_as_value_error("the ZooKeeper transaction log")
 def states(logs: Iterable[bytes]) -> MetadataLog:
     """Return the states in the transaction logs of all nodes of one ZooKeeper, in any order.
 
@@ -127,11 +128,6 @@ def states(logs: Iterable[bytes]) -> MetadataLog:
 
     Raises ValueError if a file is no transaction log, or is damaged before its end.
     """
-    with damage_as_value_error("the ZooKeeper transaction log"):
-        return _states(logs)
-
-
-def _states(logs: Iterable[bytes]) -> MetadataLog:
     transactions: dict[int, list[Write]] = {}
     for log in logs:
         for zxid, group in groupby(writes(log), key=lambda write: write.zxid):

@@ -103,17 +103,24 @@ def _longest_s(fault: Fault) -> float:
 def _of_fault(
     scenario: Scenario, partition: Partition, fault: Fault, *, lasts_s: float
 ) -> Exposure:
+    hit = hit_of(scenario, partition, fault, lasts_s=lasts_s)
+    return _sum(effect.bounds(hit) for effect in fault.effects)
+
+
+def hit_of(
+    scenario: Scenario, partition: Partition, fault: Fault, *, lasts_s: float | None = None
+) -> Hit:
+    """Return how a fault hits the partition; `lasts_s`: as long as it says, if not given."""
     replicas = _replicas_hit(scenario, partition, fault)
     combined = scenario.cluster.combined
-    hit = Hit(
+    return Hit(
         fault=fault.name,
         partition=partition,
         replicas=replicas,
         controllers=fault.target.of_controllers or bool(combined and replicas),
-        lasts_s=lasts_s,
+        lasts_s=_longest_s(fault) if lasts_s is None else lasts_s,
         impaired_s=_impaired_s(scenario.faults),
     )
-    return _sum(effect.bounds(hit) for effect in fault.effects)
 
 
 def _replicas_hit(scenario: Scenario, partition: Partition, fault: Fault) -> int:

@@ -1,12 +1,15 @@
-"""A schedule for the exact search: effects on one partition, and who the targets may be."""
+"""A schedule for the exact search: its orders, effects on one partition, and possible targets."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from ackproof.prediction.bounds import hit_of
 from ackproof.scenario.model import Scenario
-from ackproof_faults import Fault, plain
+from ackproof_faults import Fault
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.kinds import (
     After,
@@ -18,6 +21,8 @@ from ackproof_faults.conditions.kinds import (
     ProgressIs,
 )
 from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_faults.conditions.trigger import Conditions
+from ackproof_faults.schedule.blocks import ChoiceBlock, ParallelBlock, RandomBlock, SequenceBlock
 from ackproof_model import (
     AnyOf,
     AnyTime,
@@ -42,8 +47,106 @@ from ackproof_model.effects import Partition
 
 #: Every fault adds records and interleavings; with more faults the search would not end.
 _MAX_FAULTS = 8
+#: The same for an order of blocks, of which each is searched.
+_MAX_IN_BLOCKS = 4
+_MAX_ORDERS = 6
 
 Targets = frozenset[Role | int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A fault in one order of a schedule.
+
+    after: the faults of the block before it, by index, which have recovered when it begins. loose:
+    the time and the changes that its conditions count from are not those of the fault before it, so
+    such conditions may hold at any time. in_block: it is healed with its block at the latest.
+    """
+
+    fault: Fault
+    after: tuple[int, ...] = ()
+    loose: bool = False
+    in_block: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """One order in which faults may begin; `after` and `loose` hold for the next step."""
+
+    steps: tuple[_Step, ...] = ()
+    after: tuple[int, ...] = ()
+    loose: bool = False
+
+    def with_fault(self, fault: Fault) -> _Order:
+        step = _Step(fault=fault, after=self.after, loose=self.loose)
+        return _Order(steps=(*self.steps, step))
+
+    def with_block(self, whole: _Order) -> _Order:
+        """Return the order `whole`, which extends this one by a block: the next step awaits it."""
+        before = len(self.steps)
+        block = (replace(step, in_block=True) for step in whole.steps[before:])
+        steps = (*self.steps, *block)
+        return _Order(steps=steps, after=tuple(range(before, len(steps))), loose=True)
+
+
+def _orders(order: _Order, steps: Sequence[Any]) -> Iterator[_Order]:
+    """Yield the orders that begin with `order` and continue with the steps."""
+    if not steps:
+        yield order
+        return
+    for extended in _extended(order, steps[0]):
+        yield from _orders(extended, steps[1:])
+
+
+def _extended(order: _Order, step: Any) -> Iterator[_Order]:
+    match step:
+        case SequenceBlock():
+            if step.probability < 1:
+                yield order
+            turns = [order]
+            for _ in range(step.repeat or 1):
+                turns = [
+                    begun.with_block(whole)
+                    for begun in turns
+                    for whole in _orders(begun, step.sequence)
+                ]
+            yield from turns
+        case ChoiceBlock():
+            for one in step.one_of:
+                for whole in _extended(order, one):
+                    yield order.with_block(whole)
+        case ParallelBlock():
+            for branches in itertools.permutations(step.parallel):
+                whole = order
+                for branch in branches:
+                    whole = replace(whole.with_fault(branch), loose=True)
+                yield order.with_block(whole)
+        case _:
+            yield order.with_fault(step)
+
+
+def _unsupported_blocks(steps: Sequence[Any]) -> Iterator[str]:
+    """Yield the blocks of which the search does not support every order."""
+    for step in steps:
+        match step:
+            case RandomBlock():
+                yield "random blocks"
+            case SequenceBlock(probability=probability):
+                counted = not (step.every or step.for_ is not None or step.until)
+                if step.loops and (not counted or probability < 1):
+                    yield "loops without a fixed number of turns"
+                yield from _unsupported_blocks(step.sequence)
+            case ChoiceBlock():
+                yield from _unsupported_blocks(step.one_of)
+            case ParallelBlock(parallel=branches):
+                if not all(isinstance(branch, Fault) for branch in branches):
+                    yield "parallel blocks of blocks"
+                elif any(
+                    isinstance(effect, Ends) and effect.clean
+                    for branch in branches
+                    for effect in branch.effects
+                ):
+                    yield "controlled shutdowns beside other faults"
 
 
 def exact_effects(
@@ -52,7 +155,8 @@ def exact_effects(
     """Return a fault's effects that the search supports; None if it does not support them all."""
     if fault.target.of_controllers:
         return _of_controllers(scenario, partition, fault)
-    found = [effect.exact(partition) for effect in fault.effects]
+    hit = hit_of(scenario, partition, fault)
+    found = [effect.exact(hit) for effect in fault.effects]
     known = [effects for effects in found if effects is not None]
     return tuple(itertools.chain(*known)) if len(known) == len(found) else None
 
@@ -74,11 +178,16 @@ def _of_controllers(
 
 def unsupported(scenario: Scenario, partition: Partition) -> str:
     """Return what in the schedule the exact search does not support; '' if nothing."""
-    faults = scenario.faults
-    if not plain(faults):
-        return "schedules with blocks of steps or random targets"
-    if len(faults) > _MAX_FAULTS:
-        return f"schedules of {len(faults)} faults (at most {_MAX_FAULTS} are searched)"
+    faults = scenario.every_fault
+    if block := next(_unsupported_blocks(scenario.faults), ""):
+        return block
+    orders = list(itertools.islice(_orders(_Order(), scenario.faults), _MAX_ORDERS + 1))
+    if len(orders) > _MAX_ORDERS:
+        return f"schedules with more than {_MAX_ORDERS} orders"
+    listed = all(isinstance(step, Fault) for step in scenario.faults)
+    most = _MAX_FAULTS if listed else _MAX_IN_BLOCKS
+    if (count := max(len(order.steps) for order in orders)) > most:
+        return f"schedules of {count} faults (at most {most} are searched)"
     if scenario.cluster.combined and any(fault.touches_brokers for fault in faults):
         return "faults on brokers that are also controllers"
     effects: list[Effect] = []
@@ -104,37 +213,54 @@ def _unsupported_together(effects: Sequence[Effect]) -> str:
 
 
 def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[Injection, ...]]:
-    """Yield every reading of the schedule for one partition: who the targets may be.
+    """Yield every reading of the schedule for one partition: its orders, who the targets may be.
 
     Yields nothing if the search does not support the schedule.
     """
     if unsupported(scenario, partition):
         return
-    reader = _Reader(scenario, partition)
-    roles = [reader.roles(index) for index in range(len(scenario.faults))]
-    for chosen in itertools.product(*roles):
-        yield tuple(map(reader.injection, scenario.faults, reader.effects, chosen))
+    readers = [
+        _Reader(scenario, partition, order.steps) for order in _orders(_Order(), scenario.faults)
+    ]
+    roles = [[reader.roles(index) for index in range(len(reader.steps))] for reader in readers]
+    if not all(itertools.chain(*roles)):
+        return  # in some order the search cannot describe a target
+    for reader, targets in zip(readers, roles, strict=True):
+        for chosen in itertools.product(*targets):
+            yield tuple(map(reader.injection, reader.steps, reader.effects, chosen))
 
 
 class _Reader:
-    """A schedule that the search supports, and the partition that it is read for."""
+    """An order of a schedule that the search supports, and the partition that it is read for."""
 
-    def __init__(self, scenario: Scenario, partition: Partition) -> None:
+    def __init__(self, scenario: Scenario, partition: Partition, steps: Sequence[_Step]) -> None:
         self._scenario = scenario
         self._partition = partition
-        self._faults: Sequence[Fault] = scenario.faults
+        self.steps = steps
+        self._faults = [step.fault for step in steps]
         self.effects = [exact_effects(scenario, partition, one) or () for one in self._faults]
 
-    def injection(self, fault: Fault, effects: tuple[Effect, ...], targets: Targets) -> Injection:
+    def injection(self, step: _Step, effects: tuple[Effect, ...], targets: Targets) -> Injection:
+        fault = step.fault
+        when = self._conditions(step, fault.when)
+        if step.loose and (fault.or_after is not None or AnyTime() in when):
+            when = (AnyTime(),)
+        recovered = (FaultEvent(fault=index, event="recovered") for index in step.after)
+        with_block: tuple[SearchedCondition, ...] = (AnyTime(),)
         return Injection(
             fault=fault.name,
             effects=effects,
             targets=targets,
-            when=tuple(map(self._condition, fault.when)),
-            or_after=fault.or_after,
-            heal_when=tuple(map(self._condition, fault.heal_when)),
+            when=(*when, *recovered),
+            or_after=None if step.loose else fault.or_after,
+            heal_when=with_block
+            if step.in_block and not fault.ends_by_itself
+            else self._conditions(replace(step, loose=False), fault.heal_when),
             heal_or_after=fault.heal_after,
         )
+
+    def _conditions(self, step: _Step, conditions: Conditions) -> tuple[SearchedCondition, ...]:
+        return tuple(self._condition(step, condition) for condition in conditions)
 
     def roles(self, index: int) -> list[Targets]:
         """Return the roles that a fault's target may have in the partition, as alternatives.
@@ -170,6 +296,8 @@ class _Reader:
                 return self._scenario.every_topic[target.topic].replication_factor - 1
             case "brokers":
                 return len(set(target.brokers))
+            case "any":
+                return min(target.count, self._scenario.cluster.brokers)
         return self._scenario.cluster.brokers
 
     def _has_same_target(self, index: int) -> bool:
@@ -179,17 +307,21 @@ class _Reader:
         a leadership.
         """
         faults = self._faults
-        if not index or faults[index - 1].target != faults[index].target:
+        target = faults[index].target
+        if not index or faults[index - 1].target != target or target.role == "any":
             return False
         if not self.effects[index - 1]:
             return False
-        named = faults[index].target.role == "brokers"
+        named = target.role == "brokers"
         return named or all(map(_keeps_leaders, self.effects[:index]))
 
-    def _condition(self, condition: Condition) -> SearchedCondition:
+    def _condition(self, step: _Step, condition: Condition) -> SearchedCondition:
         if len(condition.alternatives) > 1:
-            return AnyOf(alternatives=tuple(map(self._condition, condition.alternatives)))
+            each = (self._condition(step, one) for one in condition.alternatives)
+            return AnyOf(alternatives=tuple(each))
         match condition:
+            case _ if _is_free(step, condition):
+                pass
             case ProgressIs(outcome=outcome, more=more):
                 return Progress(outcome=outcome, more=more)
             case After(seconds=seconds):
@@ -221,7 +353,22 @@ class _Reader:
         """Return the event of every fault that has this name or id: one of them is enough."""
         named = [n for n, one in enumerate(self._faults) if name in (one.id, one.name)]
         events = tuple(FaultEvent(fault=n, event=event) for n in named)  # type: ignore[arg-type]
+        if not events:  # it is not in this order
+            return AnyTime()
         return events[0] if len(events) == 1 else AnyOf(alternatives=events)
+
+
+def _is_free(step: _Step, condition: Condition) -> bool:
+    """Whether a condition may hold at any time, because of a block that the step is in or after.
+
+    It counts from another moment, or a fault of another block has the same name.
+    """
+    match condition:
+        case After() | LeaderChanges() | ProgressIs(more=True):
+            return step.loose
+        case FaultHas():
+            return step.in_block
+    return False
 
 
 def _keeps_leaders(effects: tuple[Effect, ...]) -> bool:

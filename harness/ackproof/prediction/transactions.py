@@ -21,7 +21,6 @@ from ackproof_model.effects import Disturbance
 from ackproof_model.transactions import (
     PERTURBATIONS,
     TransactionBudgets,
-    TransactionChecks,
     TransactionModel,
 )
 from ackproof_model.transactions.state import State
@@ -152,7 +151,7 @@ def question(
             log_losses=int(faulted and any(map(may_lose, topics))),
             in_all=IN_ALL,
         ),
-        checks=TransactionChecks(verification=_verification(scenario)),
+        verification=_verification(scenario),
     )
     return model, causes
 

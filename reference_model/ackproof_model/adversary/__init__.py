@@ -5,7 +5,7 @@
 specification; `packing`, `packed_steps` and `explorer` run the same rules fast.
 """
 
-from ackproof_model.adversary.bounds import PERTURBATIONS, AdversaryModel, Budgets
 from ackproof_model.adversary.search import MAX_STATES, AdversaryResult, search
+from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets
 
 __all__ = ["MAX_STATES", "PERTURBATIONS", "AdversaryModel", "AdversaryResult", "Budgets", "search"]

@@ -15,8 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ackproof_model import source_digest
-from ackproof_model.adversary.bounds import AdversaryModel
-from ackproof_model.adversary.state import Replica
+from ackproof_model.adversary.state import AdversaryModel, Replica
 
 #: One level of one process: the tails of its states by their heads.
 Level = Mapping[int, Collection[int]]

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ackproof_model.adversary.bounds import AdversaryModel
-from ackproof_model.adversary.packed_steps import Difference, PackedSteps, Steps
-from ackproof_model.adversary.packing import REPLICA_BITS, Packing, Replicas
-from ackproof_model.adversary.perturbations import OF_PARTITION
-from ackproof_model.adversary.state import State, initial
+from ackproof_model.adversary.packing import (
+    REPLICA_BITS,
+    Difference,
+    PackedSteps,
+    Packing,
+    Replicas,
+    Steps,
+)
+from ackproof_model.adversary.state import AdversaryModel, State, initial
+from ackproof_model.adversary.successors import OF_PARTITION
 
 #: States: the tails by their head.
 Tails = defaultdict[int, set[int]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.replicas import behind, expansions, learn
 from ackproof_model.adversary.state import (
     DOWN,
     STOPPING,
     UP,
+    AdversaryModel,
     Label,
     Partition,
     Replica,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.state import (
+    AdversaryModel,
     Label,
     Partition,
     Replica,

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof_model.adversary.bounds import PERTURBATIONS, AdversaryModel
-from ackproof_model.adversary.state import Label, State, initial
+from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Label, State, initial
 from ackproof_model.adversary.successors import successors
 from ackproof_model.adversary.workers import Workers
 

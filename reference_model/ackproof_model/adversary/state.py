@@ -1,16 +1,119 @@
-"""One state of the partition as the adversary sees it.
+"""What an adversary may do to one partition, under which rules, and the states of the search.
 
-A record is written once, by one leader in one epoch, so a log is a sequence of records, and
+Only perturbations are counted. Steps that heal (restarts, unfencing, fetches, metadata, a replica
+that joins the ISR) are free and may happen at any time, so the model has no notion of speed. A
+record is written once, by one leader in one epoch, so a log is a sequence of records, and
 `Writes.epochs` has their epochs. Sets of records and of replicas are bitmasks; replicas are
 numbered in assignment order.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import NamedTuple
 
-from ackproof_model.adversary.bounds import AdversaryModel
+from ackproof_model.configuration import Acks, Profile
+from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import NOBODY, Controller, Log
+
+#: Epochs and versions are packed into four bits.
+LARGEST_EPOCH = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """How often the adversary may do each thing; the search is exhaustive within these budgets.
+
+    records: how many are written.
+    kills: SIGKILL; the log stays (page cache).
+    power_losses: SIGKILL, and the log keeps any prefix of what was appended.
+    clean_stops: controlled shutdown, SIGTERM.
+    shrinks: the leader removes a lagging follower from the ISR (its fetches were late for
+        replica.lag.time.max.ms; the records it lags by need not be modelled).
+    fencings: the controller loses contact to a running broker.
+    in_all: all perturbations together, None for their sum.
+    """
+
+    records: int = 1
+    kills: int = 0
+    power_losses: int = 0
+    clean_stops: int = 0
+    shrinks: int = 0
+    fencings: int = 0
+    in_all: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not 0 <= value <= 7:
+                raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
+        if self.perturbations > 7:
+            raise ValueError(
+                f"{self.perturbations} perturbations in all: at most 7 can be searched; set in_all"
+            )
+
+    @property
+    def perturbations(self) -> int:
+        total = sum(self.of_kinds)
+        return total if self.in_all is None else min(total, self.in_all)
+
+    @property
+    def of_kinds(self) -> tuple[int, ...]:
+        """The budget of each kind of `PERTURBATIONS`, in its order."""
+        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
+
+
+#: The kinds of perturbation.
+PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdversaryModel:
+    """One partition's configuration, the rules of its version, and the adversary's budgets.
+
+    unclean_election, elr_enabled: None for the version's default (unclean before 0.11; 4.0 has ELR
+    off, and may switch it on).
+    flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
+    reduction: False searches every state (see `adversary.reduction`).
+    """
+
+    kafka_version: str
+    acks: Acks = "all"
+    min_insync_replicas: int = 2
+    replicas: int = 3
+    unclean_election: bool | None = None
+    flush_every_record: bool = False
+    elr_enabled: bool | None = None
+    budgets: Budgets = Budgets()
+    reduction: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.replicas <= 5:
+            raise ValueError(f"replicas is {self.replicas}: it must be from 1 to 5")
+        if self.min_insync_replicas < 1:
+            raise ValueError(
+                f"min_insync_replicas is {self.min_insync_replicas}: it must be at least 1"
+            )
+        Profile.of(self.kafka_version)
+
+    @cached_property
+    def profile(self) -> Profile:
+        return Profile.of(self.kafka_version)
+
+    @cached_property
+    def policy(self) -> Policy:
+        return Policy(
+            replicas=self.replicas,
+            min_insync_replicas=self.min_insync_replicas,
+            acks=self.acks,
+            unclean_election=self.profile.unclean_by_default
+            if self.unclean_election is None
+            else self.unclean_election,
+            elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
+            profile=self.profile,
+        )
+
 
 DOWN, UP, STOPPING = range(3)
 

@@ -1,24 +1,123 @@
-"""All steps from a state: the readable specification.
+"""All steps from a state: the perturbations, each of which costs one of its budget, and the others.
 
-`packed_steps` runs the same rules part by part, and remembers the effect of each.
+This is the readable specification: `packing` runs the same rules part by part, and remembers the
+effect of each.
+
+The search leaves out states by four reductions; tests compare searches with and without them.
+
+- Decided (`decided`): no budget but shrinks is left, the leader runs, no other broker believes that
+  it leads, and the leader's log has every acked record. Nothing can depose that leader any more
+  (only perturbations end processes or sessions; a shrink removes followers only), no other broker
+  can append or ack, and the leader truncates nothing. So no loss follows, and the search ends
+  there.
+- Ack first: where a record may be acked, that is the only step. An ack changes only the set of
+  acked records, and a larger set hides no loss. With more than one record, a shortest trace may
+  contain acks that it does not need.
+- No broker learns that there is no leader (`replicas.behind`): a broker that has not learned it can
+  do everything that one that has learned it can, and nothing forces it to do more.
+- An epoch's start offset is dropped once the high watermark has passed it
+  (`replicas.reached_start`), and state that no rule of the version reads is not stored.
+
+There is no symmetry reduction: replicas are elected in assignment order (`controller`), so two
+followers are not interchangeable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import AdversaryModel
-from ackproof_model.adversary.metadata import moves, restart
-from ackproof_model.adversary.perturbations import KINDS
-from ackproof_model.adversary.reduction import decided
-from ackproof_model.adversary.replicas import fetch, forget, writes
+from ackproof_model.adversary.metadata import Move, asked, committed, died, moves, restart
+from ackproof_model.adversary.replicas import fetch, forget, shrinks, writes
 from ackproof_model.adversary.state import (
+    STOPPING,
+    UP,
+    AdversaryModel,
     Label,
     Partition,
     Replica,
     State,
 )
+from ackproof_model.replication.controller import begin_shutdown, fence
 from ackproof_model.replication.state import NOBODY
+
+
+def kills(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """SIGKILL: the page cache survives, so the log stays as appended."""
+    if replica.alive:
+        for after in died(model, replica, replica.log):
+            yield ("kill", number), partition, after
+
+
+def power_losses(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """Power loss: the log loses any suffix that was never fsynced (`LogLoader.recover`).
+
+    The recovery point is at the start of the log: nothing was fsynced.
+    """
+    if replica.alive:
+        least = replica.end if model.flush_every_record else 0
+        for kept in range(least, replica.end + 1):
+            for after in died(model, replica, replica.log[:kept]):
+                yield ("lose power", number, kept), partition, after
+
+
+def clean_stops(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing.
+
+    With ZooKeeper it also ends when nobody can lead in its place.
+    """
+    controller = partition.controller
+    if replica.status == UP and not controller.fenced >> number & 1:
+        after = committed(partition, begin_shutdown(model.policy, controller, number))
+        yield ("stop", number), after, replica._replace(status=STOPPING)
+
+
+def lags(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """Lag: a leader asks the controller to remove a follower from the ISR."""
+    for label, requested in shrinks(replica, number):
+        yield from asked(model, partition, requested, number, label)
+
+
+def fencings(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """Lost session: the controller fences a running broker."""
+    controller = partition.controller
+    if replica.alive and not controller.fenced >> number & 1:
+        yield (
+            ("cut off", number),
+            committed(partition, fence(model.policy, controller, number)),
+            replica,
+        )
+
+
+#: In the order of `bounds.PERTURBATIONS`.
+KINDS = (kills, power_losses, clean_stops, lags, fencings)
+
+#: Those that can depose a leader or end its process: all but `lags`.
+DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)
+
+#: Those that read or change what the controller has committed.
+OF_PARTITION = tuple(
+    kind for kind, perturb in enumerate(KINDS) if perturb not in {kills, power_losses}
+)
+
+
+def decided(state: State) -> bool:
+    """Whether no loss can follow from a state."""
+    leader = state.partition.controller.leader
+    if leader == NOBODY or (state.left[-1] and any(state.left[kind] for kind in DEPOSING)):
+        return False
+    leading = state.replicas[leader]
+    rivals = any(one.leader == n for n, one in enumerate(state.replicas) if n != leader)
+    return leading.alive and not rivals and not state.writes.acked & ~leading.records
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:

@@ -20,11 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.checkpoint import Checkpoint
 from ackproof_model.adversary.explorer import Explorer, Tails
 from ackproof_model.adversary.packing import REPLICA_BITS
-from ackproof_model.adversary.state import Replica, State
+from ackproof_model.adversary.state import AdversaryModel, Replica, State
 
 #: Timeout for messages of other processes, in seconds: a lost message must not block a search.
 _PATIENCE_S = 600

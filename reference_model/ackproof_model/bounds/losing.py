@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from ackproof_model.adversary.bounds import AdversaryModel
+from ackproof_model.adversary.state import AdversaryModel
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.exposure import Budget
 

@@ -13,7 +13,6 @@ from ackproof_model.consumer_groups.bounds import (
     PERTURBATIONS,
     CommitMode,
     OffsetBudgets,
-    OffsetChecks,
     OffsetModel,
 )
 from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, certain, search
@@ -24,7 +23,6 @@ __all__ = [
     "PERTURBATIONS",
     "CommitMode",
     "OffsetBudgets",
-    "OffsetChecks",
     "OffsetModel",
     "certain",
     "search",

@@ -1,4 +1,4 @@
-"""The input of a search of committed offsets: commit mode, the adversary's budgets, the checks."""
+"""The input of a search of committed offsets: commit mode, the adversary's budgets."""
 
 from __future__ import annotations
 
@@ -78,34 +78,6 @@ class OffsetBudgets:
         return tuple(getattr(self, kind) for kind in PERTURBATIONS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetChecks:
-    """One flag for each safety check of committed offsets; False switches it off.
-
-    generation_check: a commit of an older generation is refused (ILLEGAL_GENERATION).
-    transaction_generation_check: the same for offsets in a transaction (KIP-447, from 2.5).
-    stable_fetch: the new owner of a partition waits for transactions with offsets of it
-        (UNSTABLE_OFFSET_COMMIT, KIP-447, from 2.5).
-    id_fencing: a new producer of a transactional.id ends its open transaction first (KIP-98).
-    atomic: the offsets and the records of a transaction take effect together (KIP-98).
-    replicated_first: a commit is answered when all in-sync replicas of `__consumer_offsets` have it
-        (`GroupMetadataManager.storeOffsets`, acks -1).
-    load_first: a new coordinator answers when it has loaded the group's offsets
-        (COORDINATOR_LOAD_IN_PROGRESS).
-    truncation_check: after an election a member compares leader epochs, and goes back to where its
-        log and the leader's diverge (KIP-320; brokers from 2.4, librdkafka from 2.1).
-    """
-
-    generation_check: bool = True
-    transaction_generation_check: bool = True
-    stable_fetch: bool = True
-    id_fencing: bool = True
-    atomic: bool = True
-    replicated_first: bool = True
-    load_first: bool = True
-    truncation_check: bool = True
-
-
 @dataclass(frozen=True, kw_only=True)
 class OffsetModel:
     """How a group commits, and the adversary's budgets.
@@ -129,7 +101,6 @@ class OffsetModel:
     killed_in_poll: bool = False
     same_id: bool = False
     budgets: OffsetBudgets = OffsetBudgets()
-    checks: OffsetChecks = OffsetChecks()
 
     def __post_init__(self) -> None:
         if self.commit not in get_args(CommitMode):
@@ -150,19 +121,19 @@ class OffsetModel:
     @cached_property
     def checks_transactions(self) -> bool:
         """Whether the group refuses a transaction's offsets of an older generation."""
-        return self.profile.group_fencing and self.checks.transaction_generation_check
+        return self.profile.group_fencing
 
     @cached_property
     def fences_ids(self) -> bool:
         """Whether the new owner has the old one's transactional.id, and so fences it."""
-        return self.same_id and self.checks.id_fencing
+        return self.same_id
 
     @cached_property
     def waits(self) -> bool:
         """Whether the new owner waits for offsets in open transactions."""
-        return self.profile.group_fencing and self.checks.stable_fetch
+        return self.profile.group_fencing
 
     @cached_property
     def notices_truncation(self) -> bool:
         """Whether a member that runs goes back if the log became shorter than its position."""
-        return self.profile.clients_truncate and self.checks.truncation_check
+        return self.profile.clients_truncate

@@ -76,13 +76,16 @@ def begin(model: OffsetModel, state: State, committed: int | None) -> int:
 def successors(model: OffsetModel, state: State) -> Iterator[Step]:
     """Yield every step from a state, as (name, state after it)."""
     for label, after in _steps(model, state):
-        yield label, _with_earlier(model, state, after)
+        yield label, _with_earlier(state, after)
 
 
-def _with_earlier(model: OffsetModel, before: State, after: State) -> State:
+def _may_return(state: State) -> bool:
+    return bool(left(state, "stale_fetches") or left(state, "offset_losses"))
+
+
+def _with_earlier(before: State, after: State) -> State:
     """Return the state with earlier committed offsets, if a perturbation may bring them back."""
-    needed = left(after, "stale_fetches") or left(after, "offset_losses")
-    if not (needed or (left(after, "failovers") and not model.checks.replicated_first)):
+    if not _may_return(after):
         return after._replace(earlier=())
     lost = after.left[_OFFSET_LOSSES] < before.left[_OFFSET_LOSSES]
     if after.offset == before.offset or lost:
@@ -104,7 +107,7 @@ def _steps(model: OffsetModel, state: State) -> Iterator[Step]:
                 yield from _committing(model, state, number, member)
     for generation, offset in state.flight:
         arrived = state._replace(flight=state.flight - {(generation, offset)})
-        if _accepted(model, state, generation):
+        if _accepted(state, generation):
             yield f"the late commit of {offset} arrives", arrived._replace(offset=offset)
     holder = len(state.members) - 1  # the member that joined last owns the partition
     if state.members[holder].generation < state.generation:
@@ -115,7 +118,7 @@ def _steps(model: OffsetModel, state: State) -> Iterator[Step]:
         yield from _departures(state, holder)
     if state.end < model.budgets.records:
         yield "others take the offsets of lost records", state._replace(end=model.budgets.records)
-    yield from _coordinator_moves(model, state)
+    yield from _coordinator_moves(state)
     yield from _log_losses(model, state)
 
 
@@ -129,14 +132,10 @@ def _departures(state: State, holder: int) -> Iterator[Step]:
         yield f"member {holder} is removed from the group", spent(out, "rebalances")
 
 
-def _coordinator_moves(model: OffsetModel, state: State) -> Iterator[Step]:
+def _coordinator_moves(state: State) -> Iterator[Step]:
     """Yield failovers of the group's coordinator: the next one loads `__consumer_offsets`."""
     if left(state, "failovers"):
         moved = spent(state, "failovers")
-        if not model.checks.replicated_first and state.earlier:
-            yield "the coordinator fails over", moved._replace(offset=state.earlier[-1])
-        if not model.checks.load_first:
-            yield "the coordinator fails over", moved._replace(offset=None)
         yield "the coordinator fails over", moved
     if left(state, "offset_losses"):
         for kept, offset in enumerate(state.earlier):
@@ -280,9 +279,9 @@ def _committing(model: OffsetModel, state: State, number: int, member: Member) -
         yield f"member {number}'s commit of {offset} is late", spent(held, "delays")
 
 
-def _accepted(model: OffsetModel, state: State, generation: int) -> bool:
+def _accepted(state: State, generation: int) -> bool:
     """Whether the group accepts a commit (`ClassicGroup.validateOffsetCommit`)."""
-    return generation == state.generation or not model.checks.generation_check
+    return generation == state.generation
 
 
 def _committed(model: OffsetModel, state: State, number: int, offset: int) -> tuple[State, bool]:
@@ -291,7 +290,7 @@ def _committed(model: OffsetModel, state: State, number: int, offset: int) -> tu
     A member whose commit is refused has lost the partition: it stops, unless it is heedless.
     """
     member = state.members[number]
-    if not _accepted(model, state, member.generation):
+    if not _accepted(state, member.generation):
         if model.heedless:
             return _with(state, number, member._replace(committed=offset)), False
         return _with(state, number, member._replace(alive=False)), False
@@ -326,10 +325,6 @@ def _in_transactions(
     ended = _with(mine, number, member._replace(committed=offset, open=False))
     effects = _effected(ended, member.committed, offset)
     yield f"member {number} commits up to {offset}", effects._replace(offset=offset)
-    if not model.checks.atomic and left(state, "crashes"):
-        killed = _with(mine, number, member._replace(alive=False, open=False))
-        halfway = _effected(killed, member.committed, offset)
-        yield f"member {number} is killed between records and offsets", spent(halfway, "crashes")
 
 
 def _effected(state: State, first: int, end: int) -> State:

@@ -5,12 +5,14 @@ on a cluster where every step without a timer is prompt. Where nothing can be lo
 finds schedules that together take the most kinds of steps.
 """
 
-from ackproof_model.planning.coverage import ModelContradictsItselfError, covering_plans, kinds
 from ackproof_model.planning.plan import (
     MOST_OPERATIONS,
+    ModelContradictsItselfError,
     Plan,
     Stage,
     carried_out,
+    covering_plans,
+    kinds,
     realized,
     with_clean_stops,
 )

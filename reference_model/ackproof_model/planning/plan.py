@@ -4,6 +4,9 @@
 between its steps the adversary may delay anything. So this module searches for operations that make
 the same perturbations and lose acked records although everything else is prompt. A necessary delay
 becomes an operation of its own, a cut link.
+
+For a configuration that can lose nothing, `covering_plans` chooses schedules one after another,
+each time the one that adds the most new kinds of steps (`kind_of`).
 """
 
 from __future__ import annotations
@@ -13,9 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from ackproof_model.adversary.bounds import AdversaryModel, Budgets
 from ackproof_model.adversary.search import AdversaryResult
-from ackproof_model.adversary.state import Label
+from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets, Label
 from ackproof_model.adversary.successors import lost
 from ackproof_model.planning.plan_state import (
     CUTS,
@@ -26,8 +28,9 @@ from ackproof_model.planning.plan_state import (
     PlanState,
     initial_plan_state,
     performed,
+    produce,
+    settle,
 )
-from ackproof_model.planning.settling import produce, settle
 
 #: The most records that a plan writes, one or two after each operation.
 _RECORDS = 7
@@ -287,3 +290,62 @@ def _next(
             yield Operation(kind=OperationKind.JOIN, broker=one.broker, ends=one.kind), left
         else:
             yield Operation(kind=OperationKind.START, broker=one.broker), left
+
+
+#: At most so many schedules are examined, of so many operations.
+_MOST_COVERING = 3_000
+_LONGEST_COVERING = 7
+
+_PERTURBING = (
+    OperationKind.KILL,
+    OperationKind.LOSE_POWER,
+    OperationKind.STOP,
+    OperationKind.LAG,
+    OperationKind.CUT_OFF,
+)
+
+
+class ModelContradictsItselfError(RuntimeError):
+    """A schedule of operations loses records although the search says that no adversary can."""
+
+
+def kinds(plan: Plan) -> frozenset[str]:
+    return frozenset(kind for stage in plan.stages for kind in stage.kinds)
+
+
+def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
+    """Return at most `most` schedules that together take the most kinds of steps.
+
+    Raises ModelContradictsItselfError if one of them loses records.
+    """
+    budgets = model.budgets
+    allowed: Allowance = Counter()
+    for perturbation, kind in zip(PERTURBATIONS, _PERTURBING, strict=True):
+        if times := min(getattr(budgets, perturbation), budgets.perturbations):
+            allowed[kind, ANY] = times
+    model = with_records(model)
+    found: list[tuple[frozenset[str], tuple[Stage, ...]]] = []
+    reached = explored(model, allowed, most=_LONGEST_COVERING, patient=True)
+    for stages in islice(reached, _MOST_COVERING):
+        if _perturbations(stages) > budgets.perturbations or not stages[-1].settled:
+            continue
+        plan = completed(model, stages)
+        if plan.lost:
+            raise ModelContradictsItselfError(
+                f"the search finds no loss, but these operations lose records: {plan.operations}"
+            )
+        found.append((kinds(plan), stages))
+    chosen: list[Plan] = []
+    taken: frozenset[str] = frozenset()
+    while len(chosen) < most and found:
+        best, stages = max(found, key=lambda one: (len(one[0] - taken), -len(one[1])))
+        if not best - taken:
+            break
+        taken |= best
+        chosen.append(completed(model, stages))
+    return chosen
+
+
+def _perturbations(stages: tuple[Stage, ...]) -> int:
+    free = (*HEALS, OperationKind.WITHHOLD)
+    return sum(one.operation is not None and one.operation.kind not in free for one in stages)

@@ -69,7 +69,9 @@ def _inject(model: Model, fault: int, mask: int, why: str) -> str:
         "elsewhere": " While other partitions make progress:",
     }[why]
     actions = " ".join(action(effect, _who(mask)) for effect in injection.effects)
-    return f"Fault {fault + 1}:{when} {actions or 'nothing is done (the control fault).'}"
+    control = injection.fault == "none"
+    nothing = "nothing is done (the control fault)." if control else "the partition is not touched."
+    return f"Fault {fault + 1}:{when} {actions or nothing}"
 
 
 def _healed(model: Model, before: State, after: State) -> str:

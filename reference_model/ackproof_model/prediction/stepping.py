@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from ackproof_model.effects import Configures
-from ackproof_model.replication.lone_leader import alone, settled_records
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
+    alone,
     awaits_heals_only,
     ends_small,
     has_final_leader,
     old_leaders,
+    settled_records,
     without_past_records,
 )
 from ackproof_model.replication.state import (

@@ -2,7 +2,9 @@
 
 It is one atomic state machine. KRaft: its own log is a fsynced quorum (KIP-500), on dedicated
 nodes; what it writes about the partition is `kafka.partition_change`, the exact port of Kafka's
-class. ZooKeeper: the controller is one of the brokers, and its rules are in `zookeeper`.
+class. ZooKeeper: the controller is one of the brokers, and its rules are those of
+`PartitionStateMachine`, `ReplicaStateMachine`, `Election` and `KafkaController` of 0.10.2 to 3.2:
+each of its changes raises the leader epoch; a leader that changes the ISR does not raise it.
 """
 
 from __future__ import annotations
@@ -17,10 +19,53 @@ from ackproof_model.kafka.partition_change import (
     apply,
     partition_change,
 )
-from ackproof_model.replication import zookeeper
 from ackproof_model.replication.isr import active
 from ackproof_model.replication.policy import Policy, effective_min_isr
 from ackproof_model.replication.state import NOBODY, Controller, members
+
+
+def _changed_in_zookeeper(
+    policy: Policy, before: Controller, target_isr: int, election: Election
+) -> Controller:
+    """Return the partition after its ISR was to become `target_isr`, and a leader was elected.
+
+    A leader that is alive stays. The last member stays in the ISR, so that it can lead again
+    (`doRemoveReplicasFromIsr`).
+    """
+    isr = target_isr or before.isr
+    leader, isr = _elected(policy, before, isr, election)
+    if (leader, isr) == (before.leader, before.isr):
+        return before
+    return before._replace(leader=leader, isr=isr, epoch=before.epoch + 1)
+
+
+def _elected(policy: Policy, before: Controller, isr: int, election: Election) -> tuple[int, int]:
+    """Return leader and ISR (`Election.leaderForOffline`, `leaderForPreferredReplica`)."""
+    live = policy.everyone & ~(before.fenced | before.stopping)
+    if election is Election.PREFERRED and live & isr & 1:
+        return 0, isr
+    if before.leader != NOBODY and live >> before.leader & 1:
+        return before.leader, isr
+    if live & isr:
+        return _first(live & isr), isr & live
+    if live and election is Election.UNCLEAN:
+        return _first(live), live & -live
+    return NOBODY, isr
+
+
+def _first(replicas: int) -> int:
+    """Return the first of some replicas in assignment order."""
+    return (replicas & -replicas).bit_length() - 1
+
+
+def _hands_over(controller: Controller, replica: int) -> bool:
+    """Whether a replica that is shut down has a successor, or leads nothing.
+
+    Without one it stays the leader until its process ends (`leaderForControlledShutdown`).
+    """
+    others = controller.isr & ~(controller.fenced | controller.stopping | 1 << replica)
+    return controller.leader != replica or bool(others)
+
 
 #: metadata.version: no directories are recorded (before 3.7). From 3.6 an ISR that shrinks keeps
 #: the leader epoch (KAFKA-15021).
@@ -57,7 +102,7 @@ def _changed(
     policy: Policy, before: Controller, target_isr: int, unclean: int, election: Election
 ) -> Controller:
     if policy.profile.zookeeper:
-        return zookeeper.changed(policy, before, target_isr, election)
+        return _changed_in_zookeeper(policy, before, target_isr, election)
     replicas = policy.replicas
     now = Registration(
         replicas=tuple(range(replicas)),
@@ -157,7 +202,7 @@ def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
 def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker asked for controlled shutdown (KIP-143, KIP-500)."""
     stopping = controller._replace(stopping=controller.stopping | 1 << replica)
-    if policy.profile.zookeeper and not zookeeper.hands_over(controller, replica):
+    if policy.profile.zookeeper and not _hands_over(controller, replica):
         return stopping
     return _without(policy, stopping, replica)
 
@@ -169,7 +214,7 @@ def may_exit(policy: Policy, controller: Controller, replica: int) -> bool:
     """
     if controller.leader != replica:
         return True
-    return policy.profile.zookeeper and not zookeeper.hands_over(controller, replica)
+    return policy.profile.zookeeper and not _hands_over(controller, replica)
 
 
 def _without(policy: Policy, controller: Controller, replica: int) -> Controller:

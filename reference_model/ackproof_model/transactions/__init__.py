@@ -6,15 +6,13 @@ version. Replication is left out: committed records stay, in logs and in the tra
 the budgets allow that some are lost.
 """
 
-from ackproof_model.transactions.anomalies import ANOMALIES
 from ackproof_model.transactions.bounds import (
     PERTURBATIONS,
     Protocol,
     TransactionBudgets,
-    TransactionChecks,
     TransactionModel,
 )
-from ackproof_model.transactions.search import MAX_STATES, search
+from ackproof_model.transactions.search import ANOMALIES, MAX_STATES, search
 
 __all__ = [
     "ANOMALIES",
@@ -22,7 +20,6 @@ __all__ = [
     "PERTURBATIONS",
     "Protocol",
     "TransactionBudgets",
-    "TransactionChecks",
     "TransactionModel",
     "search",
 ]

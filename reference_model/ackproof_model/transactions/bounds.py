@@ -1,4 +1,4 @@
-"""The input of a search of transactions: version, protocol, the adversary's budgets, the checks.
+"""The input of a search of transactions: version, protocol, the adversary's budgets.
 
 Only perturbations are counted. Steps that heal are free and may happen at any time: a client
 retries a request without a response, the coordinator sends markers until they are written.
@@ -88,72 +88,11 @@ class TransactionBudgets:
         return tuple(getattr(self, kind) for kind in PERTURBATIONS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionChecks:
-    """One flag for each safety check of transactions; False switches it off.
-
-    fencing: a new producer of a transactional.id gets a new epoch
-        (`TransactionMetadata.prepareIncrementProducerEpoch`, KIP-98).
-    abort_before_init: an open transaction is ended before a new producer begins
-        (`TransactionCoordinator.prepareInitProducerIdTransit`, KIP-98).
-    coordinator_epoch_check: the coordinator refuses requests of another epoch
-        (`handleAddPartitionsToTransaction`, `endTransaction`, KIP-98).
-    log_epoch_check: a log refuses records and markers of an older epoch
-        (`ProducerAppendInfo.checkProducerEpoch`, KIP-98).
-    term_check: a log refuses markers of an older coordinator
-        (`ProducerAppendInfo.checkCoordinatorEpoch`, KIP-98).
-    dedup: a batch that is in the log is not appended again
-        (`ProducerStateEntry.findDuplicateBatch`, KIP-98).
-    prepare_first: the outcome is written to the transaction log before any marker, and a new
-        coordinator continues with it (`TransactionStateManager.loadTransactionMetadata`, KIP-98).
-    replicated_first: a change takes effect when all in-sync replicas of the transaction log have it
-        (`TransactionStateManager.appendTransactionToLog`, acks -1).
-    load_first: a new coordinator answers when it has loaded the whole transaction log
-        (COORDINATOR_LOAD_IN_PROGRESS, KIP-98).
-    markers_resent: it sends all markers of a prepared transaction again: which ones its predecessor
-        wrote is not in the transaction log (`TransactionCoordinator.onElection`, KIP-98).
-    complete_first: nothing is added to a transaction whose markers are not all written
-        (CONCURRENT_TRANSACTIONS, KIP-98).
-    stable_offset: read_committed ends at the first open transaction
-        (`UnifiedLog.fetchLastStableOffsetMetadata`, KIP-98).
-    aborted_index: read_committed skips aborted records (`TransactionIndex`, KIP-98).
-    resolved_first: a client does not commit while a record has no response, and takes a new epoch
-        after a record failed (`TransactionManager`, KIP-360).
-    verification: a log asks the coordinator before a transaction's first record
-        (KIP-890 part 1, from 3.6).
-    verification_guard: the coordinator's answer counts only if nothing was appended since
-        (`VerificationGuard`, KIP-890 part 1).
-    open_epoch: an open transaction in a log admits only records of its epoch (KAFKA-18654, 4.0).
-    epoch_bump: each transaction has an epoch of its own (KIP-890 part 2, protocol 2).
-    strict_marker: a marker must have a newer epoch (KIP-1228, protocol 2 from 4.2).
-    marker_retry: but it may be repeated (KAFKA-19999, 4.2).
-    """
-
-    fencing: bool = True
-    abort_before_init: bool = True
-    coordinator_epoch_check: bool = True
-    log_epoch_check: bool = True
-    term_check: bool = True
-    dedup: bool = True
-    prepare_first: bool = True
-    replicated_first: bool = True
-    load_first: bool = True
-    markers_resent: bool = True
-    complete_first: bool = True
-    stable_offset: bool = True
-    aborted_index: bool = True
-    resolved_first: bool = True
-    verification: bool = True
-    verification_guard: bool = True
-    open_epoch: bool = True
-    epoch_bump: bool = True
-    strict_marker: bool = True
-    marker_retry: bool = True
-
-
 @dataclass(frozen=True, kw_only=True)
 class TransactionModel:
     """One transactional.id under a Kafka version, and the adversary's budgets.
+
+    verification: `transaction.partition.verification.enable` of the brokers.
 
     Raises ValueError for a version before 0.11, or a protocol that the version does not have.
     """
@@ -161,7 +100,7 @@ class TransactionModel:
     kafka_version: str
     protocol: Protocol = 1
     budgets: TransactionBudgets = TransactionBudgets()
-    checks: TransactionChecks = TransactionChecks()
+    verification: bool = True
 
     def __post_init__(self) -> None:
         if not self.profile.transactions:
@@ -179,7 +118,8 @@ class TransactionModel:
 
     @cached_property
     def bumps(self) -> bool:
-        return self.protocol == 2 and self.checks.epoch_bump
+        """Whether each transaction has an epoch of its own (KIP-890 part 2)."""
+        return self.protocol == 2
 
     @cached_property
     def fence_bumps(self) -> int:
@@ -188,7 +128,7 @@ class TransactionModel:
         In 4.0.0 by two: for the fence, and for the abort (KAFKA-19367). It aborts by the cluster's
         protocol, which is 2 there, whatever the client uses.
         """
-        return 2 if self.profile.double_bump and self.checks.epoch_bump else 1
+        return 2 if self.profile.double_bump else 1
 
     @cached_property
     def pending_first(self) -> bool:
@@ -197,16 +137,18 @@ class TransactionModel:
 
     @cached_property
     def verifies(self) -> bool:
-        """Whether a log asks the coordinator; with protocol 2, that adds the partition."""
-        return self.protocol == 2 or (
-            self.profile.verifies_transactions and self.checks.verification
-        )
+        """Whether a log asks the coordinator before a transaction's first record.
+
+        (KIP-890 part 1.) With protocol 2, that adds the partition.
+        """
+        return self.protocol == 2 or (self.profile.verifies_transactions and self.verification)
 
     @cached_property
     def compares_open(self) -> bool:
-        """Whether an open transaction admits records of its epoch only."""
-        return self.profile.transactions_v2 and self.checks.open_epoch
+        """Whether an open transaction admits records of its epoch only (KAFKA-18654)."""
+        return self.profile.transactions_v2
 
     @cached_property
     def strict(self) -> bool:
-        return self.bumps and self.profile.strict_markers and self.checks.strict_marker
+        """Whether a marker must have a newer epoch (KIP-1228)."""
+        return self.bumps and self.profile.strict_markers

@@ -34,34 +34,29 @@ def init_producer_id(
 
     expected: the epoch of a producer that requests a new one for itself, None for a new producer.
     """
-    state, checks = coordinator.state, model.checks
+    state = coordinator.state
     if state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
     if state in PREPARED:
         return Answer.CONCURRENT_TRANSACTIONS, coordinator
-    if state is Txn.ONGOING and checks.abort_before_init:  # even if an older producer asks
+    if state is Txn.ONGOING:  # even if an older producer asks
         return Answer.CONCURRENT_TRANSACTIONS, fence(model, coordinator)
     if expected is not None and expected != coordinator.epoch:
         return Answer.PRODUCER_FENCED, coordinator
-    if state is Txn.ONGOING:
-        return Answer.NONE, coordinator._replace(epoch=coordinator.epoch + 1)
-    bump = 1 if checks.fencing or expected is not None else 0
-    return Answer.NONE, Coordinator(Txn.EMPTY, coordinator.epoch + bump, 0, coordinator.term)
+    return Answer.NONE, Coordinator(Txn.EMPTY, coordinator.epoch + 1, 0, coordinator.term)
 
 
 def fence(model: TransactionModel, coordinator: Coordinator) -> Coordinator:
     """Return it after it has aborted an open transaction itself (`prepareFenceProducerEpoch`)."""
-    epoch = coordinator.epoch + (model.fence_bumps if model.checks.fencing else 0)
-    return _prepared(coordinator, epoch, commit=False)
+    return _prepared(coordinator, coordinator.epoch + model.fence_bumps, commit=False)
 
 
 def add_partitions(
     model: TransactionModel, coordinator: Coordinator, epoch: int, partition: int
 ) -> Answered:
     """`handleAddPartitionsToTransaction`: the first one begins the transaction."""
-    refused = _refused(model, coordinator, epoch)
-    pending = coordinator.state in PREPARED and model.checks.complete_first
-    if refused is not None and pending and model.pending_first:
+    refused = _refused(coordinator, epoch)
+    if refused is not None and _awaits_markers(coordinator) and model.pending_first:
         refused = Answer.CONCURRENT_TRANSACTIONS
     if refused is not None:
         return refused, coordinator
@@ -70,24 +65,34 @@ def add_partitions(
     return Answer.NONE, coordinator._replace(state=Txn.ONGOING, partitions=before | 1 << partition)
 
 
-def verify(model: TransactionModel, coordinator: Coordinator, epoch: int, partition: int) -> Answer:
+def verify(coordinator: Coordinator, epoch: int, partition: int) -> Answer:
     """`handleVerifyPartitionsInTransaction`: whether a partition is in the open transaction.
 
     Since 3.8 the error for a partition that is not in it is TRANSACTION_ABORTABLE.
     """
-    refused = _refused(model, coordinator, epoch)
+    refused = _refused(coordinator, epoch)
     if refused is not None:
         return refused
     known = coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1
     return Answer.NONE if known else Answer.INVALID_TXN_STATE
 
 
-def _refused(model: TransactionModel, coordinator: Coordinator, epoch: int) -> Answer | None:
+def _awaits_markers(coordinator: Coordinator) -> bool:
+    """Whether markers of the last transaction are due, so nothing can be added (KIP-98)."""
+    return coordinator.state in PREPARED
+
+
+def _is_current(coordinator: Coordinator, epoch: int) -> bool:
+    """Whether a request has the producer epoch that the coordinator knows (KIP-98)."""
+    return epoch == coordinator.epoch
+
+
+def _refused(coordinator: Coordinator, epoch: int) -> Answer | None:
     if coordinator.state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING
-    if model.checks.coordinator_epoch_check and epoch != coordinator.epoch:
+    if not _is_current(coordinator, epoch):
         return Answer.PRODUCER_FENCED
-    if coordinator.state in PREPARED and model.checks.complete_first:
+    if _awaits_markers(coordinator):
         return Answer.CONCURRENT_TRANSACTIONS
     return None
 
@@ -117,8 +122,7 @@ def _end_refused(model: TransactionModel, coordinator: Coordinator, epoch: int) 
     if coordinator.state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING
     pending = coordinator.state in PREPARED
-    checked = model.checks.coordinator_epoch_check and not (pending and model.bumps)
-    if checked and not _valid(model, coordinator, epoch):
+    if not (pending and model.bumps) and not _valid(model, coordinator, epoch):
         return Answer.PRODUCER_FENCED
     return Answer.CONCURRENT_TRANSACTIONS if pending else None
 

@@ -34,8 +34,8 @@ def known(log: tuple[Entry, ...]) -> ProducerState:
         after = before.append(_batch(last.epoch, last.sequence), len(log) - 1)
     else:
         after = before.end_transaction(last.epoch, strict=False)
-    # Refused only where a check is switched off; then the epoch is that of the last entry.
-    return ProducerState(epoch=last.epoch) if isinstance(after, Refusal) else after
+    assert not isinstance(after, Refusal), "the log has an entry that it refuses"
+    return after
 
 
 def _batch(epoch: int, sequence: int) -> Batch:
@@ -43,6 +43,7 @@ def _batch(epoch: int, sequence: int) -> Batch:
 
 
 def _term(log: tuple[Entry, ...]) -> int:
+    """Return the newest coordinator's epoch (`ProducerAppendInfo.checkCoordinatorEpoch`)."""
     return max((entry.term for entry in log), default=0)
 
 
@@ -77,6 +78,11 @@ def verified(
     return partition._replace(verifying=verifying), len(partition.log)
 
 
+def _guards(guard: int, log: tuple[Entry, ...]) -> bool:
+    """Whether a guard is valid: nothing was appended since it was given (`VerificationGuard`)."""
+    return guard == len(log)
+
+
 def appended(
     model: TransactionModel, partition: Partition, record: Entry, guard: int
 ) -> Partition | None:
@@ -84,42 +90,28 @@ def appended(
 
     `UnifiedLog.analyzeAndValidateProducerState`.
     """
-    log, checks = partition.log, model.checks
+    log = partition.log
     producer, batch = known(log), _batch(record.epoch, record.sequence)
-    if checks.dedup and producer.duplicate(batch) is not None:
+    if producer.duplicate(batch) is not None:
         return partition
-    if model.verifies and not _continues_open(model, partition, record.epoch):
-        current = guard == len(log) or not checks.verification_guard
-        if guard == OPEN_ALREADY or not current:
-            return None
+    verified_before = not model.verifies or _continues_open(model, partition, record.epoch)
+    if not verified_before and not _guards(guard, log):
+        return None
     first_at_zero = model.profile.first_sequence_zero
     refusal = producer.refusal(batch, verification=partition.verifying, first_at_zero=first_at_zero)
-    stale = refusal is Refusal.INVALID_PRODUCER_EPOCH and not checks.log_epoch_check
-    again = refusal is Refusal.OUT_OF_ORDER_SEQUENCE and not checks.dedup
-    if refusal is not None and not stale and not again:
+    if refusal is not None:
         return None
     return Partition((*log, record), None)
 
 
 def marked(model: TransactionModel, partition: Partition, marker: Entry) -> Partition | None:
     """Return the partition after a marker, None if it is refused (`appendEndTxnMarker`)."""
-    log, checks = partition.log, model.checks
-    producer = known(log)
-    if checks.term_check and marker.term < _term(log):
+    log = partition.log
+    if marker.term < _term(log):
         return None  # TRANSACTION_COORDINATOR_FENCED
-    after = producer.end_transaction(marker.epoch, strict=model.strict)
-    again = model.strict and marker.epoch == producer.epoch
-    if again and producer.txn_start is None and not checks.marker_retry:
-        return None
-    if isinstance(after, Refusal) and (checks.log_epoch_check or again):
+    if isinstance(known(log).end_transaction(marker.epoch, strict=model.strict), Refusal):
         return None
     return Partition((*log, marker), None)
-
-
-def last_stable_offset(log: tuple[Entry, ...], high_watermark: int) -> int:
-    """Return the last stable offset: the first open record, or the high watermark."""
-    start = known(log).txn_start
-    return high_watermark if start is None else min(start, high_watermark)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -145,11 +137,10 @@ def _ended(log: tuple[Entry, ...], *, commit: bool) -> frozenset[int]:
     return frozenset(ended)
 
 
-def readable(model: TransactionModel, log: tuple[Entry, ...]) -> frozenset[int]:
-    seen = committed(log)
-    if not model.checks.aborted_index:
-        seen |= aborted(log)
-    if not model.checks.stable_offset:
-        end = last_stable_offset(log, len(log))
-        seen |= {entry.transaction for entry in log[end:] if entry.transaction >= 0}
-    return seen
+def readable(log: tuple[Entry, ...]) -> frozenset[int]:
+    """Return the transactions that read_committed returns records of.
+
+    It ends at the first open one (`UnifiedLog.fetchLastStableOffsetMetadata`), and skips aborted
+    ones (`TransactionIndex`, KIP-98).
+    """
+    return committed(log)

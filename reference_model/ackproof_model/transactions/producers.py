@@ -87,13 +87,22 @@ def _ends(
 ) -> Iterator[tuple[str, State, Message]]:
     """Yield commit and abort: every sent record must have had a response before."""
     producer = state.producers[number]
-    waiting = producer.sent and model.checks.resolved_first
-    if waiting:
+    if _awaits_responses(producer):
         return
     if producer.acked and not producer.doomed:
         requested = with_outcome(state, producer.transaction, fate=Fate.REQUESTED)
         yield _end(_with(requested, number, producer._replace(phase=Phase.COMMITTING)), number)
     yield _end(_with(state, number, producer._replace(phase=Phase.ABORTING)), number)
+
+
+def _awaits_responses(producer: Producer) -> bool:
+    """Whether a record has no response: then the transaction cannot be ended."""
+    return bool(producer.sent)
+
+
+def _needs_epoch(producer: Producer) -> bool:
+    """Whether it asks for a new epoch before its next transaction: a record failed (KIP-360)."""
+    return producer.gave_up
 
 
 def _end(state: State, number: int) -> tuple[str, State, Message]:
@@ -138,7 +147,7 @@ def _ended(model: TransactionModel, state: State, producer: Producer) -> Produce
     if model.bumps:
         return idle(model, state.coordinator.epoch)
     after = idle(model, producer.epoch)._replace(sequences=producer.sequences)
-    if producer.gave_up and model.checks.resolved_first:
+    if _needs_epoch(producer):
         return after._replace(phase=Phase.BUMPING)
     return after
 

@@ -57,7 +57,7 @@ def verify(model: TransactionModel, state: State, request: Message) -> tuple[Ans
     if guard == log.OPEN_ALREADY:
         return Answer.NONE, state, guard
     if model.protocol == 1:
-        return rules.verify(model, state.coordinator, request.epoch, at), state, guard
+        return rules.verify(state.coordinator, request.epoch, at), state, guard
     answer, after = rules.add_partitions(model, state.coordinator, request.epoch, at)
     return answer, state._replace(coordinator=after), guard
 

@@ -132,7 +132,7 @@ def _unanswered(model: TransactionModel, state: State) -> Iterator[Step]:
 
 def _failovers(model: TransactionModel, state: State) -> Iterator[Step]:
     """Yield failovers to another coordinator; a marker of the old one may be in flight."""
-    for logged in transaction_log.loaded(model, state.logged):
+    for logged in transaction_log.loaded(state.logged):
         after = _spent(_loaded(state, logged), "failovers")
         yield "the coordinator fails over", after
         for request in markers(state.coordinator):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
 
 Log = tuple[Coordinator, ...]
@@ -27,20 +26,15 @@ def appended(log: Log, coordinator: Coordinator) -> Log:
     return (*log, coordinator)
 
 
-def loaded(model: TransactionModel, log: Log) -> Iterator[Log]:
-    """Yield what the next coordinator may load after a failover that loses no committed record."""
-    checks = model.checks
-    whole = log
-    while whole[-1].state in PREPARED and not checks.prepare_first:
-        whole = whole[:-1]
-    if whole[-1].state in PREPARED and not checks.markers_resent:
-        complete = Txn(whole[-1].state + 2)
-        whole = (*whole[:-1], whole[-1]._replace(state=complete, partitions=0))
-    yield whole
-    if not checks.replicated_first and len(whole) > 1:
-        yield whole[:-1]
-    if not checks.load_first:
-        yield from older(whole)
+def loaded(log: Log) -> tuple[Log, ...]:
+    """Return what the next coordinator may load after a failover that loses no committed record.
+
+    All of it: a change takes effect when all in-sync replicas have it
+    (`TransactionStateManager.appendTransactionToLog`, acks -1), and the next coordinator answers
+    when it has loaded the whole log (COORDINATOR_LOAD_IN_PROGRESS). It continues with a prepared
+    outcome, and sends all its markers again (`TransactionCoordinator.onElection`, KIP-98).
+    """
+    return (log,)
 
 
 def older(log: Log) -> Iterator[Log]:

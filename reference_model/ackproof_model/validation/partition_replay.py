@@ -26,22 +26,23 @@ from functools import partial
 from typing import Any
 
 from ackproof_model.replication.log_truncation import truncation_offset
-from ackproof_model.validation.held_offsets import HeldOffsets
+from ackproof_model.validation.held_offsets import HeldOffsets, ReplicationRules
 from ackproof_model.validation.mismatch import Mismatch
-from ackproof_model.validation.partition_log import OPEN, Log, common
 from ackproof_model.validation.partition_trace import (
+    OPEN,
     Election,
     Ends,
     Fetches,
     Follows,
     Leads,
     Loads,
+    Log,
     Shrinks,
     Step,
     Trace,
     Truncates,
+    common,
 )
-from ackproof_model.validation.replication_rules import ReplicationRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

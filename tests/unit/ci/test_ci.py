@@ -21,10 +21,10 @@ from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.report.ci import announce, error_commands, step_summary
 from ackproof.runs.verdict import Expectation, Verdict, Word
 from ackproof.scenario.loader import load
-from ackproof.scenario.shards import Shard, share
+from ackproof.scenario.selection import Shard, share
 from command_line import ackproof
 from documented import unknown_words
-from unit.harness.comparison.test_comparison import ACKS, verdict
+from support.fake_trials import ACKS, verdict
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted(path for path in (ROOT / "ci" / "templates").rglob("*") if path.is_file())

@@ -1,49 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-
 import pytest
 
 from ackproof_faults import (
-    BlastRadius,
-    Fault,
     FaultError,
-    Schedule,
-    SendCounts,
 )
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
-from ackproof_faults.schedule.blocks import Block
 from support.fake_cluster import FakeCluster
-
-
-@dataclass(kw_only=True)
-class World:
-    """A cluster, a clock that tests move, and sends that tests count up."""
-
-    cluster: FakeCluster = field(default_factory=FakeCluster)
-    seconds: float = 0.0
-    acked: int = 0
-    sent: int = 0
-
-    def schedule(
-        self, *steps: Fault | Block, seed: int = 0, blast_radius: BlastRadius | None = None
-    ) -> Schedule:
-        return Schedule(
-            steps,
-            self.cluster,
-            partitions=[("orders", 0)],
-            sends=lambda: SendCounts(sent=self.sent, acked=self.acked),
-            clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
-            monotonic=lambda: self.seconds,
-            seed=seed,
-            blast_radius=blast_radius,
-        )
-
-
-def names(schedule: Schedule) -> list[str]:
-    return [window.fault for window in schedule.windows]
+from support.recorded_schedules import World, names
 
 
 def test_a_fault_waits_for_its_condition() -> None:

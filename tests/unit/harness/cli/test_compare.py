@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.errors import ClusterError
 from command_line import ackproof
-from unit.harness.comparison.test_comparison import SCENARIOS, FakeTrials, all_loses_nothing
+from support.fake_trials import SCENARIOS, FakeTrials, all_loses_nothing
 
 Loses = Callable[[str, int], int | Exception]
 

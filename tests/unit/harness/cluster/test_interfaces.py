@@ -13,7 +13,7 @@ from requests import ConnectionError as EngineConnectionError
 
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.fault_errors import raises_fault_errors, refusals_are_fault_errors
+from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.topology import arrange, ports_needed
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
@@ -30,9 +30,9 @@ def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
         spec, "4.3.1", cluster_id="c", ports=range(20001, 20001 + ports_needed(spec, "4.3.1"))
     )
     unused: Any = None
-    factory: Any = SimpleNamespace(clock=clock, security=None)
+    factory: Any = SimpleNamespace(clock=clock, security=None, run_id="test")
     given: Any = proxy
-    return KafkaCluster(topology, {}, client=unused, run_id="test", factory=factory, proxy=given)
+    return KafkaCluster(topology, {}, client=unused, factory=factory, proxy=given)
 
 
 def attached(**more: object) -> AttachedCluster:
@@ -112,7 +112,7 @@ def test_refusals_become_fault_errors(refusal: Exception, message: str) -> None:
 
 def test_the_message_names_the_action() -> None:
     def raised(error: Exception) -> str:
-        with pytest.raises(FaultError) as caught, refusals_are_fault_errors("the removal"):
+        with pytest.raises(FaultError) as caught, refusals("the removal"):
             raise error
         return str(caught.value)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,86 +17,15 @@ from ackproof.comparison.store import (
 )
 from ackproof.comparison.summary import Summary
 from ackproof.errors import ClusterError, RunDirectoryError, ScenarioError
-from ackproof.runs.directory import write_model
-from ackproof.runs.verdict import (
-    Latency,
-    Metrics,
-    PredictionReport,
-    Verdict,
-    Word,
+from ackproof.scenario.loader import load
+from support.fake_trials import (
+    ACKS,
+    NAMES,
+    SCENARIOS,
+    FakeTrials,
+    RecordingReporter,
+    all_loses_nothing,
 )
-from ackproof.scenario.loader import Configured, load
-
-SCENARIOS = Path(__file__).parents[4] / "scenarios"
-ACKS = load(SCENARIOS / "acks.yaml")
-NAMES = ["acks=0", "acks=1", "acks=all, min.insync.replicas=2"]
-
-
-class RecordingReporter:
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
-class FakeTrials:
-    """Run trials without a cluster; `loses(configuration, seed)` returns the lost records."""
-
-    def __init__(self, out: Path, loses: Callable[[str, int], int | Exception]) -> None:
-        self.out = out
-        self.loses = loses
-        self.tried: list[tuple[str, int]] = []
-        #: Each trial's configuration, and the one that was to run next.
-        self.pairs: list[tuple[str, str]] = []
-
-    def __call__(
-        self, configured: Configured, *, then: Configured | None = None
-    ) -> tuple[Path, Verdict]:
-        self.pairs.append((configured.name, then.name if then else ""))
-        seed = configured.scenario.seed
-        self.tried.append((configured.name, seed))
-        lost = self.loses(configured.name, seed)
-        if isinstance(lost, BaseException):
-            raise lost
-        run_dir = self.out / f"run-{len(list(self.out.iterdir()))}"
-        run_dir.mkdir()
-        made = verdict(configured, seed, run_dir.name, lost=lost, number=len(self.tried))
-        write_model(run_dir / "verdict.json", made)
-        return run_dir, made
-
-
-def verdict(
-    configured: Configured, seed: int, run_id: str, *, lost: int, number: int = 1
-) -> Verdict:
-    began = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    slow = 3.0 if "all" in configured.name else 1.0
-    return Verdict(
-        run_id=run_id,
-        scenario=configured.scenario.name,
-        configuration_name=configured.name,
-        seed=seed,
-        kafka_version="4.3.1",
-        image="none",
-        started_at=began,
-        finished_at=began + timedelta(seconds=30),
-        verdict=Word.INCONCLUSIVE if lost < 0 else Word.HOLDS,
-        reason="as expected",
-        observed={"sent": 1000, "acked": 1000, "lost": max(lost, 0), "duplicated": 0},
-        predicted={"lost": "possible"},
-        prediction=PredictionReport(trace=[], reasons={}, bounds="none"),
-        findings=[],
-        expectations=[],
-        faults=[],
-        metrics=Metrics(
-            duration_s=20,
-            acked_per_s=1000 / slow,
-            unavailability_s=slow + number / 1000,
-            unavailability_gap_s=0.5,
-            ack_latency_ms=Latency(p50=1, p95=2, p99=10 * slow + number / 100, p999=40, max=50),
-        ),
-        configuration=configured.varied,
-    )
 
 
 def plan(**changes: object) -> ComparisonPlan:
@@ -120,10 +48,6 @@ def compared(
     store = stored.create(out, plan(**changes), ACKS)
     fake = FakeTrials(out, loses)
     return fake, Comparison(store, fake, RecordingReporter()).run(), store  # type: ignore[arg-type]
-
-
-def all_loses_nothing(name: str, seed: int) -> int:
-    return 0 if "all" in name else 100
 
 
 def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from ackproof.prediction.exact import exact_effects, schedules, unsupported
 from ackproof.prediction.predict import partition_of
-from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model import (
     AnyOf,
@@ -25,11 +23,12 @@ from ackproof_model import (
     IsrIs,
     LeaderIs,
     QuorumLost,
+    Role,
     Stalls,
 )
 from ackproof_model.effects import Partition
+from unit.harness.prediction.scenarios import scenario
 
-SCENARIOS = Path(__file__).parents[4] / "scenarios"
 LEADER = {"target": "leader of orders-0"}
 TOPIC = {"topic": "orders"}
 ASSIGNED = {"orders": {"assignment": [[3, 1, 2]]}}
@@ -37,16 +36,13 @@ REPLICATION, CONTROLLERS = Cuts(channels=("replication",)), Cuts(channels=("cont
 
 
 def asked(*faults: dict[str, Any], **changes: Any) -> tuple[Scenario, Partition]:
-    found = load(SCENARIOS / "acks.yaml")[2].scenario
-    scenario = Scenario.model_validate(
-        {**found.model_dump(by_alias=True), "faults": list(faults), **changes}
-    )
-    return scenario, partition_of(scenario, "orders", 0)
+    given = scenario(*faults, **changes)
+    return given, partition_of(given, "orders", 0)
 
 
 def effects(fault: dict[str, Any], **changes: Any) -> tuple[Effect, ...] | None:
-    scenario, partition = asked(fault, **changes)
-    return exact_effects(scenario, partition, scenario.faults[0])
+    given, partition = asked(fault, **changes)
+    return exact_effects(given, partition, given.faults[0])
 
 
 def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
@@ -123,8 +119,8 @@ def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
     # It says itself what it takes, or a setting is changed while it runs.
     assert effects({**fault, "last": 5}, **settings) == (Ends(log="prefix"),)
     later = {"fault": "alter_config", **TOPIC, "key": "flush.messages", "value": 100}
-    scenario, partition = asked(fault, later, **settings)
-    assert exact_effects(scenario, partition, scenario.faults[0]) == (Ends(log="prefix"),)
+    given, partition = asked(fault, later, **settings)
+    assert exact_effects(given, partition, given.faults[0]) == (Ends(log="prefix"),)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +176,87 @@ def test_some_schedules_are_left_to_the_bounds(
     here = asked(*faults, **changes)
     assert why in unsupported(*here)
     assert not list(schedules(*here))
+
+
+KILL, CUT = {"fault": "kill", **LEADER}, {"fault": "isolate_replication", **LEADER}
+NONE = {"fault": "none"}
+AFTER_5S = {"when": ["1 acked", "9 more acked"], "or_after": "5s"}
+
+
+def orders(*steps: dict[str, Any]) -> list[list[str]]:
+    return [[one.fault for one in order] for order in schedules(*asked(*steps))]
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ({"one_of": [KILL, CUT]}, [["kill"], ["isolate_replication"]]),
+        ({"parallel": [KILL, NONE]}, [["kill", "none"], ["none", "kill"]]),
+        ({"sequence": [KILL, NONE], "repeat": 2}, [["kill", "none", "kill", "none"]]),
+        ({"sequence": [CUT], "probability": 0.5}, [[], ["isolate_replication"]]),
+        ({"sequence": [{"one_of": [KILL, NONE]}, KILL]}, [["kill", "kill"], ["none", "kill"]]),
+    ],
+)
+def test_every_order_of_a_block_is_searched(
+    step: dict[str, Any], expected: list[list[str]]
+) -> None:
+    assert orders(step) == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ({"random": [KILL], "for": "30s"}, "random blocks"),
+        ({"sequence": [KILL], "every": "5s", "for": "30s"}, "loops without"),
+        ({"sequence": [KILL], "repeat": 2, "probability": 0.5}, "loops without"),
+        ({"sequence": [KILL], "repeat": 5}, "5 faults (at most 4"),
+        ({"parallel": [KILL, {"sequence": [CUT]}]}, "parallel blocks of blocks"),
+        ({"parallel": [KILL, {"fault": "restart", "target": 2}]}, "controlled shutdowns"),
+        ({"parallel": [KILL] * 4}, "more than 6 orders"),
+    ],
+)
+def test_blocks_without_a_few_orders_are_left_to_the_bounds(step: dict[str, Any], why: str) -> None:
+    assert why in unsupported(*asked(step))
+
+
+def test_a_step_after_a_block_awaits_its_recovery_and_counts_from_its_end() -> None:
+    cut, kill = reading({"sequence": [CUT]}, {**KILL, **AFTER_5S})
+    assert cut.heal_when == (AnyTime(),)  # with its block
+    assert kill.when == (AnyTime(), FaultEvent(fault=0, event="recovered"))
+    assert kill.or_after is None
+
+
+def test_of_parallel_faults_the_second_does_not_count_from_the_first() -> None:
+    later = {**CUT, "when": ["1 acked", "leader of orders-0 changed"], "heal_after": "3s"}
+    (_, second), _ = schedules(*asked({"parallel": [KILL, later]}))
+    assert second.when == (AnyTime(),)
+    assert second.heal_or_after == 3
+
+
+def test_a_drawn_target_is_any_broker_each_time() -> None:
+    drawn = {"fault": "kill", "target": "any broker"}
+    assert [one.targets for one in reading(drawn, drawn)] == [frozenset({Role.ANY_ONE})] * 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "changes"),
+    [
+        ({"fault": "purge_client"}, {}),
+        ({"fault": "skew_timestamps", "by": "90m"}, {}),
+        ({"fault": "add_partitions", **TOPIC, "partitions": 9}, {}),
+        ({"fault": "upgrade_feature", "feature": "transaction.version", "level": 2}, {}),
+        ({"fault": "flip_byte", **LEADER, "partitions": "orders-1"}, {}),
+    ],
+)
+def test_effects_whose_bounds_are_nothing_leave_the_partition_alone(
+    fault: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    assert effects(fault, **changes) == ()
+
+
+def test_a_slow_broker_without_a_replica_is_not_left_out() -> None:
+    slow = {"fault": "latency", "target": 4, "delay": "1s"}
+    assert effects(slow, topics=ASSIGNED, cluster={"brokers": 4}) is None
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import Configured, dump, load
 from ackproof_faults import plain
 from command_line import ackproof
-from unit.faults.schedule.test_runners import World
-from unit.harness.comparison.test_comparison import verdict
-from unit.harness.reproduction.recorded import (
+from support.fake_trials import verdict
+from support.recorded_schedules import (
     Acks,
+    World,
     always,
     play,
     scenario,

@@ -28,11 +28,11 @@ from ackproof.runs.verdict import PredictionReport, Verdict
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from command_line import ackproof
-from unit.faults.schedule.test_runners import World
-from unit.harness.comparison.test_comparison import verdict as fake_verdict
-from unit.harness.reproduction.recorded import (
+from support.fake_trials import verdict as fake_verdict
+from support.recorded_schedules import (
     RUN_ID,
     Quiet,
+    World,
     play,
     scenario,
     store,

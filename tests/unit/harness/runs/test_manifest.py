@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +14,9 @@ from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run, seal
-from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION, TIME
 from spark_histories import RUN_ID, parse
-from support.run_directories import store
+from support.run_directories import START, RunDirectory, schema_of, store
 
 FINAL_LOG = LOCATION["final_log"] / "part-0.parquet"
 
@@ -172,20 +170,19 @@ def changed_table(
     run_dir: Path, table: str, change: Change, column: str, *, statistics: bool
 ) -> Path:
     """Change a column of a table that has one row, which is added where there is none."""
-    path = run_dir / LOCATION[table]
-    if path.suffix != ".parquet":
-        path = path / {"ledger": "producer-0"}.get(table, "part-0")
-        path = path.with_suffix(".parquet")
-    path.parent.mkdir(exist_ok=True)
-    schema = getattr(tables, table.upper())
+    run = RunDirectory(path=run_dir)
+    path = run.file(table, {"ledger": "producer-0"}.get(table, "part-0"))
     if not path.exists() or not pq.read_metadata(path).num_rows:
-        zero = {pa.int32(): 0, pa.int64(): 0, TIME: 0, pa.string(): "", pa.bool_(): True}
-        row = {field.name: zero.get(field.type, [1]) for field in schema}
-        runs.write_table(path, schema, RUN_ID, [{**row, "schema_version": 1, "run_id": RUN_ID}])
+        row = {field.name: VALUE.get(field.type, [1]) for field in schema_of(table)}
+        common = {"schema_version": 1, "run_id": RUN_ID}
+        run.write(table, [{**row, **common}], name=path.stem)
     rows = pq.read_table(path, partitioning=None)
     pq.write_table(change(rows, column), path, write_statistics=statistics)
     return path
 
+
+#: A value of each type.
+VALUE = {pa.int32(): 0, pa.int64(): 0, TIME: START, pa.string(): "", pa.bool_(): True}
 
 CHANGES: dict[Change, str] = {
     without: "it has no column {column}",
@@ -270,28 +267,11 @@ def test_a_finished_run_without_its_ends_keeps_its_final_log(tmp_path: Path) -> 
 RECORDED = sorted(LOCATION.keys() - manifest._RESULTS)
 
 
-#: A value of each type of a required column.
-PLANTED = {
-    pa.int32(): 0,
-    pa.int64(): 0,
-    pa.float64(): 0.0,
-    pa.bool_(): False,
-    pa.string(): "",
-    TIME: datetime(2026, 1, 1, tzinfo=UTC),
-    pa.list_(pa.int32()): [],
-}
-
-
-def plant(run_dir: Path, table: str, run_id: str | None = None) -> Path:
-    """Add a file to a table: with one row of this run, without rows if there is no run."""
-    place = LOCATION[table]
-    path = run_dir / (place if place.suffix else place / "planted.parquet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    schema = getattr(tables, table.upper())
-    row = {field.name: None if field.nullable else PLANTED[field.type] for field in schema}
-    rows = [row | {"run_id": run_id, "schema_version": 1}] if run_id else []
-    pq.write_table(pa.Table.from_pylist(rows, schema), path)
-    return path
+def plant(run_dir: Path, table: str, *run_ids: str) -> Path:
+    """Add a file to a table, with a row of each of these runs."""
+    run = RunDirectory(path=run_dir)
+    run.write(table, [{"run_id": run_id} for run_id in run_ids], name="planted")
+    return run.file(table, "planted")
 
 
 def test_everything_that_a_run_may_record_is_listed(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from ackproof_model.planning import (
     plan,
     plan_state,
     realized,
-    settling,
     with_clean_stops,
 )
 
@@ -188,9 +187,9 @@ def test_a_cut_that_only_delays_makes_nobody_lag():
 def test_a_follower_that_has_every_record_does_not_lag():
     lag = Operation(kind=OperationKind.LAG, broker=1)
     cut = plan_state.performed(B7, plan_state.initial_plan_state(B7), lag)
-    assert not list(settling.settle(B7, cut, timers=True))
-    _, written = settling.produce(replace(B7, budgets=Budgets(records=1)), cut)
-    assert ("shrink", 0, 1) in [label for label, _ in settling.settle(B7, written, timers=True)]
+    assert not list(plan_state.settle(B7, cut, timers=True))
+    _, written = plan_state.produce(replace(B7, budgets=Budgets(records=1)), cut)
+    assert ("shrink", 0, 1) in [label for label, _ in plan_state.settle(B7, written, timers=True)]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -198,16 +197,16 @@ def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
     """Prompt steps are taken in one order; any other order leads to the same state."""
     model = CASES[case][0]
     made = found(model)
-    prompt, chance = settling._prompt, random.Random(7)
+    prompt, chance = plan_state._prompt, random.Random(7)
 
-    def shuffled(*plan_state):
-        steps = list(prompt(*plan_state))
+    def shuffled(*given):
+        steps = list(prompt(*given))
         chance.shuffle(steps)
         # A replica is looked at for the ISR when it fetches, and what it fetches comes with that.
         asks = {"expand"}
         return iter(sorted(steps, key=lambda step: step[0][0] in asks))
 
-    monkeypatch.setattr(settling, "_prompt", shuffled)
+    monkeypatch.setattr(plan_state, "_prompt", shuffled)
     for _ in range(20):
         again = carried_out(model, made.operations)
         assert again is not None

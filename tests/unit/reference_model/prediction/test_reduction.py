@@ -11,7 +11,7 @@ from ackproof_model import Configuration, Elapsed, FaultEvent, Injection, IsrIs
 from ackproof_model.prediction import stepping
 from ackproof_model.prediction.availability import availability
 from ackproof_model.prediction.search import SEARCHED, explore
-from ackproof_model.replication import lone_leader
+from ackproof_model.replication import reduction
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import DROPPED
 from unit.reference_model.schedules import (
@@ -99,14 +99,14 @@ def test_what_is_left_out_changes_no_answer(configure: Configure, case: str) -> 
     [
         # The final log is left out although records may still come out of order.
         (
-            lone_leader,
+            reduction,
             "_first_open",
             lambda model, status: model.records,
             "a follower is cut off on 2.6.2",
         ),
         # An old leader forgets the record that it is to ack.
         (
-            lone_leader,
+            reduction,
             "_old_leader",
             lambda model, state, number: state.brokers[number]._replace(log=()),
             "a zombie, acks=1",

@@ -14,11 +14,11 @@ from ackproof_model import (
     predict,
 )
 from ackproof_model.prediction.search import SEARCHED, explore
-from ackproof_model.replication.lone_leader import alone
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
+    alone,
     awaits_heals_only,
     ends_small,
     has_final_leader,

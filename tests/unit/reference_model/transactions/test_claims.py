@@ -17,13 +17,14 @@ from ackproof_model.transactions.coordinator import (
     init_producer_id,
     verify,
 )
-from ackproof_model.transactions.log import last_stable_offset, readable
+from ackproof_model.transactions.log import readable
 from ackproof_model.transactions.state import (
     Coordinator,
     Entry,
     Phase,
     Txn,
 )
+from specifications.transaction_mutants import last_stable_offset
 
 
 def model(version="3.9.1", protocol=1, **budgets):
@@ -45,8 +46,8 @@ def test_52_read_committed_reads_up_to_the_first_open_record_or_the_high_waterma
     assert last_stable_offset(ended, 2) == 2
     assert last_stable_offset((*ended, Entry(1, 0, 1)), 3) == 2
     assert last_stable_offset((*ended, Entry(1, 0, 1)), 1) == 1
-    assert readable(V1, (*ended, Entry(1, 0, 1))) == {0}
-    assert readable(V1, (Entry(0, 0, 0), ABORT)) == frozenset()
+    assert readable((*ended, Entry(1, 0, 1))) == {0}
+    assert readable((Entry(0, 0, 0), ABORT)) == frozenset()
 
 
 def test_53_and_54_sequences_count_by_epoch_and_partition_from_0():
@@ -83,7 +84,7 @@ def test_56_a_new_producer_fences_the_old_one_after_its_transaction_is_aborted()
     for request in (
         add_partitions(V1, fresh, 0, 0)[0],
         end_txn(V1, fresh, 0, commit=True)[0],
-        verify(V1, fresh, 0, 0),
+        verify(fresh, 0, 0),
         init_producer_id(V1, fresh, 0)[0],
     ):
         assert request is Answer.PRODUCER_FENCED
@@ -210,8 +211,8 @@ def test_with_protocol_2_a_retry_has_the_epoch_before(state, commit, answer):
 def test_partitions_wait_for_the_markers_of_the_transaction_before():
     preparing = Coordinator(Txn.PREPARE_COMMIT, 0, 0b10, 0)
     assert add_partitions(V1, preparing, 0, 0)[0] is Answer.CONCURRENT_TRANSACTIONS
-    assert verify(V1, preparing, 0, 1) is Answer.CONCURRENT_TRANSACTIONS
+    assert verify(preparing, 0, 1) is Answer.CONCURRENT_TRANSACTIONS
     answer, begun = add_partitions(V1, Coordinator(Txn.COMPLETE_COMMIT, 0, 0, 0), 0, 1)
     assert (answer, begun.state, begun.partitions) == (Answer.NONE, Txn.ONGOING, 0b10)
-    assert verify(V1, begun, 0, 1) is Answer.NONE
-    assert verify(V1, begun, 0, 0) is Answer.INVALID_TXN_STATE
+    assert verify(begun, 0, 1) is Answer.NONE
+    assert verify(begun, 0, 0) is Answer.INVALID_TXN_STATE

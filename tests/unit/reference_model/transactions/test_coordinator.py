@@ -134,7 +134,7 @@ def test_a_partition(model: TransactionModel, epoch: int, partition: int) -> Non
         verified = port.verify_partitions(
             metadata, producer_id=ID, epoch=epoch, partitions={partition}
         )
-        answer = rules.verify(model, before, epoch, partition)
+        answer = rules.verify(before, epoch, partition)
         if answer is rules.Answer.INVALID_TXN_STATE:  # its name before 3.8
             assert verified[partition] is Error.TRANSACTION_ABORTABLE
         else:

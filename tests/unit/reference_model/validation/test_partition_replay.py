@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import pytest
 
 from ackproof_model.replication.log_truncation import agreed, truncation_offset
-from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.partition_replay import KINDS, replay
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -19,12 +19,12 @@ from ackproof_model.validation.partition_trace import (
     Follows,
     Leads,
     Loads,
+    Log,
     Shrinks,
     Step,
     Trace,
     Truncates,
 )
-from ackproof_model.validation.replication_rules import ReplicationRules
 from specifications.partition_mutants import (
     ALL,
     BELOW_MIN,

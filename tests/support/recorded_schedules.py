@@ -1,25 +1,55 @@
-"""Stored runs of real schedules on a simulated cluster."""
+"""Schedules of faults on a simulated cluster, and stored runs of them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ackproof.execution.run_state import window_row
-from ackproof.runs import directory as runs
-from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
-from ackproof_faults import FaultWindow
-from ackproof_spark import tables
-from unit.faults.schedule.test_runners import World
+from ackproof_faults import BlastRadius, Fault, FaultWindow, Schedule, SendCounts
+from ackproof_faults.schedule.blocks import Block
+from support.fake_cluster import FakeCluster
+from support.run_directories import RunDirectory
 
 RUN_ID = "20260101T000000Z-recorded-1"
 TICK_S = 0.01
 #: Seconds since the beginning of a run, and whether sends are acked then.
 Acks = Callable[[float], bool]
+
+
+@dataclass(kw_only=True)
+class World:
+    """A cluster, a clock that tests move, and sends that tests count up."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    seconds: float = 0.0
+    acked: int = 0
+    sent: int = 0
+    #: Those of the last schedule that `play` ran to its end.
+    windows: Sequence[FaultWindow] = ()
+
+    def schedule(
+        self, *steps: Fault | Block, seed: int = 0, blast_radius: BlastRadius | None = None
+    ) -> Schedule:
+        return Schedule(
+            steps,
+            self.cluster,
+            partitions=[("orders", 0)],
+            sends=lambda: SendCounts(sent=self.sent, acked=self.acked),
+            clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
+            monotonic=lambda: self.seconds,
+            seed=seed,
+            blast_radius=blast_radius,
+        )
+
+
+def names(schedule: Schedule) -> list[str]:
+    return [window.fault for window in schedule.windows]
 
 
 class Quiet:
@@ -38,15 +68,13 @@ class Quiet:
 
 
 def scenario(*faults: dict[str, Any], **changes: Any) -> Scenario:
+    settings = {"acks": "all", "enable.idempotence": True}
     return Scenario.model_validate(
         {
             "version": 1,
             "name": "recorded",
             "topics": {"orders": {}},
-            "workload": {
-                "topic": "orders",
-                "settings": {"acks": "all", "enable.idempotence": True},
-            },
+            "workload": {"topic": "orders", "settings": settings},
             "faults": list(faults),
             **changes,
         }
@@ -68,22 +96,13 @@ def play(one: Scenario, world: World, *, rate: int = 1000, acks: Acks = always) 
         acked = acks(world.seconds)
         at = datetime.fromtimestamp(world.seconds, tz=UTC)
         for _ in range(due):
-            rows.append(
-                {
-                    "producer": 0,
-                    "sequence": world.sent,
-                    "topic": "orders",
-                    "partition": 0,
-                    "outcome": "acked" if acked else "unknown",
-                    "error": None,
-                    "offset": world.acked if acked else None,
-                    "sent_at": at,
-                    "resolved_at": at,
-                }
-            )
+            outcome = {"outcome": "acked" if acked else "unknown"}
+            where = {"topic": "orders", "offset": world.acked if acked else None}
+            times = {"sent_at": at, "resolved_at": at}
+            rows.append({"sequence": world.sent, **outcome, **where, **times})
             world.sent += 1
             world.acked += acked
-    world.windows = schedule.windows  # type: ignore[attr-defined]
+    world.windows = schedule.windows
     assert schedule.done, schedule.waiting_for
     return rows
 
@@ -98,14 +117,10 @@ def store(
     beside: Mapping[str, Sequence[Sequence[int]]] | None = None,
 ) -> Path:
     """Write the files of a run that a replay reads; `beside`: replicas of further topics."""
-    (run_dir / "ledger").mkdir(parents=True)
-    (run_dir / "final_log").mkdir()
-    dump(one, run_dir / "scenario.yaml")
     now = datetime.fromtimestamp(0, tz=UTC)
-    record = runs.RunRecord(
-        run_id=RUN_ID, image="none", pid=1, started_at=now, finished_at=now, configuration={"a": 1}
+    run = RunDirectory.create(
+        run_dir, one, run_id=RUN_ID, started_at=now, finished_at=now, configuration={"a": 1}
     )
-    runs.write_model(run_dir / "run.json", record)
     states = [
         {
             "at": datetime.fromtimestamp(late, tz=UTC),
@@ -117,22 +132,13 @@ def store(
             "partition_epoch": late,
             "replicas": placed if not late else placed[::-1],
             "isr": placed,
-            "elr": [],
-            "last_known_elr": [],
         }
         for late in (1, 0)  # the reassignment comes before the first assignment
         for topic, assignment in {**(beside or {}), "orders": replicas}.items()
         for partition, placed in enumerate(assignment)
     ]
-    written: dict[str, Any] = {
-        "ledger/producer-0.parquet": (tables.LEDGER, ledger),
-        "fault_windows.parquet": (
-            tables.FAULT_WINDOWS,
-            [window_row(number, window) for number, window in enumerate(windows)],
-        ),
-        "partition_states.parquet": (tables.PARTITION_STATES, states),
-        "partition_ends.parquet": (tables.PARTITION_ENDS, []),
-    }
-    for path, (schema, rows) in written.items():
-        runs.write_table(run_dir / path, schema, RUN_ID, rows)
+    run.write("ledger", ledger, name="producer-0")
+    run.write("fault_windows", [window_row(n, window) for n, window in enumerate(windows)])
+    run.write("partition_states", states).write("partition_ends", [])
+    (run_dir / "final_log").mkdir()
     return run_dir

@@ -1,0 +1,117 @@
+"""`ackproof doctor`, `clean` and `image`: this machine, what runs left on it, and broker images."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.cli.options import (
+    RUNS,
+    Json,
+    Out,
+    print_json,
+    stderr,
+    stdout,
+)
+from ackproof.errors import ExitCode
+from ackproof.kafka_versions import DEFAULT_KAFKA
+
+if TYPE_CHECKING:
+    from ackproof.containers.images import BrokerImage
+
+
+def doctor(out: Out = RUNS, as_json: Json = False) -> None:
+    """Check what ackproof needs on this machine, and say how to get what is missing.
+
+    Example: [bold]ackproof doctor[/]
+    """
+    from ackproof.doctor import examine
+    from ackproof.report.console_tables import print_checks
+
+    checks = examine(out)
+    if as_json:
+        print_json([asdict(one) for one in checks])
+    else:
+        print_checks(stdout(), checks)
+    if any(one.state == "missing" for one in checks):
+        raise typer.Exit(ExitCode.ENVIRONMENT)
+
+
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also remove what belongs to runs that are still running.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove containers, networks, volumes and temporary files of runs whose process has ended.
+
+    Example: [bold]ackproof clean[/]
+    """
+    from ackproof.containers.engine import connect, remove_leftovers
+    from ackproof_spark.spark import scratch
+
+    folders = scratch.remove_orphans()
+    removed = remove_leftovers(connect(), everything=everything)
+    if as_json:
+        print_json({**asdict(removed), "temporary_folders": folders})
+        return
+    typer.echo(
+        f"removed {removed.containers} containers, {removed.networks} networks, "
+        f"{removed.volumes} volumes, {folders} temporary folders"
+    )
+    for kept in removed.kept:
+        typer.echo(f"kept {kept}")
+
+
+image = typer.Typer(no_args_is_help=True, help="List and build images of Kafka brokers.")
+
+KafkaVersion = Annotated[str, typer.Argument(help="A Kafka version with all its numbers.")]
+
+
+@image.command("list")
+def list_images(as_json: Json = False) -> None:
+    """List the broker images of the container engine.
+
+    Example: [bold]ackproof image list[/]
+    """
+    from ackproof.containers import images
+    from ackproof.containers.engine import connect
+
+    found = images.list_images(connect())
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    for one in found:
+        typer.echo(f"{one.reference}  {one.size_bytes / 1e6:.0f} MB")
+
+
+@image.command("ensure")
+def ensure(version: KafkaVersion = "", as_json: Json = False) -> None:
+    """Provide a broker image: the local one, else pull it, else build it. Print which.
+
+    Without a version: the one that scenarios use by default.
+    Example: [bold]ackproof image ensure 4.3.1[/]
+    """
+    from ackproof.containers import images
+
+    _print_image(images.ensure(version or DEFAULT_KAFKA, say=stderr().print), as_json=as_json)
+
+
+@image.command("build")
+def build(version: KafkaVersion, as_json: Json = False) -> None:
+    """Build a broker image from Kafka's Maven artifacts, without a container registry.
+
+    Example: [bold]ackproof image build 4.3.1[/]
+    """
+    from ackproof.containers import images
+
+    _print_image(images.build(version, say=stderr().print), as_json=as_json)
+
+
+def _print_image(made: BrokerImage, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(made))
+    else:
+        typer.echo(f"{made.reference} ({made.source})")

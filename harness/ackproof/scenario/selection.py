@@ -1,0 +1,143 @@
+"""The configurations of a scenario file or folder that a command uses, and warnings about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from ackproof.errors import AckproofError, ScenarioError
+from ackproof.kafka_versions import numbers
+from ackproof.scenario import changes
+from ackproof.scenario.changes import Overrides, Overriding
+from ackproof.scenario.documents import line_of
+from ackproof.scenario.loader import Configured, load_all
+from ackproof.scenario.types import YamlPath
+from ackproof.scenario.validation import warnings
+
+T = TypeVar("T")
+
+#: Number of names that a message lists.
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """The part of a suite that one of several CI jobs runs: `number` of `of`, counted from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `2/5`; an empty text means everything. Raises ScenarioError for any other text."""
+        match = re.fullmatch(r"([0-9]+)/([0-9]+)", text or "1/1")
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise ScenarioError(
+                f"{text!r} is not a shard",
+                hint="Write I/N with I from 1 to N: 2/5 is the second of five shards.",
+            )
+        return cls(number=int(match[1]), of=int(match[2]))
+
+
+def share(items: Sequence[T], shard: Shard) -> list[T]:
+    """Return the items of a shard. Every item is in one shard; sizes differ by at most 1."""
+    return list(items[shard.number - 1 :: shard.of])
+
+
+def check_kafka(version: str) -> None:
+    """Raise ScenarioError if this is no version that ackproof can run; '' is the default."""
+    if version:
+        try:
+            numbers(version)
+        except ValueError as error:
+            raise ScenarioError(f"--kafka: {error}") from None
+
+
+def select(
+    path: Path,
+    *,
+    note: Callable[[str], None],
+    warn: Callable[[Sequence[str]], None],
+    shard: str,
+    arm: str = "",
+    kafka: str = "",
+    overriding: Overriding = changes.none,
+    skipped: bool = False,
+) -> list[Configured]:
+    """Return the configurations that have the name `arm` and the version `kafka`, in this shard.
+
+    If no configuration has the version, all of them get it. Cases with the key `skip` are left
+    out, with a note, unless `skipped`.
+
+    Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
+    """
+    check_kafka(kafka)
+    loaded = load_all(path, overriding)
+    if kafka and all(one.scenario.kafka != kafka for one in loaded):
+        had = ", ".join(dict.fromkeys(one.scenario.kafka for one in loaded))
+        note(f"{path}: written for Kafka {had}, used with {kafka}")
+        loaded = _with_version(path, kafka, overriding)
+    selected = [
+        one for one in loaded if arm in ("", one.name) and kafka in ("", one.scenario.kafka)
+    ]
+    if not selected:
+        names = list(dict.fromkeys(f"{one.name} ({one.scenario.kafka})" for one in loaded))
+        more = f", and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        raise ScenarioError(
+            f"{path}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
+            hint=f"Its configurations: {', '.join(names[:_LISTED])}{more}.",
+        )
+    warn(warnings_of(selected))
+    if skipped:
+        return selected
+    for file, reason in sorted({(one.path, one.skip) for one in selected if one.skip}):
+        note(f"{file}: skipped: {reason}")
+    every = [one for one in selected if not one.skip]
+    if not every:
+        raise AckproofError(f"{path}: nothing to run: every configuration is skipped")
+    configurations = share(every, Shard.parse(shard))
+    if not configurations:
+        raise ScenarioError(
+            f"--shard {shard}: this shard is empty, since there are only {len(every)} "
+            "configurations",
+            hint=f"Use at most {len(every)} shards.",
+        )
+    return configurations
+
+
+def _with_version(path: Path, kafka: str, overriding: Overriding) -> list[Configured]:
+    """Return the configurations under another Kafka version, those that become equal once."""
+    version = Overrides(merged={"kafka": kafka}, sources={("kafka",): "--kafka"})
+
+    def with_version(document: Mapping[str, Any]) -> Overrides:
+        return changes.joined(overriding(document), version)
+
+    distinct: list[Configured] = []
+    for one in load_all(path, with_version):
+        if all(one.scenario != other.scenario for other in distinct):
+            distinct.append(one)
+    return distinct
+
+
+def warnings_of(configurations: Sequence[Configured]) -> list[str]:
+    """Return the warnings about these scenarios, each once, with file and line.
+
+    A setting that only some configurations of a file ignore, such as one of an older version, is
+    meant for the others.
+    """
+    doubtful = [(one, dict(warnings(one.scenario))) for one in configurations]
+
+    def where(one: Configured, place: YamlPath) -> str:
+        return one.overrides.source_of(place) or f"{one.path}:{line_of(one.path, place)}"
+
+    return list(
+        dict.fromkeys(
+            f"{where(one, place)}: {'.'.join(map(str, place))}: {problem}"
+            for one, problems in doubtful
+            for place, problem in problems.items()
+            if all(place in others for other, others in doubtful if other.path == one.path)
+        )
+    )
