@@ -305,6 +305,19 @@ def test_page_survives_any_table_missing_or_empty(tmp_path, acks_1, name, state)
     assert ("This run is incomplete" in page.text) == (state == "missing")
 
 
+def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, told):
+    directory = Path(shutil.copytree(told.directory, tmp_path / "run"))
+    before = page_of(tmp_path, directory)
+    write_model(directory / "overview.json", overview_of(directory))
+    for location in LOCATION.values():
+        path = directory / location
+        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
+    after = page_of(tmp_path, directory)
+    assert after.text == before.text
+    assert after.figures == before.figures
+
+
 def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
     directory = tmp_path / "run"
     directory.mkdir()
