@@ -31,7 +31,7 @@ from ackproof_faults.conditions.builders import (
 from ackproof_faults.conditions.targets import TargetSpec, parse_target
 from ackproof_faults.conditions.trigger import Conditions, parse_trigger
 from ackproof_faults.process.kill import Kill
-from unit.faults.conditions.test_conditions import Observed
+from support.schedules import Observed
 
 
 @pytest.mark.parametrize(
