@@ -200,7 +200,7 @@ def test_several_of_many_brokers_are_bounded() -> None:
 def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
-        effects = Fault.effects
+        effects = Fault.effects  # type: ignore[pydantic-field]
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
