@@ -123,17 +123,14 @@ Spark = Annotated[
 
 
 def stderr() -> Console:
-    """Return the console for everything that is not a result."""
     return Console(stderr=True)
 
 
 def stdout() -> Console:
-    """Return the console for results."""
     return Console()
 
 
 def print_json(value: object) -> None:
-    """Print a result as JSON."""
     typer.echo(json.dumps(value, indent=2, default=str))
 
 

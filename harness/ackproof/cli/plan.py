@@ -176,7 +176,6 @@ def _document(
     planned: Sequence[PlannedScenario],
     results: RunResults,
 ) -> dict[str, Any]:
-    """Return what `--json` prints for one configuration."""
     answer = result.answer
     return {
         "scenario": scenario.name,

@@ -108,7 +108,6 @@ def _first_sentence(text: str) -> str:
 
 
 def _entry(name: str, arms: list[Configured]) -> dict[str, Any]:
-    """Return what the list says of a scenario file."""
     scenario = arms[0].scenario
     case = scenario.case
     return {

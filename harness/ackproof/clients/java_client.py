@@ -166,7 +166,6 @@ def _joined(folder: Path) -> str:
 
 
 def java() -> str:
-    """Return the path of the JVM; raise WorkloadError if there is none."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if found is None:

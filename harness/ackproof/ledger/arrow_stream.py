@@ -66,7 +66,6 @@ class StreamWriter:
         self._flush()
 
     def close(self) -> None:
-        """Write the end marker and close the file."""
         self._stream.close()
         self._flush()
         os.close(self._fd)
@@ -193,7 +192,6 @@ class TableStream:
         self._writer.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
-        """Write the end marker and close the file."""
         self._writer.close()
 
 

@@ -114,7 +114,6 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
         """Raise ValueError for values or combinations that the client refuses."""
 
     def as_client_settings(self) -> dict[str, Setting]:
-        """Return every setting that the scenario has, under Java's name."""
         return dict(self.root)
 
     def ignored(self) -> dict[str, str]:

@@ -14,7 +14,6 @@ def folder() -> Path:
 
 
 def files() -> list[Path]:
-    """Return every shipped scenario file."""
     return sorted(folder().rglob("*.yaml"))
 
 

@@ -109,7 +109,6 @@ SETTINGS = (
 
 
 def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]:
-    """Return the internal topics of a cluster of this Kafka version, by name."""
     settings = {**default_settings(cluster.brokers), **cluster.settings}
     older = numbers(kafka)[:2] < _CLEAN_SINCE
     own: dict[str, dict[str, Setting]] = {
