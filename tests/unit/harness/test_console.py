@@ -9,7 +9,7 @@ from ackproof.console import Console
 
 def printed(renderable: object, **how: object) -> str:
     file = io.StringIO()
-    Console(file=file, width=60, **how).print(renderable)  # type: ignore[arg-type]
+    Console(file=file, width=60, **how).print(renderable)
     return file.getvalue()
 
 

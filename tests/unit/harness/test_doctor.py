@@ -90,6 +90,6 @@ def test_networks(
 ) -> None:
     monkeypatch.setattr(doctor, "_reach", lambda *_: reach)
     monkeypatch.setattr(doctor, "_contained", lambda: contained)
-    checks = list(doctor._networks(SimpleNamespace(), "image"))  # type: ignore[arg-type]
+    checks = list(doctor._networks(SimpleNamespace(), "image"))
     assert [check.state for check in checks] == states
     assert says in "".join(check.advice for check in checks)

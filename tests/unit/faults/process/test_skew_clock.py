@@ -45,19 +45,17 @@ class LoggingNetwork(FakeNetwork):
         return CommandResult(exit_status=0, output="")
 
 
-def logging_cluster(**logged: object) -> FakeCluster:
+def logging_cluster() -> FakeCluster:
     cluster = FakeCluster()
-    network = LoggingNetwork(cluster.state)
-    for name, value in logged.items():
-        setattr(network, name, value)
-    cluster.offer("network", network)
+    cluster.offer("network", LoggingNetwork(cluster.state))
     return cluster
 
 
 @pytest.mark.parametrize("by", ["90m", "-90m", "5s", "-5s"])
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 def test_a_skew_is_verified_and_so_is_its_end(by: str, written: str) -> None:
-    cluster = logging_cluster(written=written)
+    cluster = logging_cluster()
+    cluster.network.written = written  # type: ignore[attr-defined]
     guard = inject(SkewClock(target=[1, 3], by=by), cluster, clock=clock)
     assert guard.window.verified, guard.window.evidence
     assert "broker 3 logs with a clock that is" in guard.window.evidence
@@ -68,7 +66,8 @@ def test_a_skew_is_verified_and_so_is_its_end(by: str, written: str) -> None:
 
 
 def test_a_clock_that_does_not_move_is_not_verified() -> None:
-    cluster = logging_cluster(stuck=True)
+    cluster = logging_cluster()
+    cluster.network.stuck = True  # type: ignore[attr-defined]
     guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
     assert not guard.window.verified
     assert "not 5400 s" in guard.window.evidence

@@ -102,11 +102,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadata:
 
 def holds(metadata: ClusterMetadata, condition: str = "leader of orders-0 == none") -> bool:
     observation: Any = ScheduleObservation(
-        cluster=SimpleNamespace(metadata=metadata),  # type: ignore[arg-type]
-        history=None,  # type: ignore[arg-type]
+        cluster=SimpleNamespace(metadata=metadata),
+        history=None,
         sends=SendCounts(sent=0, acked=0),
         now_s=0,
-        reference=None,  # type: ignore[arg-type]
+        reference=None,
         windows=[],
     )
     return parse_condition(condition).holds(observation)

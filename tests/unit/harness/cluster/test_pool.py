@@ -71,7 +71,7 @@ class Clusters:
             assert lease.cluster.logs == logs
             if then is not None:
                 pool.boot_ahead(then, run_id=f"{name}-next")
-            return lease.cluster.name  # type: ignore[attr-defined, no-any-return]
+            return str(lease.cluster.name)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -260,7 +260,7 @@ class TestKafkaJars:
         script, log = folder / "mvn", tmp_path / "calls"
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
-        def behave(body):
+        def behave(body: str) -> None:
             script.write_text(
                 f'#!/bin/sh\necho "$@" >> {log}\n'
                 "for a; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done\n"
@@ -268,7 +268,7 @@ class TestKafkaJars:
             )
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
 
-        behave.calls = lambda: log.read_text().splitlines() if log.exists() else []
+        behave.calls = lambda: log.read_text().splitlines() if log.exists() else []  # type: ignore[attr-defined]
         return behave
 
     def test_resolved_once_then_cached(self, mvn):

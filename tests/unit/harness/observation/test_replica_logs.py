@@ -7,6 +7,7 @@ import struct
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -108,7 +109,7 @@ WHOLE = {
 LOG = ReplicaLog(broker=1, topic="t", partition=0, end_offset=20, bytes=0)
 
 
-def take_all(tmp_path: Path, node: Node, *partitions: int, limit: int = LIMIT):
+def take_all(tmp_path: Path, node: Any, *partitions: int, limit: int = LIMIT):
     run_dir = tmp_path / "run-of-tests"
     run_dir.mkdir()
     wanted = {("t", partition): [1, 2] for partition in partitions}
