@@ -1,4 +1,4 @@
-"""Java clients: what they are told, and how they are compiled and started.
+"""Java clients: their specifications, their compilation, their command lines.
 
 The Java programs share one definition with the others: the schemas of the streams that they write,
 the partition of each send, the meaning of error codes are computed here.

@@ -79,7 +79,7 @@ def _refuse_links(run_dir: Path) -> None:
 def _await_clients(run_dir: Path) -> None:
     """Wait until the clients of a killed harness have noticed, and have ended."""
     wait_for(
-        lambda: arrow_stream.held(run_dir),
+        lambda: arrow_stream.in_use(run_dir),
         lambda held: not held,
         within_s=CLIENTS_END_S,
         failure=lambda held: RunDirectoryError(
