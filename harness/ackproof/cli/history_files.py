@@ -129,7 +129,6 @@ def exit_code(reports: Sequence[Report]) -> ExitCode:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Return what `--json` prints for one file."""
     return {
         "file": str(report.path),
         "anomalies": report.anomalies,

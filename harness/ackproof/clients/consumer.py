@@ -46,7 +46,6 @@ class PollRecorder:
         self._events = TableStream(spec.events, CONSUMER_EVENTS, spec.columns)
 
     def polled(self, messages: Sequence[Message]) -> list[Effect]:
-        """Record the messages of one poll; return the effects that processing them will have."""
         at, topic = now_us(), self._spec.topic
         names = [self._name(message.value()) for message in messages]
         offsets = [(message.partition(), message.offset()) for message in messages]
@@ -87,7 +86,6 @@ class PollRecorder:
         )
 
     def close(self) -> None:
-        """Mark both streams as complete."""
         self._reads.close()
         self._events.close()
 

@@ -186,7 +186,6 @@ class ProgressPage:
 
     @property
     def argument_s(self) -> float:
-        """The argument of the order, seconds."""
         return self.numbers[_ARGUMENT] / 1000
 
     def give(self, order: Order, *, milliseconds: int = 0) -> None:

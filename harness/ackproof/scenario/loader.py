@@ -263,7 +263,6 @@ _BOUNDS = {
 
 
 def _plain(value: object) -> str:
-    """Return a value in YAML's terms."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):

@@ -261,7 +261,6 @@ class Sends(StrictModel):
 
     @property
     def client_settings(self) -> dict[str, Setting]:
-        """Every setting of the producers by their client's name."""
         return self.settings.as_client_settings()
 
 
