@@ -242,10 +242,10 @@ def compared(spark, tmp_path_factory):
     records = spark.createDataFrame(
         rows, "topic string, partition int, offset bigint, timestamp timestamp, value binary"
     )
-    log = write_final_log(
+    written = write_final_log(
         parse_records(records, run_id=RUN_ID), run_id=RUN_ID, ends=ends, run_dir=run_dir
     )
-    assert log.records == len(rows)
+    assert written.records == len(rows)
     result = compare(spark, run_dir)
     found: dict[str, list[str]] = {topic: [] for topic in TOPICS.values()}
     for row in anomalies_of(run_dir):
@@ -264,4 +264,4 @@ def test_sends_and_anomalies_are_counted(compared):
     assert (result.failed, result.unknown) == (0, 0)
     expected = [line.split()[0] for bite in BITES.values() for line in bite.expected]
     assert result.counts == {anomaly: expected.count(anomaly) for anomaly in Anomaly}
-    assert [row["anomaly"] for row in result.telling] == sorted(expected, key=[*Anomaly].index)
+    assert [row["anomaly"] for row in result.shown] == sorted(expected, key=[*Anomaly].index)

@@ -203,7 +203,7 @@ class ConsumerSpec(ClientSpec):
 #: Reads and writes of each partition a second.
 RATE = 10
 
-#: Seconds after which a write has failed that nobody acked.
+#: Seconds after which a write without an ack has failed.
 WRITE_TIMEOUT_S = 3.0
 
 _AT_ONCE: dict[str, Setting] = {

@@ -26,6 +26,7 @@ from ackproof.scenario import documents, loader
 from ackproof.scenario.changes import Overrides
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored
+from ackproof.scenario.shipped import without_schema
 from ackproof.scenario.types import YamlPath
 from ackproof_model.configuration import Profile
 
@@ -202,11 +203,8 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     yaml.width = 100
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(document, out)
-    # The first line of a shipped file names the schema by its place in the checkout.
-    lines = out.getvalue().splitlines(keepends=True)
-    text = "".join(line for line in lines if "yaml-language-server" not in line)
     read = f"# Made by `ackproof init` from {', '.join(own.read)}.\n" if own.read else ""
-    return read + text, made
+    return read + without_schema(out.getvalue()), made
 
 
 def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:

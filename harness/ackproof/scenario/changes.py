@@ -215,7 +215,7 @@ class Overrides:
     replaced: Mapping[YamlPath, Any] = field(default_factory=dict)
     #: Keys that are merged into every configuration, after the matrix.
     merged: Mapping[str, Any] = field(default_factory=dict)
-    #: Who said so, for messages: `server.properties:4`, `--set workload.rate`.
+    #: The origin of a value, for messages: `server.properties:4`, `--set workload.rate`.
     sources: Mapping[YamlPath, str] = field(default_factory=dict)
 
     def on_file(self, document: Mapping[str, Any]) -> dict[str, Any]:

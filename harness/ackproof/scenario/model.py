@@ -189,7 +189,7 @@ class Scenario(StrictModel):
         """Return the protocol of a client's transactions (KIP-890 part 2).
 
         It is 2 if brokers and client are of 4.0 or later and the cluster has transaction.version=2,
-        which is the default of a new one; of an attached cluster nobody knows. librdkafka's is 1.
+        which is the default of a new one; of an attached one it is unknown. librdkafka's is 1.
         """
         if client.java is None or self.cluster.attach is not None:
             return 1

@@ -82,7 +82,7 @@ class TopicSpec(StrictModel):
 
 
 def default_settings(brokers: int) -> Mapping[str, int]:
-    """Return the settings of internal topics in a cluster of so many brokers.
+    """Return the settings of internal topics in a cluster with this number of brokers.
 
     They have as many replicas as there are brokers, up to three, so that they do not limit the
     durability of a run.

@@ -277,7 +277,7 @@ def _removal_problems(
 
 
 def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
-    """Yield why nobody could tell what compaction removed from what was lost, and what to do."""
+    """Yield why records that compaction removed cannot be told from lost ones, and what to do."""
     if sends.keys is None or workload.application is not None:
         yield "unless each record has a key that is known: set workload.keys"
     if sends.settings.acks == "0":
