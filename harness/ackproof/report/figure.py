@@ -103,8 +103,13 @@ def template() -> Any:
             yaxis={**axis, "showgrid": True, "fixedrange": True},
             # A label at the left edge of a plot, and what a fault is drawn behind a plot with.
             annotationdefaults={
-                "xref": "paper", "x": 0, "xanchor": "left", "yref": "y", "yanchor": "bottom",
-                "showarrow": False, "borderpad": 0,
+                "xref": "paper",
+                "x": 0,
+                "xanchor": "left",
+                "yref": "y",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "borderpad": 0,
                 "font": {"size": 12, "color": colour("ink")},
             },
             shapedefaults={"layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1},

@@ -113,7 +113,10 @@ def _layout(
         if labelled:
             annotations.append(
                 {
-                    "xref": "x", "x": start, "yref": "paper", "y": 1,
+                    "xref": "x",
+                    "x": start,
+                    "yref": "paper",
+                    "y": 1,
                     "yshift": row * _LABEL_HEIGHT,
                     "text": fmt.fault(window.window),
                     "font": {"size": 11, "color": colour("fault")},
