@@ -269,13 +269,14 @@ def _optional(numbers: np.ndarray) -> pa.Array:
     return pa.array(numbers, mask=numbers < 0)
 
 
+def _named(sends: dict[str, np.ndarray], chosen: np.ndarray) -> dict[str, Any]:
+    names = {name: sends[name][chosen] for name in ("partition", "producer", "sequence")}
+    return {"topic": ["orders"] * int(np.count_nonzero(chosen)), **names}
+
+
 def _ledger(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    count = sends["sent"].size
     return {
-        "producer": sends["producer"],
-        "sequence": sends["sequence"],
-        "topic": ["orders"] * count,
-        "partition": sends["partition"],
+        **_named(sends, np.ones_like(sends["lost"])),
         "outcome": sends["outcome"],
         "error": [None if each == "acked" else "_TIMED_OUT" for each in sends["outcome"]],
         "offset": _optional(sends["acked_offset"]),
@@ -285,86 +286,68 @@ def _ledger(sends: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _final_log(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    kept = (sends["outcome"] == "acked") & ~sends["lost"]
-    count = int(kept.sum())
+    written = (sends["outcome"] == "acked") & ~sends["lost"]
     return {
-        "topic": ["orders"] * count,
-        "partition": sends["partition"][kept],
-        "offset": sends["offset"][kept],
-        "written_at": _times(sends["resolved"][kept]),
-        "state": ["intact"] * count,
-        "producer": sends["producer"][kept],
-        "sequence": sends["sequence"][kept],
-        "size": [200] * count,
-        "head": [None] * count,
+        **_named(sends, written),
+        "offset": sends["offset"][written],
+        "written_at": _times(sends["resolved"][written]),
+        "state": ["intact"] * int(written.sum()),
     }
 
 
-def _ends(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    ends = [
-        int(sends["offset"][sends["partition"] == each].max()) + 1 for each in range(PARTITIONS)
+def _ends(sends: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    last = [sends["offset"][sends["partition"] == each].max() for each in range(PARTITIONS)]
+    common = {"topic": "orders", "complete": True}
+    return [
+        common | {"partition": partition, "end_offset": int(offset) + 1}
+        for partition, offset in enumerate(last)
     ]
-    return {
-        "topic": ["orders"] * PARTITIONS,
-        "partition": list(range(PARTITIONS)),
-        "begin_offset": [0] * PARTITIONS,
-        "end_offset": ends,
-        "complete": [True] * PARTITIONS,
-        "reason": [None] * PARTITIONS,
-    }
 
 
 def _anomalies(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    lost = np.flatnonzero(sends["lost"])
-    offsets = sends["acked_offset"][lost]
-    found = [
-        "nothing: the broker told no offset, and no record of this name was read"
-        if offset < 0
-        else f"record of producer {offset % 2} sequence {sequence + 4000}"
-        for offset, sequence in zip(offsets, sends["sequence"][lost], strict=True)
-    ]
-    moments = sends["resolved"][lost]
+    lost = sends["lost"]
+    offsets, moments = sends["acked_offset"][lost], sends["resolved"][lost]
     window = np.where(moments < KILLED, 1, np.where(moments < RECOVERED, 2, -1))
     return {
-        "anomaly": ["lost"] * lost.size,
-        "topic": ["orders"] * lost.size,
-        "partition": sends["partition"][lost],
-        "producer": sends["producer"][lost],
-        "sequence": sends["sequence"][lost],
+        **_named(sends, lost),
+        "anomaly": ["lost"] * offsets.size,
         "offset": _optional(offsets),
         "sent_at": _times(sends["sent"][lost]),
         "resolved_at": _times(moments),
         "window": _optional(window),
-        "found": found,
+        "found": [
+            "nothing: the broker told no offset, and no record of this name was read"
+            if offset < 0
+            else f"record of producer {offset % 2} sequence {sequence + 4000}"
+            for offset, sequence in zip(offsets, sends["sequence"][lost], strict=True)
+        ],
     }
 
 
 def fault_windows(options: Options) -> list[dict[str, Any]]:
-    common = {"facts": None, "target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+    common = {"target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+    cut = {"window": 1, "fault": "isolate_replication", "verified": True}
+    kill = {"window": 2, "fault": "kill", "verified": options.verified}
     return [
         {
-            "window": 1,
-            "fault": "isolate_replication",
             **common,
+            **cut,
             "trigger": "3000 acked and isr of orders-0 == 3",
             "injected_at": at(CUT - 0.4),
             "verified_at": at(CUT),
             "healed_at": at(RESTARTED + 0.6),
             "recovered_at": at(RECOVERED),
-            "verified": True,
             "evidence": "2->1: INTERNAL times out, EXTERNAL answers; "
             "3->1: INTERNAL times out, EXTERNAL answers",
         },
         {
-            "window": 2,
-            "fault": "kill",
             **common,
+            **kill,
             "trigger": "1500 more acked",
             "injected_at": at(KILLED - 0.1),
             "verified_at": at(KILLED) if options.verified else None,
             "healed_at": at(RESTARTED),
             "recovered_at": at(RECOVERED - 0.5),
-            "verified": options.verified,
             "evidence": "broker 1: exit status 137"
             if options.verified
             else "not verified: broker 1 still answers on its EXTERNAL listener",
@@ -389,32 +372,24 @@ def _states() -> list[dict[str, Any]]:
     return [
         {
             "at": at(second),
-            "metadata_offset": 100 + place,
+            "metadata_offset": 100 + number,
+            "partition_epoch": number,
             "topic": "orders",
             "partition": partition,
             "leader": leader,
             "leader_epoch": epoch,
-            "partition_epoch": place,
             "replicas": everyone,
             "isr": isr,
-            "elr": [],
-            "last_known_elr": [],
         }
-        for place, (second, partition, leader, epoch, isr) in enumerate(history)
+        for number, (second, partition, leader, epoch, isr) in enumerate(history)
     ]
 
 
 def _brokers() -> list[dict[str, Any]]:
     history = [(-5.0, "registered"), (ELECTED, "fenced"), (RESTARTED + 1, "unfenced")]
     return [
-        {
-            "at": at(second),
-            "metadata_offset": 50 + place,
-            "broker": 1,
-            "state": state,
-            "broker_epoch": 7,
-        }
-        for place, (second, state) in enumerate(history)
+        {"at": at(second), "metadata_offset": 50 + number, "broker": 1, "state": state}
+        for number, (second, state) in enumerate(history)
     ]
 
 
@@ -432,6 +407,7 @@ def _verdict(
     wanted = "none" if options.acks == "all" else "some"
     met = (lost == 0) == (wanted == "none")
     impossible = options.acks == "all"
+    otherwise = "impossible" if impossible else "possible"
     word, reason = Word.HOLDS, f"loss: {wanted} was expected, and {lost:,} acked records are lost"
     if not lost:
         reason = "every expectation is met: no acked record is lost"
@@ -469,18 +445,12 @@ def _verdict(
             "failed": 0,
             "unknown": int((sends["outcome"] == "unknown").sum()),
             "lost": lost,
-            "duplicated": 0,
-            "reordered": 0,
-            "phantom": 0,
-            "corrupt": 0,
-            "unseen": 0,
+            **dict.fromkeys(("duplicated", "reordered", "phantom", "corrupt", "unseen"), 0),
         },
         predicted={
             "lost": "impossible" if impossible else "certain",
-            "duplicated": "impossible" if impossible else "possible",
-            "reordered": "impossible" if impossible else "possible",
-            "phantom": "impossible",
-            "corrupt": "impossible",
+            **dict.fromkeys(("duplicated", "reordered"), otherwise),
+            **dict.fromkeys(("phantom", "corrupt"), "impossible"),
         },
         prediction=PredictionReport(
             trace=[] if impossible else TRACE,

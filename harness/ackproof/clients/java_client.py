@@ -21,13 +21,13 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from ackproof.cache import Say, cache_dir, exclusive, silent
 from ackproof.clients import forwarding, records, transactional
 from ackproof.clients.specs import FENCED, ConsumerSpec, ProducerSpec
 from ackproof.containers import maven
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
+from ackproof.machine import Say, cache_dir, exclusive, silent
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import run_token

@@ -10,9 +10,9 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.cache import is_running
 from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream, conversion
+from ackproof.machine import is_running
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord

@@ -66,8 +66,9 @@ def test_the_budget_is_the_most_that_the_schedule_can_do(
 
 
 def test_a_power_loss_of_what_is_flushed_before_its_ack_is_a_kill() -> None:
-    flushed = {"topics": {"orders": {"partitions": 2, "settings": {"flush.messages": 1}}}}
-    assert suffered({"fault": "power_loss", **LEADER}, **flushed).budget == Budget(kills=1)
+    topics = {"orders": {"partitions": 2, "settings": {"flush.messages": 1}}}
+    found = suffered({"fault": "power_loss", **LEADER}, topics=topics)
+    assert found.budget == Budget(kills=1)
 
 
 def test_an_endless_loop_may_turn_any_number_of_times() -> None:

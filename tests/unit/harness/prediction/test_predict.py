@@ -18,7 +18,6 @@ from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.model import Scenario
-from ackproof_faults import Fault
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     AnyTime,
@@ -34,6 +33,7 @@ from ackproof_model import (
     Role,
 )
 from ackproof_model import predict as search
+from ackproof_model.effects import Anything, Effects
 from ackproof_spark.anomaly import PREDICTED
 from unit.harness.prediction.scenarios import ACKS
 
@@ -200,7 +200,10 @@ def test_several_of_many_brokers_are_bounded() -> None:
 def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
-        effects = Fault.effects  # type: ignore[pydantic-field]
+
+        @property
+        def effects(self) -> Effects:
+            return (Anything(),)
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})

@@ -88,7 +88,7 @@ def test_jars_are_fetched_once(monkeypatch):
     assert len(asked) == 1
 
 
-def test_a_jar_with_another_digest_than_the_published_one_is_refused(monkeypatch, cache):
+def test_a_jar_with_a_different_digest_than_published_is_refused(monkeypatch, cache):
     name = "org.apache.spark_spark-sql-kafka-0-10_2.13-4.0.0.jar"
     _fetches(monkeypatch, name)  # an empty file
     with pytest.raises(AnalysisError, match=rf"{name} is not the jar that was published"):
@@ -126,7 +126,7 @@ def test_of_two_fetches_at_once_one_wins_and_both_succeed(monkeypatch):
     assert [jar.name for jar in connector.resolve()] == ["org.example_first.jar"]
 
 
-def test_what_spark_brings_is_not_kept(monkeypatch):
+def test_jars_that_spark_has_are_dropped(monkeypatch):
     import pyspark
 
     brought = next((Path(pyspark.__file__).parent / "jars").glob("slf4j-api-*.jar")).name
