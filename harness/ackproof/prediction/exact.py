@@ -188,7 +188,7 @@ def unsupported(scenario: Scenario, partition: Partition) -> str:
     most = _MAX_FAULTS if listed else _MAX_IN_BLOCKS
     if (count := max(len(order.steps) for order in orders)) > most:
         return f"schedules of {count} faults (at most {most} are searched)"
-    if scenario.cluster.combined and any(fault.touches_brokers for fault in faults):
+    if not _keeps_combined_quorum(scenario):
         return "faults on brokers that are also controllers"
     effects: list[Effect] = []
     unknown = []
@@ -197,6 +197,40 @@ def unsupported(scenario: Scenario, partition: Partition) -> str:
         effects += known or ()
         unknown += [fault.name] if known is None else []
     return f"the fault {min(unknown)} here" if unknown else _unsupported_together(effects)
+
+
+def _keeps_combined_quorum(scenario: Scenario) -> bool:
+    """Whether faults on brokers that are also controllers touch nothing but these brokers.
+
+    That is so for processes that are away, as long as a majority of the controllers is never hit:
+    the others take over, and brokers' sessions begin anew, which only delays what the search does.
+    """
+    cluster = scenario.cluster
+    faults = [fault for fault in scenario.every_fault if fault.touches_brokers]
+    if not cluster.combined or not faults:
+        return True
+    away = all(
+        effect.only_absent and not (isinstance(effect, Ends) and effect.clean)
+        for fault in faults
+        for effect in fault.effects
+    )
+    listed = all(isinstance(step, Fault) for step in scenario.faults)
+    hit = sum(_target_size(scenario, fault.target) for fault in faults)
+    return away and listed and hit <= (int(cluster.controllers) - 1) // 2
+
+
+def _target_size(scenario: Scenario, target: TargetSpec) -> int:
+    """Return how many brokers a target has."""
+    match target.role:
+        case "leader":
+            return 1
+        case "followers":
+            return scenario.every_topic[target.topic].replication_factor - 1
+        case "brokers":
+            return len(set(target.brokers))
+        case "any":
+            return min(target.count, scenario.cluster.brokers)
+    return scenario.cluster.brokers
 
 
 def _unsupported_together(effects: Sequence[Effect]) -> str:
@@ -274,11 +308,12 @@ class _Reader:
             return [frozenset(assigned.index(one) for one in target.brokers if one in assigned)]
         if self._partition.is_among(target.topic, target.partition):
             return [frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})]
-        if self._target_size(target) == self._scenario.cluster.brokers:
+        size = _target_size(self._scenario, target)
+        if size == self._scenario.cluster.brokers:
             return [frozenset(range(self._partition.replicas))]
         if self._has_same_target(index):
             return [frozenset({Role.SAME})]
-        return self._unknown_roles(self._target_size(target))
+        return self._unknown_roles(size)
 
     def _unknown_roles(self, count: int) -> list[Targets]:
         """Return the roles that a number of brokers may have if any of them may be hit."""
@@ -287,18 +322,6 @@ class _Reader:
         if self._scenario.cluster.brokers == self._partition.replicas == 3:  # two of three
             return [frozenset({Role.FOLLOWERS}), frozenset({Role.LEADER, Role.ANY_ONE})]
         return []  # the search has no role for several of many brokers
-
-    def _target_size(self, target: TargetSpec) -> int:
-        match target.role:
-            case "leader":
-                return 1
-            case "followers":
-                return self._scenario.every_topic[target.topic].replication_factor - 1
-            case "brokers":
-                return len(set(target.brokers))
-            case "any":
-                return min(target.count, self._scenario.cluster.brokers)
-        return self._scenario.cluster.brokers
 
     def _has_same_target(self, index: int) -> bool:
         """Whether a fault certainly hits the same brokers as the fault before it.
