@@ -139,6 +139,8 @@ class _Search:
         self._before: dict[int, list[tuple[int, Timer | None]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
+        # The states of the layer that have successors in it.
+        self._sources: set[int] = set()
         # The states of the layer in which brokers are about to do something at once.
         self._moving: set[int] = set()
 
@@ -185,56 +187,68 @@ class _Search:
         """Return the layer's states."""
         entries = self._entries.pop(layer)
         self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
-        self._moving = set()
+        self._moving, self._sources = set(), set()
         return entries if self._passes(layer) else self._close(layer, entries)
 
     def _close(self, layer: Layer, entries: list[int]) -> list[int]:
         """Take all steps within the layer, nearest states first; return the layer's states."""
-        model, found, depths = self._model, self._found, self._depth
-        ids, taken, states, parents = self._ids, found.taken, found.states, found.parents
-        stepping = found.stepping
-        ends = self._only_ends(layer)
+        found, faults = self._found, self._model.faults
+        only_ends, more = self._only_ends(layer), not self._is_last(layer)
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
-            buckets[depths[index]].append(index)
+            buckets[self._depth[index]].append(index)
         members: list[int] = []
         done: set[int] = set()
         depth = min(buckets)
         while any(buckets.values()):
-            nearest = buckets[depth + 1]
+            following = buckets[depth + 1]
             for index in buckets.pop(depth, ()):
                 if index in done:
                     continue
                 done.add(index)
-                pair = states[index]
-                if ends and stepping.state(pair).run.phase == model.faults:
+                if only_ends and found.state(index).run.phase == faults:
                     self._end(index, ("end",))
-                    continue
-                members.append(index)
-                timers: list[Timer] = []
-                for label, cluster, client, timer in stepping.steps(pair):
-                    after = cluster, client
-                    other = ids.get(after)
-                    if other is None:
-                        other = self._add(after, index, label, depth + 1)
-                        nearest.append(other)
-                    elif depth + 1 < depths[other]:
-                        depths[other] = depth + 1
-                        parents[other] = index, label
-                        nearest.append(other)
-                    self._before[other].append((index, timer))
-                    kind = label[0]
-                    taken.add(kind)
-                    if timer is not None:
-                        timers.append(timer)
-                    elif kind in PROMPT:
-                        self._moving.add(index)
-                        if kind == "learn":
-                            self._learned[index].append(other)
-                if timers:
-                    self._timers[index] = timers
+                else:
+                    members.append(index)
+                    following += self._expand(index, more=more)
             depth += 1
         return members
+
+    def _expand(self, index: int, *, more: bool) -> list[int]:
+        """Take all steps from a state; return the states that are nearest by one of them.
+
+        more: steps of the schedule follow, for which the ways within the layer matter.
+        """
+        found, depths, before = self._found, self._depth, self._before
+        ids, taken = self._ids, found.taken
+        depth = depths[index] + 1
+        nearest: list[int] = []
+        timers: list[Timer] = []
+        steps = found.stepping.steps(found.states[index])
+        if steps:
+            self._sources.add(index)
+        for label, after, timer in steps:
+            other = ids.get(after)
+            if other is None:
+                other = self._add(after, index, label, depth)
+                nearest.append(other)
+            elif depth < depths[other]:
+                depths[other] = depth
+                found.parents[other] = index, label
+                nearest.append(other)
+            kind = label[0]
+            taken.add(kind)
+            if timer is not None:
+                timers.append(timer)
+            elif kind in PROMPT:
+                self._moving.add(index)
+                if kind == "learn":
+                    self._learned[index].append(other)
+            if more:
+                before[other].append((index, timer))
+        if timers:
+            self._timers[index] = timers
+        return nearest
 
     def _due(self, layer: Layer) -> int | None:
         """Return the first fault that is to be healed at once; None if there is none."""
@@ -259,10 +273,15 @@ class _Search:
         healing = _to_heal(self._model, injected, healed)
         return healed != (1 << injected) - 1 and not healing
 
+    def _is_last(self, layer: Layer) -> bool:
+        """Whether no step of the schedule follows."""
+        injected, healed, over = layer
+        return over or (injected == self._model.faults and healed == (1 << injected) - 1)
+
     def _advance(self, layer: Layer, members: list[int]) -> None:
         """Take the schedule's steps out of a finished layer, and judge its final states."""
         model = self._model
-        injected, healed, over = layer
+        injected, healed, _ = layer
         unhealable = set(members)  # states in which no fault will be healed by its own condition
         due = self._due(layer)
         for fault in _to_heal(model, injected, healed):
@@ -270,7 +289,7 @@ class _Search:
                 unhealable &= self._fire(Pending(model, fault, heals=True), members)
         if due is not None:
             return  # what is due is healed before anything else is done, the oldest fault first
-        if over or (injected == model.faults and healed == (1 << injected) - 1):
+        if self._is_last(layer):
             self._judge(members)
         elif injected == model.faults:
             for index in unhealable:
@@ -408,11 +427,10 @@ class _Search:
 
     def _judge(self, members: list[int]) -> None:
         model, found = self._model, self._found
-        sources = {index for edges in self._before.values() for index, _ in edges}
         for index in members:
             state = found.state(index)
             if not settled(model, state):
-                if index not in sources:
+                if index not in self._sources:
                     found.stuck += 1
                     self._note(index)
                 continue

@@ -51,7 +51,7 @@ from ackproof_model.replication.transitions import (
 Pair = tuple[int, int]
 
 #: A step: its label, the pair that it leads to, and the timer that it waits for.
-PairStep = tuple[Label, int, int, Timer | None]
+PairStep = tuple[Label, Pair, Timer | None]
 
 _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 
@@ -91,7 +91,7 @@ class Stepping:
         self._views: dict[object, int] = {}
         self._producer: dict[tuple[int, tuple[int, int]], list[tuple[Label, int]]] = {}
         self._requests: dict[
-            tuple[int, int, int], list[tuple[Label, Broker, int, Timer | None]]
+            tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
         ] = {}
         self._with_broker: dict[tuple[int, int, Broker], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
@@ -125,34 +125,35 @@ class Stepping:
         after = without_past_records(self._model, self._clients[client], past)
         return self._settled_pair(number, self._client(after))
 
-    def steps(self, pair: Pair) -> Iterator[PairStep]:
-        """Yield what `transitions.steps` does, in the same order."""
+    def steps(self, pair: Pair) -> list[PairStep]:
+        """Return every step from a state, in the order of the rules."""
         number, client = pair
         cluster = self._clusters[number]
         if cluster.waits:
-            return
+            return []
         key = (client, cluster.producer)
         sends = self._producer.get(key)
         if sends is None:
             sends = self._producer[key] = self._producer_steps(pair)
-        for sent, after in sends:
-            yield sent, *self._reduced(number, after), None
+        reduced = self._reduced
+        found: list[PairStep] = [(label, reduced(number, after), None) for label, after in sends]
         moves = cluster.moves
         if moves is None:
             moves = cluster.moves = self._moves(pair)
         flying, waiting = self._busy[client]
-        for label, broker, there, timer in moves:
-            if label is None:
+        for what, broker, there, timer in moves:
+            if what is None:
                 if (flying | waiting) >> broker & 1:
-                    yield from self._served(number, broker, client)
+                    found += self._served(number, broker, client)
             elif there is None:
-                for exiting, state, _ in exits(self._model, self.state(pair), broker):
-                    yield exiting, *self._reduced(*self.pair(state)), None
+                for label, state, _ in exits(self._model, self.state(pair), broker):
+                    found.append((label, reduced(*self.pair(state)), None))
             elif broker >= 0 and waiting >> broker & 1:
                 state = step_down(self._model, self.state((there, client)), broker)
-                yield label, *self._reduced(*self.pair(state)), timer
+                found.append((what, reduced(*self.pair(state)), timer))
             else:
-                yield label, *self._reduced(there, client), timer
+                found.append((what, reduced(there, client), timer))
+        return found
 
     def _served(self, number: int, broker: int, client: int) -> Iterator[PairStep]:
         """Yield what becomes of the requests at a broker."""
@@ -160,16 +161,19 @@ class Stepping:
         known = self._requests.get(key)
         if known is None:
             state = self.state((number, client))
+            own = state.brokers[broker]
             known = self._requests[key] = [
-                (label, after.brokers[broker], self._client(after.client), timer)
+                (
+                    label,
+                    None if after.brokers[broker] == own else after.brokers[broker],
+                    self._client(after.client),
+                    timer,
+                )
                 for label, after, timer in requests(self._model, state, broker)
             ]
-        own = self._clusters[number].parts[1][broker]
         for label, changed, there, timer in known:
-            after = number
-            if changed is not own and changed != own:
-                after = self._changed(number, broker, changed)
-            yield label, *self._reduced(after, there), timer
+            after = number if changed is None else self._changed(number, broker, changed)
+            yield label, self._reduced(after, there), timer
 
     def _changed(self, number: int, broker: int, changed: Broker) -> int:
         key = (number, broker, changed)

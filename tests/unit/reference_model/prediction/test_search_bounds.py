@@ -115,8 +115,8 @@ def test_remembered_steps_are_those_of_the_rules(configure, settings, schedule):
     found = explore(model, max_states=6_000)
     for pair in found.states[::7]:
         remembered = [
-            (label, found.stepping.state((cluster, client)), timer)
-            for label, cluster, client, timer in found.stepping.steps(pair)
+            (label, found.stepping.state(after), timer)
+            for label, after, timer in found.stepping.steps(pair)
         ]
         assert remembered == steps_anew(model, found.stepping.state(pair))
 
