@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ackproof_model.prediction.stepping import Pair, Stepping
+from ackproof_model.prediction.stepping import Stepping
 from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
@@ -55,7 +55,6 @@ class Exploration:
 
     model: Model
     stepping: Stepping
-    states: list[Pair] = field(default_factory=list)
     final: int = 0
     stuck: int = 0
     having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
@@ -68,8 +67,13 @@ class Exploration:
     available: dict[Layer, set[tuple[bool, bool]]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
+    @property
+    def states(self) -> int:
+        """The number of searched states."""
+        return len(self.parents)
+
     def state(self, index: int) -> State:
-        return self.stepping.state(self.states[index])
+        return self.stepping.state(index)
 
     def trace(self, index: int) -> list[tuple[Label, State, State]]:
         """Return the shortest trace to a state, as (label, state before, state after)."""
@@ -131,7 +135,6 @@ class _Search:
         self._model = model
         self._max_states = max_states
         self._found = Exploration(model, Stepping(model))
-        self._ids: dict[Pair, int] = {}
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
         # Of the current layer: the predecessors of a state, the timers that run in it, and its
@@ -151,8 +154,9 @@ class _Search:
 
     def run(self) -> Exploration:
         try:
-            initial = self._model.initial()
-            self._enter(self._found.stepping.pair(initial), initial.run, -1, ("start",))
+            initial, stepping = self._model.initial(), self._found.stepping
+            start = stepping.number(*stepping.pair(initial))
+            self._enter(start, initial.run, -1, ("start",))
             while self._entries:
                 # Every step of the schedule adds one to this sum, so a layer comes after all layers
                 # that lead to it.
@@ -162,26 +166,22 @@ class _Search:
             self._found.complete = False
         return self._found
 
-    def _enter(self, pair: Pair, run: Run, before: int, label: Label) -> None:
+    def _enter(self, index: int, run: Run, before: int, label: Label) -> None:
         """Add a state of a later layer, or a shorter trace to it."""
         depth = self._depth[before] + 1 if before >= 0 else 0
-        index = self._ids.get(pair)
-        if index is None:
-            index = self._add(pair, before, label, depth)
+        if index == len(self._depth):
+            self._add(before, label, depth)
             self._entries[run.injected, run.healed, run.over].append(index)
         elif depth < self._depth[index]:
             self._depth[index] = depth
             self._found.parents[index] = before, label
 
-    def _add(self, pair: Pair, before: int, label: Label, depth: int) -> int:
-        found = self._found
-        if len(found.states) >= self._max_states:
+    def _add(self, before: int, label: Label, depth: int) -> None:
+        """Add the next state; states are numbered in the order in which they are found."""
+        if len(self._depth) >= self._max_states:
             raise _OutOfStatesError
-        index = self._ids[pair] = len(found.states)
-        found.states.append(pair)
-        found.parents.append((before, label))
+        self._found.parents.append((before, label))
         self._depth.append(depth)
-        return index
 
     def _members(self, layer: Layer) -> list[int]:
         """Return the layer's states."""
@@ -220,17 +220,16 @@ class _Search:
         more: steps of the schedule follow, for which the ways within the layer matter.
         """
         found, depths, before = self._found, self._depth, self._before
-        ids, taken = self._ids, found.taken
+        taken = found.taken
         depth = depths[index] + 1
         nearest: list[int] = []
         timers: list[Timer] = []
-        steps = found.stepping.steps(found.states[index])
+        steps = found.stepping.steps(index)
         if steps:
             self._sources.add(index)
-        for label, after, timer in steps:
-            other = ids.get(after)
-            if other is None:
-                other = self._add(after, index, label, depth)
+        for label, other, timer in steps:
+            if other == len(depths):
+                self._add(index, label, depth)
                 nearest.append(other)
             elif depth < depths[other]:
                 depths[other] = depth
@@ -301,7 +300,7 @@ class _Search:
 
     def _end(self, index: int, label: Label) -> None:
         """End the run: heal every fault in force, the newest first."""
-        cluster, client = self._found.states[index]
+        cluster, client = self._found.stepping.pairs[index]
         known = self._ends.get(cluster)
         stepping = self._found.stepping
         if known is None:
@@ -312,7 +311,7 @@ class _Search:
             return  # a controlled shutdown is still in progress
         if index not in self._moving:
             self._note(index)
-        self._enter(stepping.with_cluster(number, client), run, index, label)
+        self._enter(stepping.standing_for(number, client), run, index, label)
 
     def _ended(self, state: State) -> State:
         over = state.run.injected < self._model.faults
@@ -369,7 +368,7 @@ class _Search:
         known: dict[int, bool] = {}
         chosen = []
         for index in among:
-            cluster, _ = found.states[index]
+            cluster, _ = found.stepping.pairs[index]
             if cluster not in known:
                 known[cluster] = holds(found.state(index))
             if known[cluster]:
@@ -378,7 +377,7 @@ class _Search:
 
     def _note(self, index: int) -> None:
         """Note whether the partition can be read and written at the end of a part."""
-        cluster, _ = self._found.states[index]
+        cluster, _ = self._found.stepping.pairs[index]
         if cluster not in self._noted:
             self._noted.add(cluster)
             state = self._found.state(index)
@@ -388,7 +387,7 @@ class _Search:
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         if why != "time" or index not in self._moving:
             self._note(index)
-        cluster, client = self._found.states[index]
+        cluster, client = self._found.stepping.pairs[index]
         stepping = self._found.stepping
         key = pending.fault, pending.heals, cluster
         fired = self._fired.get(key)
@@ -398,7 +397,7 @@ class _Search:
                 for label, after in pending.fire(self._model, self._found.state(index))
             ]
         for label, number, there, run in fired:
-            after = stepping.with_cluster(number, there if pending.ends_processes else client)
+            after = stepping.standing_for(number, there if pending.ends_processes else client)
             self._enter(after, run, index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:

@@ -10,7 +10,7 @@ each state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from ackproof_model.effects import Configures
@@ -50,8 +50,8 @@ from ackproof_model.replication.transitions import (
 #: A state: the numbers of its cluster and of its clients.
 Pair = tuple[int, int]
 
-#: A step: its label, the pair that it leads to, and the timer that it waits for.
-PairStep = tuple[Label, Pair, Timer | None]
+#: A step: its label, the number of the state that it leads to, and the timer that it waits for.
+NumberedStep = tuple[Label, int, Timer | None]
 
 _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 
@@ -76,6 +76,13 @@ class _Cluster:
     leaders: int | None
     log: tuple[int, ...] | None
     in_logs: itemgetter[tuple[int, ...]] | None
+    # By clients: the number of the state with this cluster, and of the one that stands for it.
+    own: dict[int, int] = field(default_factory=dict)
+    reduced: dict[int, int] = field(default_factory=dict)
+    # By brokers with requests that wait: see `ends_small`.
+    small: dict[int, bool | None] = field(default_factory=dict)
+    changed: dict[tuple[int, Broker], int] = field(default_factory=dict)
+    lone: dict[tuple[object, ...], int] = field(default_factory=dict)
 
 
 class Stepping:
@@ -83,6 +90,7 @@ class Stepping:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.pairs: list[Pair] = []  # by the number of the state
         self._clusters: list[_Cluster] = []
         self._cluster_numbers: dict[_Parts, int] = {}
         self._clients: list[Client] = []
@@ -93,12 +101,8 @@ class Stepping:
         self._requests: dict[
             tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
         ] = {}
-        self._with_broker: dict[tuple[int, int, Broker], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
-        self._pairs: dict[int, Pair] = {}
-        self._settles: dict[tuple[int, int], bool | None] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
-        self._alone: dict[tuple[object, ...], int] = {}
         configuration = model.configuration
         self._gives_up = (
             model.limited_retries
@@ -111,23 +115,35 @@ class Stepping:
             )
         )
 
-    def state(self, pair: Pair) -> State:
+    def state(self, number: int) -> State:
+        return self._state(self.pairs[number])
+
+    def _state(self, pair: Pair) -> State:
         cluster, client = pair
         controller, brokers, run, harm = self._clusters[cluster].parts
         return State(controller, brokers, self._clients[client], run, harm)
 
+    def number(self, cluster: int, client: int) -> int:
+        """Return the number of a state: its place in the order in which states are found."""
+        own = self._clusters[cluster].own
+        known = own.get(client)
+        if known is None:
+            known = own[client] = len(self.pairs)
+            self.pairs.append((cluster, client))
+        return known
+
     def pair(self, state: State) -> Pair:
         return self.cluster(state), self._client(state.client)
 
-    def with_cluster(self, number: int, client: int) -> Pair:
-        """Return the pair that stands for a state in which nothing was read since the last step."""
+    def standing_for(self, number: int, client: int) -> int:
+        """Return the state that stands for a pair in which nothing was read since the last step."""
         past = self._clusters[number].reading[2]
         after = without_past_records(self._model, self._clients[client], past)
-        return self._settled_pair(number, self._client(after))
+        return self._settled_state(number, self._client(after))
 
-    def steps(self, pair: Pair) -> list[PairStep]:
+    def steps(self, state_number: int) -> list[NumberedStep]:
         """Return every step from a state, in the order of the rules."""
-        number, client = pair
+        number, client = pair = self.pairs[state_number]
         cluster = self._clusters[number]
         if cluster.waits:
             return []
@@ -136,7 +152,9 @@ class Stepping:
         if sends is None:
             sends = self._producer[key] = self._producer_steps(pair)
         reduced = self._reduced
-        found: list[PairStep] = [(label, reduced(number, after), None) for label, after in sends]
+        found: list[NumberedStep] = [
+            (label, reduced(number, after), None) for label, after in sends
+        ]
         moves = cluster.moves
         if moves is None:
             moves = cluster.moves = self._moves(pair)
@@ -146,21 +164,21 @@ class Stepping:
                 if (flying | waiting) >> broker & 1:
                     found += self._served(number, broker, client)
             elif there is None:
-                for label, state, _ in exits(self._model, self.state(pair), broker):
+                for label, state, _ in exits(self._model, self._state(pair), broker):
                     found.append((label, reduced(*self.pair(state)), None))
             elif broker >= 0 and waiting >> broker & 1:
-                state = step_down(self._model, self.state((there, client)), broker)
+                state = step_down(self._model, self._state((there, client)), broker)
                 found.append((what, reduced(*self.pair(state)), timer))
             else:
                 found.append((what, reduced(there, client), timer))
         return found
 
-    def _served(self, number: int, broker: int, client: int) -> Iterator[PairStep]:
+    def _served(self, number: int, broker: int, client: int) -> Iterator[NumberedStep]:
         """Yield what becomes of the requests at a broker."""
         key = (broker, self._clusters[number].requests[broker], client)
         known = self._requests.get(key)
         if known is None:
-            state = self.state((number, client))
+            state = self._state((number, client))
             own = state.brokers[broker]
             known = self._requests[key] = [
                 (
@@ -176,51 +194,46 @@ class Stepping:
             yield label, self._reduced(after, there), timer
 
     def _changed(self, number: int, broker: int, changed: Broker) -> int:
-        key = (number, broker, changed)
-        known = self._with_broker.get(key)
+        known = self._clusters[number].changed.get((broker, changed))
         if known is None:
-            state = self.state((number, 0)).with_broker(broker, changed)
-            known = self._with_broker[key] = self.cluster(state)
+            state = self._state((number, 0)).with_broker(broker, changed)
+            known = self._clusters[number].changed[broker, changed] = self.cluster(state)
         return known
 
     def _producer_steps(self, pair: Pair) -> list[tuple[Label, int]]:
-        steps = producer_steps(self._model, self.state(pair))
+        steps = producer_steps(self._model, self._state(pair))
         return [(label, self._client(after.client)) for label, after, _ in steps]
 
     def _moves(self, pair: Pair) -> list[Move[int]]:
-        found = cluster_moves(self._model, self.state(pair))
+        found = cluster_moves(self._model, self._state(pair))
         return [
             (label, broker, None if after is None else self.cluster(after), timer)
             for label, broker, after, timer in found
         ]
 
-    def _reduced(self, number: int, client: int) -> Pair:
-        """Return the pair that stands for a state after a step, and after consumers have read."""
-        key = number << 32 | client
-        known = self._pairs.get(key)
+    def _reduced(self, number: int, client: int) -> int:
+        """Return the state that stands for a pair after a step, and after consumers have read."""
+        cluster = self._clusters[number]
+        known = cluster.reduced.get(client)
         if known is None:
-            reading = self._clusters[number].reading
-            after = self._read.get((client, reading))
+            after = self._read.get((client, cluster.reading))
             if after is None:
-                after = self._read[client, reading] = self._reads(client, reading)
-            known = self._pairs[key] = self._settled_pair(number, after)
+                after = self._read[client, cluster.reading] = self._reads(client, cluster.reading)
+            known = cluster.reduced[client] = self._settled_state(number, after)
         return known
 
-    def _settled_pair(self, number: int, after: int) -> Pair:
-        old = self._clusters[number].leaders
-        if old is None:
-            return number, after
-        waiting = self._busy[after][1]
-        settling = (number, waiting)
-        if settling in self._settles:
-            small = self._settles[settling]
-        else:
-            small = self._settles[settling] = ends_small(
-                self._model, self.state((number, after)), old
-            )
-        if small is None:
-            return number, after
-        return self._lone(number, after, old, small=small)
+    def _settled_state(self, number: int, client: int) -> int:
+        cluster = self._clusters[number]
+        if (old := cluster.leaders) is not None:
+            waiting = self._busy[client][1]
+            if waiting in cluster.small:
+                small = cluster.small[waiting]
+            else:
+                state = self._state((number, client))
+                small = cluster.small[waiting] = ends_small(self._model, state, old)
+            if small is not None:
+                number, client = self._lone(number, client, old, small=small)
+        return self.number(number, client)
 
     def _lone(self, number: int, client: int, old: int, *, small: bool) -> Pair:
         cluster = self._clusters[number]
@@ -234,11 +247,11 @@ class Stepping:
             there, log = known
         take = cluster.in_logs
         statuses = take(self._clients[client].status) if take is not None else None
-        key = (number, small, log, statuses)
-        lone = self._alone.get(key)
+        key = (small, log, statuses)
+        lone = cluster.lone.get(key)
         if lone is None:
-            state = alone(self._model, self.state((number, client)), old, small=small)
-            lone = self._alone[key] = self.cluster(state)
+            state = alone(self._model, self._state((number, client)), old, small=small)
+            lone = cluster.lone[key] = self.cluster(state)
         return lone, there
 
     def _reads(self, client: int, reading: tuple[int, int, int]) -> int:
