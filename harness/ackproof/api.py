@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pydantic import ValidationError
 
+from ackproof.cluster.any_cluster import RunningCluster
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.running import RunningCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application_ledger import Ledger as DeliveryLedger
 from ackproof.ledger.application_ledger import LedgerCluster, Verification

@@ -119,7 +119,7 @@ def shown(path: object) -> str:
     return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
 
 
-#: What raises when the engine's daemon ends or refuses.
+#: Libraries that raise when the engine's daemon ends or refuses.
 _ENGINE_LIBRARIES = ("docker", "requests")
 
 

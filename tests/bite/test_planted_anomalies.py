@@ -242,10 +242,10 @@ def compared(spark, tmp_path_factory):
     records = spark.createDataFrame(
         rows, "topic string, partition int, offset bigint, timestamp timestamp, value binary"
     )
-    log = write_final_log(
+    written = write_final_log(
         parse_records(records, run_id=RUN_ID), run_id=RUN_ID, ends=ends, run_dir=run_dir
     )
-    assert log.records == len(rows)
+    assert written.records == len(rows)
     result = compare(spark, run_dir)
     found: dict[str, list[str]] = {topic: [] for topic in TOPICS.values()}
     for row in anomalies_of(run_dir):

@@ -18,10 +18,10 @@ from typing import TypeVar
 import pytest
 from docker import DockerClient
 
-from ackproof.cache import cache_dir, exclusive, silent
 from ackproof.containers import images
 from ackproof.containers.engine import labels
 from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.machine import cache_dir, exclusive, silent
 
 SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 

@@ -21,7 +21,7 @@ from ackproof.clients.specs import ConsumerSpec, ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, conversion, processed_records
 from ackproof.ledger.producer_ledger import stream_path
-from ackproof.scenario.consumers import Commit
+from ackproof.scenario.types import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import (
     JAVA,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome, RecordState
@@ -108,7 +109,7 @@ def _absent(send: Send, history: History) -> Anomaly | None:
 
 
 def _stands_for(item: Record, history: History) -> tuple[int, int] | None:
-    header = None if item.short or item.producer is None else (item.producer, item.sequence)
+    header: Any = None if item.short or item.producer is None else (item.producer, item.sequence)
     here = [send for send in history.sends if send.partition == item.partition]
     acked_here = sorted(
         (send.producer, send.sequence)

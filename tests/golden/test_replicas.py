@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def wrong(trace: Trace) -> Iterator[tuple[str, Trace]]:
     for broker, steps in trace.brokers.items():
         for number, step in enumerate(steps):
             for name, others in wrong_step(step):
-                changed = (*steps[:number], *others, *steps[number + 1 :])
+                changed: Any = (*steps[:number], *others, *steps[number + 1 :])
                 yield name, replace(trace, brokers={**trace.brokers, broker: changed})
     for number, ack in enumerate(trace.acks):
         for name, other in {

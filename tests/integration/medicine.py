@@ -133,7 +133,7 @@ class Patient:
             return 0
         pages = (self.run_dir / "clients").glob("producer-*.progress")
         with contextlib.suppress(ValueError):  # a page that is just being written
-            return sum(recorded(page)[1].acked for page in pages)
+            return sum(recorded(page).counted.acked for page in pages)
         return 0
 
     @property
@@ -264,7 +264,9 @@ def kept(run_dir: Path) -> list[str]:
         if outcome == "acked"
     ]
     pages = (run_dir / "clients").glob("producer-*.progress")
-    counts = {int(page.stem.removeprefix("producer-")): recorded(page)[1].acked for page in pages}
+    counts = {
+        int(page.stem.removeprefix("producer-")): recorded(page).counted.acked for page in pages
+    }
     return [
         f"producer {number}: {acked.count(number)} of {count} acked"
         for number, count in counts.items()

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Producer
 
 import ackproof as ap
-from ackproof.cache import cache_dir
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.machine import cache_dir
 from command_line import ackproof
 from integration import command
 

@@ -32,7 +32,7 @@ from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import acked, log_end, send
 from kafka_clusters import NOTICED, boot
-from unit.faults.schedule.test_blocks import STEPS
+from support.schedules import STEPS
 from waiting import until
 
 pytestmark = pytest.mark.cluster

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from ackproof.cache import cache_dir
 from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.machine import cache_dir
 from integration import command
 
 pytestmark = pytest.mark.cluster

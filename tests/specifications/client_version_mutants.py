@@ -22,7 +22,7 @@ class OtherTransactions(of_transactions.TransactionModel):
 
     @cached_property
     def profile(self) -> Profile:
-        return replace(Profile.of(self.kafka_version), **self.rules)  # type: ignore[arg-type]
+        return replace(Profile.of(self.kafka_version), **self.rules)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class OtherOffsets(of_offsets.OffsetModel):
 
     @cached_property
     def profile(self) -> Profile:
-        return replace(Profile.of(self.kafka_version), **self.rules)  # type: ignore[arg-type]
+        return replace(Profile.of(self.kafka_version), **self.rules)
 
 
 _Model = OtherTransactions | OtherOffsets
@@ -87,7 +87,7 @@ ELSEWHERE = {
 
 def _steps(model: _Model, anomaly: str) -> int | None:
     search = search_offsets if isinstance(model, OtherOffsets) else search_transactions
-    found = search(model).traces.get(anomaly)  # type: ignore[arg-type]
+    found = search(model).traces.get(anomaly)
     return len(found) if found else None
 
 

@@ -44,7 +44,7 @@ def _any_epoch(self: ProducerState, epoch: int, *, strict: bool) -> ProducerStat
 
 def _accepting(accepted: Refusal) -> object:
     def refusal(self: ProducerState, batch: Batch, **given: object) -> Refusal | None:
-        found = _REFUSAL(self, batch, **given)  # type: ignore[arg-type]
+        found = _REFUSAL(self, batch, **given)
         return None if found is accepted else found
 
     return refusal

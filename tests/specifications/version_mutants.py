@@ -24,7 +24,7 @@ class OtherRule(AdversaryModel):
 
     @cached_property
     def profile(self) -> Profile:
-        return replace(Profile.of(self.kafka_version), **self.rules)  # type: ignore[arg-type]
+        return replace(Profile.of(self.kafka_version), **self.rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

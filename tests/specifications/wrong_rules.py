@@ -122,7 +122,7 @@ def with_wrong(rules: Iterable[tuple[object, str, object]]) -> Iterator[None]:
             if isinstance(owner, type):
                 patch.setattr(owner, name, wrong)
             else:
-                replace_rule(patch, rule, wrong)  # type: ignore[arg-type]
+                replace_rule(patch, rule, wrong)
         yield
 
 

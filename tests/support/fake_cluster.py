@@ -48,7 +48,7 @@ class State:
     exit_of_term: int = 143
     recovered: bool = True
     done: list[str] = field(default_factory=list)
-    #: What scripts in network namespaces print, in order; then what `FakeNetwork.run` makes up.
+    #: The output of scripts in network namespaces, in order; then `FakeNetwork.run` makes it up.
     says: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
     controller_ids: Sequence[int] = (100, 101, 102)

@@ -7,7 +7,6 @@ ISR is full. What that does to orders-0 depends on `acks`; orders-1 and orders-2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ackproof.runs.directory import PredictionRecord, RunRecord, write_model
+from ackproof.runs.directory import PredictionRecord, write_model
 from ackproof.runs.verdict import (
     CauseReport,
     Expectation,
@@ -34,31 +32,11 @@ from ackproof.runs.verdict import (
 )
 from ackproof_model import Diagram, Line
 from ackproof_spark import tables
-from ackproof_spark.tables import LOCATION
+from support.run_directories import RunDirectory
 
 START = datetime(2026, 11, 21, 12, 4, 0, 250_000, tzinfo=UTC)
 CUT, KILLED, ELECTED, RESTARTED, RECOVERED = 6.0, 7.5, 16.5, 17.0, 22.0
 PARTITIONS = 3
-
-SCENARIO = """\
-version: 1
-name: acks
-seed: 1
-kafka: 4.3.1
-topics:
-  orders:
-    partitions: 3
-    replication_factor: 3
-    settings:
-      min.insync.replicas: 2
-workload:
-  topic: orders
-  producers: 2
-  rate: 1500.0
-  settings:
-    acks: '{acks}'
-    enable.idempotence: false
-"""
 
 TRACE = [
     "orders-0: leader 1, ISR {1, 2, 3}",
@@ -82,6 +60,8 @@ class Options:
     unexplained: int = 0
     #: Whether the second fault was seen to hold.
     verified: bool = True
+    #: Fault windows, rows of their table; None: the two of this module.
+    windows: list[dict[str, Any]] | None = None
 
 
 def at(second: float) -> datetime:
@@ -97,30 +77,19 @@ def verdict_of(directory: Path) -> Verdict:
     return Verdict.model_validate_json((directory / "verdict.json").read_bytes())
 
 
-def write_rows(directory: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """Add a table to a run; columns that are left out are null."""
-    schema: pa.Schema = getattr(tables, name.upper())
-    columns = {key: [row.get(key) for row in rows] for key in schema.names}
-    common = ("schema_version", "run_id")
-    _write(directory, name, schema, {key: columns[key] for key in columns if key not in common})
-
-
 def make(directory: Path, options: Options, *, name: str | None = None) -> Verdict:
     """Write a complete run directory and return its verdict."""
-    directory.mkdir(parents=True)
-    sends = _simulate(options)
-    windows = _windows(options)
-    _write(directory, "ledger", tables.LEDGER, _ledger(sends), files=2)
-    _write(directory, "final_log", tables.FINAL_LOG, _final_log(sends))
-    _write(directory, "partition_ends", tables.PARTITION_ENDS, _ends(sends))
-    _write(directory, "fault_windows", tables.FAULT_WINDOWS, _columns(windows))
-    _write(directory, "partition_states", tables.PARTITION_STATES, _columns(_states()))
-    _write(directory, "broker_states", tables.BROKER_STATES, _columns(_brokers()))
-    _write(directory, "anomalies", tables.ANOMALIES, _anomalies(sends))
-    (directory / "scenario.yaml").write_text(SCENARIO.format(acks=options.acks))
+    sends, windows = _simulate(options), options.windows or fault_windows(options)
     verdict = _verdict(directory.name, options, sends, windows, name or f"acks={options.acks}")
-    (directory / "verdict.json").write_text(verdict.model_dump_json(indent=2))
-    _write_record(directory, verdict.configuration_name)
+    run = _create(directory, options.acks, verdict.configuration_name)
+    _write_ledger(run, sends)
+    run.write("final_log", _final_log(sends))
+    run.write("partition_ends", _ends(sends))
+    run.write("fault_windows", windows)
+    run.write("partition_states", _states())
+    run.write("broker_states", _brokers())
+    run.write("anomalies", _anomalies(sends))
+    write_model(directory / "verdict.json", verdict)
     return verdict
 
 
@@ -145,7 +114,8 @@ DIAGRAM = Diagram(
 
 def tell(directory: Path) -> Verdict:
     """Add the story of its lost records to a run: two histories, which differ by their ISR."""
-    lost = pq.read_table(directory / LOCATION["anomalies"]).to_pylist()
+    run = RunDirectory(path=directory, run_id=directory.name)
+    lost = run.rows("anomalies")
     rows = [
         {
             **{name: record[name] for name in ("topic", "partition", "producer", "sequence")},
@@ -156,8 +126,7 @@ def tell(directory: Path) -> Verdict:
             "isr": [1, 2, 3] if number else [1],
             "next_leader": 2,
             "next_leader_epoch": 1,
-            "next_leader_start": lost[0]["offset"],
-            "next_leader_high_watermark": lost[0]["offset"],
+            **dict.fromkeys(("next_leader_start", "next_leader_high_watermark"), lost[0]["offset"]),
             "elected_at": at(ELECTED),
             "election": "clean",
             "truncated_by": 1,
@@ -165,11 +134,10 @@ def tell(directory: Path) -> Verdict:
             "truncated_at": at(RESTARTED + 1),
             "held_by": [],
             "case": "B2",
-            "cause": "",
         }
         for number, record in enumerate(lost)
     ]
-    write_rows(directory, "lost_stories", rows)
+    run.write("lost_stories", rows)
     made = verdict_of(directory)
     cause = CauseReport(
         case="B2",
@@ -184,35 +152,54 @@ def tell(directory: Path) -> Verdict:
         window=2,
         sentence=f"{len(rows)} records of orders-0: leader 1 was killed",
     )
-    told = made.model_copy(
-        update={
-            "causes": [cause],
-            "metrics": made.metrics.model_copy(update={"probe": PROBE}),
-        }
-    )
+    metrics = made.metrics.model_copy(update={"probe": PROBE})
+    told = made.model_copy(update={"causes": [cause], "metrics": metrics})
     foreseen = PredictionRecord(
         predicted=told.predicted, prediction=told.prediction, diagram=DIAGRAM
     )
     write_model(directory / "prediction.json", foreseen)
-    (directory / "verdict.json").write_text(told.model_dump_json(indent=2))
+    write_model(directory / "verdict.json", told)
     return told
 
 
 def make_interrupted(directory: Path) -> None:
     """Write the run directory of a run that was killed during its second fault."""
-    directory.mkdir(parents=True)
     options = Options(seconds=9.0)
-    _write(directory, "ledger", tables.LEDGER, _ledger(_simulate(options)), files=2)
-    torn = directory / LOCATION["ledger"] / "part-1.parquet"
+    run = _create(directory, "1", "acks=1, killed", troubles=["broker 1 did not come back"])
+    _write_ledger(run, _simulate(options))
+    torn = run.file("ledger", "part-1")
     torn.write_bytes(torn.read_bytes()[:-400])
-    windows = _windows(options)
-    windows[0] |= {"healed_at": None, "recovered_at": None}
-    windows[1] |= {"healed_at": None, "recovered_at": None}
-    _write(directory, "fault_windows", tables.FAULT_WINDOWS, _columns(windows))
-    _write_record(directory, "acks=1, killed", troubles=["broker 1 did not come back"])
-    states = [state for state in _states() if state["at"] < at(9.0)]
-    _write(directory, "partition_states", tables.PARTITION_STATES, _columns(states))
-    (directory / "scenario.yaml").write_text(SCENARIO.format(acks="1"))
+    open_end = dict.fromkeys(("healed_at", "recovered_at"))
+    run.write("fault_windows", [window | open_end for window in fault_windows(options)])
+    run.write("partition_states", [state for state in _states() if state["at"] < at(9.0)])
+
+
+def _create(directory: Path, acks: str, name: str, **record: Any) -> RunDirectory:
+    topic = {"partitions": PARTITIONS, "settings": {"min.insync.replicas": 2}}
+    settings = {"acks": acks, "enable.idempotence": False}
+    return RunDirectory.create(
+        directory,
+        {
+            "version": 1,
+            "name": "acks",
+            "topics": {"orders": topic},
+            "workload": {"topic": "orders", "producers": 2, "rate": 1500, "settings": settings},
+        },
+        run_id=directory.name,
+        configuration_name=name,
+        image="ackproof/kafka:4.3.1",
+        started_at=at(-12),
+        finished_at=None,
+        **record,
+    )
+
+
+def _write_ledger(run: RunDirectory, sends: dict[str, np.ndarray]) -> None:
+    """Write the ledger in two files."""
+    count, columns = sends["sent"].size, _ledger(sends)
+    for part, rows in enumerate((slice(0, count // 2), slice(count // 2, count))):
+        halves = {name: column[rows] for name, column in columns.items()}
+        run.write("ledger", halves, name=f"part-{part}")
 
 
 def _simulate(options: Options) -> dict[str, np.ndarray]:
@@ -282,15 +269,16 @@ def _optional(numbers: np.ndarray) -> pa.Array:
     return pa.array(numbers, mask=numbers < 0)
 
 
+def _named(sends: dict[str, np.ndarray], chosen: np.ndarray) -> dict[str, Any]:
+    names = {name: sends[name][chosen] for name in ("partition", "producer", "sequence")}
+    return {"topic": ["orders"] * int(np.count_nonzero(chosen)), **names}
+
+
 def _ledger(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    count = sends["sent"].size
     return {
-        "producer": sends["producer"],
-        "sequence": sends["sequence"],
-        "topic": ["orders"] * count,
-        "partition": sends["partition"],
+        **_named(sends, np.ones_like(sends["lost"])),
         "outcome": sends["outcome"],
-        "error": [None if o == "acked" else "_TIMED_OUT" for o in sends["outcome"]],
+        "error": [None if each == "acked" else "_TIMED_OUT" for each in sends["outcome"]],
         "offset": _optional(sends["acked_offset"]),
         "sent_at": _times(sends["sent"]),
         "resolved_at": _times(sends["resolved"]),
@@ -298,86 +286,68 @@ def _ledger(sends: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _final_log(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    kept = (sends["outcome"] == "acked") & ~sends["lost"]
-    count = int(kept.sum())
+    written = (sends["outcome"] == "acked") & ~sends["lost"]
     return {
-        "topic": ["orders"] * count,
-        "partition": sends["partition"][kept],
-        "offset": sends["offset"][kept],
-        "written_at": _times(sends["resolved"][kept]),
-        "state": ["intact"] * count,
-        "producer": sends["producer"][kept],
-        "sequence": sends["sequence"][kept],
-        "size": [200] * count,
-        "head": [None] * count,
+        **_named(sends, written),
+        "offset": sends["offset"][written],
+        "written_at": _times(sends["resolved"][written]),
+        "state": ["intact"] * int(written.sum()),
     }
 
 
-def _ends(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    ends = [
-        int(sends["offset"][sends["partition"] == each].max()) + 1 for each in range(PARTITIONS)
+def _ends(sends: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    last = [sends["offset"][sends["partition"] == each].max() for each in range(PARTITIONS)]
+    common = {"topic": "orders", "complete": True}
+    return [
+        common | {"partition": partition, "end_offset": int(offset) + 1}
+        for partition, offset in enumerate(last)
     ]
-    return {
-        "topic": ["orders"] * PARTITIONS,
-        "partition": list(range(PARTITIONS)),
-        "begin_offset": [0] * PARTITIONS,
-        "end_offset": ends,
-        "complete": [True] * PARTITIONS,
-        "reason": [None] * PARTITIONS,
-    }
 
 
 def _anomalies(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    lost = np.flatnonzero(sends["lost"])
-    offsets = sends["acked_offset"][lost]
-    found = [
-        "nothing: the broker told no offset, and no record of this name was read"
-        if offset < 0
-        else f"record of producer {offset % 2} sequence {sequence + 4000}"
-        for offset, sequence in zip(offsets, sends["sequence"][lost], strict=True)
-    ]
-    moments = sends["resolved"][lost]
+    lost = sends["lost"]
+    offsets, moments = sends["acked_offset"][lost], sends["resolved"][lost]
     window = np.where(moments < KILLED, 1, np.where(moments < RECOVERED, 2, -1))
     return {
-        "anomaly": ["lost"] * lost.size,
-        "topic": ["orders"] * lost.size,
-        "partition": sends["partition"][lost],
-        "producer": sends["producer"][lost],
-        "sequence": sends["sequence"][lost],
+        **_named(sends, lost),
+        "anomaly": ["lost"] * offsets.size,
         "offset": _optional(offsets),
         "sent_at": _times(sends["sent"][lost]),
         "resolved_at": _times(moments),
         "window": _optional(window),
-        "found": found,
+        "found": [
+            "nothing: the broker told no offset, and no record of this name was read"
+            if offset < 0
+            else f"record of producer {offset % 2} sequence {sequence + 4000}"
+            for offset, sequence in zip(offsets, sends["sequence"][lost], strict=True)
+        ],
     }
 
 
-def _windows(options: Options) -> list[dict[str, Any]]:
-    common = {"facts": None, "target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+def fault_windows(options: Options) -> list[dict[str, Any]]:
+    common = {"target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+    cut = {"window": 1, "fault": "isolate_replication", "verified": True}
+    kill = {"window": 2, "fault": "kill", "verified": options.verified}
     return [
         {
-            "window": 1,
-            "fault": "isolate_replication",
             **common,
+            **cut,
             "trigger": "3000 acked and isr of orders-0 == 3",
             "injected_at": at(CUT - 0.4),
             "verified_at": at(CUT),
             "healed_at": at(RESTARTED + 0.6),
             "recovered_at": at(RECOVERED),
-            "verified": True,
             "evidence": "2->1: INTERNAL times out, EXTERNAL answers; "
             "3->1: INTERNAL times out, EXTERNAL answers",
         },
         {
-            "window": 2,
-            "fault": "kill",
             **common,
+            **kill,
             "trigger": "1500 more acked",
             "injected_at": at(KILLED - 0.1),
             "verified_at": at(KILLED) if options.verified else None,
             "healed_at": at(RESTARTED),
             "recovered_at": at(RECOVERED - 0.5),
-            "verified": options.verified,
             "evidence": "broker 1: exit status 137"
             if options.verified
             else "not verified: broker 1 still answers on its EXTERNAL listener",
@@ -402,72 +372,25 @@ def _states() -> list[dict[str, Any]]:
     return [
         {
             "at": at(second),
-            "metadata_offset": 100 + place,
+            "metadata_offset": 100 + number,
+            "partition_epoch": number,
             "topic": "orders",
             "partition": partition,
             "leader": leader,
             "leader_epoch": epoch,
-            "partition_epoch": place,
             "replicas": everyone,
             "isr": isr,
-            "elr": [],
-            "last_known_elr": [],
         }
-        for place, (second, partition, leader, epoch, isr) in enumerate(history)
+        for number, (second, partition, leader, epoch, isr) in enumerate(history)
     ]
 
 
 def _brokers() -> list[dict[str, Any]]:
     history = [(-5.0, "registered"), (ELECTED, "fenced"), (RESTARTED + 1, "unfenced")]
     return [
-        {
-            "at": at(second),
-            "metadata_offset": 50 + place,
-            "broker": 1,
-            "state": state,
-            "broker_epoch": 7,
-        }
-        for place, (second, state) in enumerate(history)
+        {"at": at(second), "metadata_offset": 50 + number, "broker": 1, "state": state}
+        for number, (second, state) in enumerate(history)
     ]
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {key: [row[key] for row in rows] for key in rows[0]}
-
-
-def _write(
-    directory: Path, name: str, schema: pa.Schema, columns: dict[str, Any], *, files: int = 1
-) -> None:
-    rows = len(columns[next(iter(columns))])
-    common = {"schema_version": [tables.SCHEMA_VERSION] * rows, "run_id": [directory.name] * rows}
-    everything = {**common, **columns}
-    arrays = [
-        value.cast(schema.field(key).type)
-        if isinstance(value := everything[key], pa.Array)
-        else pa.array(value, type=schema.field(key).type)
-        for key in schema.names
-    ]
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    path = directory / LOCATION[name]
-    if path.suffix:
-        pq.write_table(table, path)
-        return
-    path.mkdir()
-    each = -(-rows // files)
-    for part in range(files):
-        pq.write_table(table.slice(part * each, each), path / f"part-{part}.parquet")
-
-
-def _write_record(directory: Path, name: str, *, troubles: Sequence[str] = ()) -> None:
-    record = RunRecord(
-        run_id=directory.name,
-        configuration_name=name,
-        image="ackproof/kafka:4.3.1",
-        pid=1,
-        started_at=at(-12),
-        troubles=list(troubles),
-    )
-    write_model(directory / "run.json", record)
 
 
 def _verdict(
@@ -484,6 +407,7 @@ def _verdict(
     wanted = "none" if options.acks == "all" else "some"
     met = (lost == 0) == (wanted == "none")
     impossible = options.acks == "all"
+    otherwise = "impossible" if impossible else "possible"
     word, reason = Word.HOLDS, f"loss: {wanted} was expected, and {lost:,} acked records are lost"
     if not lost:
         reason = "every expectation is met: no acked record is lost"
@@ -521,18 +445,12 @@ def _verdict(
             "failed": 0,
             "unknown": int((sends["outcome"] == "unknown").sum()),
             "lost": lost,
-            "duplicated": 0,
-            "reordered": 0,
-            "phantom": 0,
-            "corrupt": 0,
-            "unseen": 0,
+            **dict.fromkeys(("duplicated", "reordered", "phantom", "corrupt", "unseen"), 0),
         },
         predicted={
             "lost": "impossible" if impossible else "certain",
-            "duplicated": "impossible" if impossible else "possible",
-            "reordered": "impossible" if impossible else "possible",
-            "phantom": "impossible",
-            "corrupt": "impossible",
+            **dict.fromkeys(("duplicated", "reordered"), otherwise),
+            **dict.fromkeys(("phantom", "corrupt"), "impossible"),
         },
         prediction=PredictionReport(
             trace=[] if impossible else TRACE,

@@ -5,6 +5,7 @@ Who may import whom is import-linter's (`pyproject.toml`); what it cannot say is
 
 from __future__ import annotations
 
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -41,6 +42,10 @@ LONG = {
     "ackproof_model/effects.py": "the vocabulary of effects, and what each means to the model",
     "ackproof_model/prediction/search.py": "one search, layer by layer, with its time",
     "ackproof/prediction/predict.py": "joins the answers for partitions, topics and clients",
+}
+#: Modules of fewer than 40 lines with a single importer, each with the reason not to be part of it.
+SMALL = {
+    "ackproof_spark.spark.executor_zip": "a command of its own, too",
 }
 
 
@@ -142,6 +147,29 @@ def test_no_module_has_more_than_400_lines_without_a_reason() -> None:
     }
     assert too_long(lines, most=400, allowed=LONG) == {}
     assert all(lines[name] > 400 for name in LONG), "a reason that is no longer needed"
+
+
+def small_with_one_importer(lines: dict[str, int], graph: dict[str, set[str]]) -> set[str]:
+    importers = Counter(imported for below in graph.values() for imported in below)
+    return {module for module, count in lines.items() if count < 40 and importers[module] == 1}
+
+
+def test_no_small_module_has_a_single_importer_without_a_reason() -> None:
+    """Faults are found by their place: nothing but the list for type checkers imports them."""
+    built = grimp.build_graph(*PACKAGES, cache_dir=None)
+    graph = {module: built.find_modules_directly_imported_by(module) for module in built.modules}
+    del graph["ackproof_faults"]
+    lines = {
+        name.removesuffix(".py").replace("/", "."): count
+        for source in PACKAGES.values()
+        for name, count in lines_of(source, "*.py").items()
+    }
+    assert small_with_one_importer(lines, graph) == set(SMALL)
+
+
+def test_a_small_module_with_one_importer_is_noticed() -> None:
+    graph = {"a": {"small", "shared", "long"}, "b": {"shared"}}
+    assert small_with_one_importer({"small": 39, "shared": 9, "long": 40}, graph) == {"small"}
 
 
 def test_a_long_module_is_noticed() -> None:

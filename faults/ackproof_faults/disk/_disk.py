@@ -216,7 +216,6 @@ Partitions = Annotated[
     tuple[str, ...],
     BeforeValidator(_parse, json_schema_input_type=str | list[str]),
     Field(
-        default=(),
         description="the partitions whose files are damaged; by default all of the broker's",
         examples=["orders-0", ["orders-0", "orders-1"]],
     ),

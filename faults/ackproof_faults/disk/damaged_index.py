@@ -26,7 +26,7 @@ class DamagedIndex(Ended):
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
-    partitions: Partitions
+    partitions: Partitions = ()
 
     @property
     def effects(self) -> Effects:

@@ -100,7 +100,7 @@ class FlipByte(Fault):
     traceless: ClassVar[bool] = True
     fault: Literal["flip_byte"] = "flip_byte"
     proof: ClassVar[str] = "the byte in the file has changed, and the batch's CRC does not match"
-    partitions: Partitions
+    partitions: Partitions = ()
     segment: Literal["active", "closed"] = Field(
         default="active", description="the segment that is written to, or the first full one"
     )

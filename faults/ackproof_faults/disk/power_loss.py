@@ -162,7 +162,7 @@ class PowerLoss(Ended):
     past_tense: ClassVar[str] = "lost power"
     fault: Literal["power_loss"] = "power_loss"
     proof: ClassVar[str] = "the process ended by SIGKILL, and the logs end where they were cut"
-    partitions: Partitions
+    partitions: Partitions = ()
     to_offset: int | None = Field(
         default=None,
         ge=0,

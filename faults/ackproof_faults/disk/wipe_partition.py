@@ -28,7 +28,7 @@ class WipePartition(Ended):
     past_tense: ClassVar[str] = "lost the partition's files"
     fault: Literal["wipe_partition"] = "wipe_partition"
     proof: ClassVar[str] = "the broker is down, and its disk has no directory of the partitions"
-    partitions: Partitions
+    partitions: Partitions = ()
 
     @property
     def effects(self) -> Effects:

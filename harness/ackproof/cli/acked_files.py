@@ -75,7 +75,6 @@ def check(
     out: Path,
     as_json: bool,
 ) -> NoReturn:
-    """Check the acked logs, print the verdict, and exit with its code."""
     from ackproof.execution.acked_check import AckedCheck, check_acked
     from ackproof.own_config.files import read
     from ackproof.progress import ConsoleReporter

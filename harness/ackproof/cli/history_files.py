@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.errors import ExitCode, HistoryError
+from ackproof import safe_files
+from ackproof.errors import ExitCode, HistoryError, translated
 
 if TYPE_CHECKING:
     from ackproof_spark.jepsen.check import Report
@@ -97,13 +99,24 @@ def _is_history(path: Path) -> bool:
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:
     """Check history files and return a report for each.
 
-    `settings` are the fields of `jepsen.configuration.Configuration`, None for the default.
-    Raises HistoryError if a file is malformed, SparkError if Spark cannot be started or fails.
+    `settings` are fields of `jepsen.configuration.Configuration`, used where a file has none; None
+    for the default. Raises HistoryError if a file is malformed, SparkError if Spark cannot be
+    started or fails.
     """
-    from ackproof.judgement.histories import check_histories
+    from ackproof.spark_session import spark_session
+    from ackproof_spark.jepsen.check import check
+    from ackproof_spark.jepsen.configuration import Configuration
+    from ackproof_spark.jepsen.reader import read
 
+    for path in paths:
+        with suppress(OSError):  # the reader reports it
+            if kind := safe_files.kind_of(path):
+                raise HistoryError(f"{path}: cannot be read: it is {kind}, not a file")
     given = {name: value for name, value in settings.items() if value is not None}
-    return check_histories(paths, given)
+    with translated():
+        cases = read(paths)
+    with spark_session() as spark:
+        return check(spark, cases, Configuration(**given))
 
 
 def exit_code(reports: Sequence[Report]) -> ExitCode:
@@ -116,7 +129,6 @@ def exit_code(reports: Sequence[Report]) -> ExitCode:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Return what `--json` prints for one file."""
     return {
         "file": str(report.path),
         "anomalies": report.anomalies,

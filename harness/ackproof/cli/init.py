@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ackproof.cli import own_files
-from ackproof.cli.options import Json, print_json
-from ackproof.errors import DiskError, ScenarioError
+from ackproof.cli.options import Json, print_json, write_new
+from ackproof.errors import ScenarioError
 
 
 def init(
@@ -55,15 +55,7 @@ def init(
     text, made = render(source, own.read(), kafka=kafka)
     if own.given:
         own_files.print_overlay(made)
-    try:
-        with to.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ScenarioError(f"{to} exists", hint="Name another file.") from None
-    except OSError as error:
-        raise DiskError(
-            f"{to}: cannot be written: {error.strerror}", hint="Name another place."
-        ) from error
+    write_new(to, text)
     if as_json:
         print_json({"scenario": str(to)})
         return

@@ -13,7 +13,14 @@ import typer
 from rich.markup import escape
 
 from ackproof.console import Console
-from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, shown
+from ackproof.errors import (
+    AckproofError,
+    DiskError,
+    ExitCode,
+    RunDirectoryError,
+    ScenarioError,
+    shown,
+)
 
 if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
@@ -123,18 +130,28 @@ Spark = Annotated[
 
 
 def stderr() -> Console:
-    """Return the console for everything that is not a result."""
     return Console(stderr=True)
 
 
 def stdout() -> Console:
-    """Return the console for results."""
     return Console()
 
 
 def print_json(value: object) -> None:
-    """Print a result as JSON."""
     typer.echo(json.dumps(value, indent=2, default=str))
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet. Raises ScenarioError, DiskError."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ScenarioError(f"{path} exists", hint="Name another file.") from None
+    except OSError as error:
+        raise DiskError(
+            f"{path}: cannot be written: {error.strerror}", hint="Name another place."
+        ) from error
 
 
 def configurations_of(scenario: Path, **selection: Any) -> list[Configured]:

@@ -86,7 +86,6 @@ class OwnFiles:
 
     @property
     def given(self) -> bool:
-        """Whether there is any."""
         return bool(self.server or self.producer or self.topic_config or self.from_cluster)
 
     def read(self) -> OwnConfig:
@@ -144,7 +143,6 @@ class Overriding:
         self._said = False
 
     def __call__(self, document: Mapping[str, Any]) -> Overrides:
-        """Return the overrides for a file."""
         from ackproof.own_config.overlay import overlay
         from ackproof.scenario.changes import from_assignments, joined
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -107,7 +108,7 @@ def plan(
     for configured in load(scenario):
         whole = configured.scenario
         name = f"{whole.name}-{configured.name}" if configured.name else whole.name
-        name = name.replace(" ", "-").lower()
+        name = re.sub(r"[^a-z0-9._-]", "-", name.lower())
         with stderr().status(f"{name}: searching") as status:
             result = search(
                 whole,
@@ -176,7 +177,6 @@ def _document(
     planned: Sequence[PlannedScenario],
     results: RunResults,
 ) -> dict[str, Any]:
-    """Return what `--json` prints for one configuration."""
     answer = result.answer
     return {
         "scenario": scenario.name,

@@ -16,8 +16,9 @@ from ackproof.cli.options import (
     print_warnings,
     shipped_or_local,
     stdout,
+    write_new,
 )
-from ackproof.errors import DiskError, ExitCode, ScenarioError
+from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
@@ -75,20 +76,11 @@ def copy(
 
     Example: [bold]ackproof scenarios copy B6 my-scenario.yaml[/]
     """
+    from ackproof.scenario.shipped import without_schema
+
     source = _find(name)
     target = to / source.name if to.is_dir() else to
-    # The first line of a shipped file names the schema by its place in the checkout.
-    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
-    text = "".join(line for line in lines if "yaml-language-server" not in line)
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ScenarioError(f"{target} exists", hint="Name another file.") from None
-    except OSError as error:
-        raise DiskError(
-            f"{target}: cannot be written: {error.strerror}", hint="Name another place."
-        ) from error
+    write_new(target, without_schema(source.read_text(encoding="utf-8")))
     typer.echo(target)
 
 
@@ -108,7 +100,6 @@ def _first_sentence(text: str) -> str:
 
 
 def _entry(name: str, arms: list[Configured]) -> dict[str, Any]:
-    """Return what the list says of a scenario file."""
     scenario = arms[0].scenario
     case = scenario.case
     return {

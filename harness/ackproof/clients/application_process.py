@@ -144,7 +144,6 @@ class ApplicationSupervisor:
         return self._running.poll() is None and time.monotonic() < self._deadline
 
     def stop_producers(self) -> None:
-        """Ask the application to end."""
         if self._running.poll() is None:
             self._asked_to_end = True
             with contextlib.suppress(ProcessLookupError):

@@ -30,7 +30,7 @@ from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream
 from ackproof.ledger.processed_records import Effect, EffectStore
-from ackproof.scenario.consumers import Commit
+from ackproof.scenario.types import Commit
 from ackproof_spark.record import decode, run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, FOLLOWER_FETCH, READS
 
@@ -46,7 +46,6 @@ class PollRecorder:
         self._events = TableStream(spec.events, CONSUMER_EVENTS, spec.columns)
 
     def polled(self, messages: Sequence[Message]) -> list[Effect]:
-        """Record the messages of one poll; return the effects that processing them will have."""
         at, topic = now_us(), self._spec.topic
         names = [self._name(message.value()) for message in messages]
         offsets = [(message.partition(), message.offset()) for message in messages]
@@ -87,7 +86,6 @@ class PollRecorder:
         )
 
     def close(self) -> None:
-        """Mark both streams as complete."""
         self._reads.close()
         self._events.close()
 

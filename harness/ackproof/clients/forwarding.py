@@ -28,7 +28,7 @@ from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
 from ackproof.ledger import processed_records
 from ackproof.ledger.processed_records import Effect
-from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS, Commit
+from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
 from ackproof_spark.record import decode, run_token
 
 #: The key of a forwarded record: partition and offset of the source record, consumer number.

@@ -1,4 +1,4 @@
-"""Java clients: what they are told, and how they are compiled and started.
+"""Java clients: their specifications, their compilation, their command lines.
 
 The Java programs share one definition with the others: the schemas of the streams that they write,
 the partition of each send, the meaning of error codes are computed here.
@@ -21,14 +21,14 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from ackproof.cache import Say, cache_dir, exclusive, silent
 from ackproof.clients import forwarding, records, transactional
 from ackproof.clients.specs import FENCED, ConsumerSpec, ProducerSpec
 from ackproof.containers import maven
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
-from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS
+from ackproof.machine import Say, cache_dir, exclusive, silent
+from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
@@ -166,7 +166,6 @@ def _joined(folder: Path) -> str:
 
 
 def java() -> str:
-    """Return the path of the JVM; raise WorkloadError if there is none."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if found is None:

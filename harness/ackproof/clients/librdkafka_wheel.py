@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ackproof.cache import Say, cache_dir, exclusive, silent
 from ackproof.errors import WorkloadError
+from ackproof.machine import Say, cache_dir, exclusive, silent
 
 #: Seconds that pip has.
 _INSTALL_S = 600

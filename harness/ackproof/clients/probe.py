@@ -76,7 +76,6 @@ class PartitionReader:
         )
 
     def stop(self) -> None:
-        """Stop after the current attempt. Another thread calls this."""
         self._stopped.set()
 
     def await_first_answer(self) -> None:

@@ -44,7 +44,6 @@ class ClientProcess(Generic[_Spec]):
 
     @property
     def name(self) -> str:
-        """The client's name, such as ``producer 0``."""
         return f"{self.noun} {self.spec.number}"
 
     def start(self) -> None:
@@ -152,7 +151,6 @@ class ClientProcess(Generic[_Spec]):
             ) from None
 
     def kill(self) -> None:
-        """SIGKILL the process, if it runs, and wait for its end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

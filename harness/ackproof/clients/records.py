@@ -79,7 +79,6 @@ class Records:
                 yield partition, chosen
 
     def messages(self, sequences: Int64s) -> list[dict[str, Any]]:
-        """Return the records in the form of `produce_batch`."""
         numbers = sequences.tolist()
         if self._keys is None:
             return [{"value": value} for value in map(self._encode, numbers)]

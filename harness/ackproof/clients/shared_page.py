@@ -103,22 +103,31 @@ def total(parts: Iterable[Progress]) -> Progress:
     )
 
 
-def recorded(path: Path) -> tuple[State, Progress]:
-    """Return phase and counts of the page at `path`, which is not mapped.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPage:
+    """The page of a client after a run. Times are microseconds UTC, 0 before the first send."""
 
-    Raises `ValueError` if it is no whole page.
-    """
+    state: State
+    counted: Progress
+    started_at: int
+    updated_at: int
+
+    @property
+    def done(self) -> bool:
+        """Whether the client ended by itself, after it had counted everything."""
+        return self.state is State.DONE
+
+
+def recorded(path: Path) -> StoredPage:
+    """Return the page at `path`, unmapped. Raises `ValueError` if it is no whole page."""
     page = path.read_bytes()
     if len(page) != _SIZE:
         raise ValueError(f"{path} has {len(page)} bytes instead of {_SIZE}")
-    state, sent, acked, failed, unknown = struct.unpack_from("=5q", page)
-    return State(state), Progress(sent=sent, acked=acked, failed=failed, unknown=unknown)
-
-
-def recorded_span(path: Path) -> tuple[int, int]:
-    """Return `started_at` and `updated_at` of the whole page at `path`, which is not mapped."""
-    started_at, updated_at = struct.unpack_from("=2q", path.read_bytes(), 8 * _STARTED_AT)
-    return started_at, updated_at
+    state, sent, acked, failed, unknown, started_at, updated_at = struct.unpack_from("=7q", page)
+    counted = Progress(sent=sent, acked=acked, failed=failed, unknown=unknown)
+    return StoredPage(
+        state=State(state), counted=counted, started_at=started_at, updated_at=updated_at
+    )
 
 
 class _Cell(Generic[T]):
@@ -177,7 +186,6 @@ class ProgressPage:
 
     @property
     def argument_s(self) -> float:
-        """The argument of the order, seconds."""
         return self.numbers[_ARGUMENT] / 1000
 
     def give(self, order: Order, *, milliseconds: int = 0) -> None:

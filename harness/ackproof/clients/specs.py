@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from ackproof.scenario.consumers import Commit
-from ackproof.scenario.types import Setting
+from ackproof.scenario.types import Commit, Setting
 
 #: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -204,7 +203,7 @@ class ConsumerSpec(ClientSpec):
 #: Reads and writes of each partition a second.
 RATE = 10
 
-#: Seconds after which a write has failed that nobody acked.
+#: Seconds after which a write without an ack has failed.
 WRITE_TIMEOUT_S = 3.0
 
 _AT_ONCE: dict[str, Setting] = {

@@ -140,7 +140,6 @@ class ClientSupervisor:
         return [*self.producers, *self.consumers]
 
     def process(self, name: str) -> ProducerProcess | ConsumerProcess:
-        """Return the client of this name, such as ``producer 0``."""
         return next(process for process in self.processes if process.name == name)
 
     def progress(self) -> Progress:

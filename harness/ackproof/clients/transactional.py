@@ -179,7 +179,6 @@ class Transactions:
         self._number += 1
 
     def close(self) -> None:
-        """Mark the log of transactions as complete."""
         self._log.close()
 
     def _wait_as_zombie(self) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 from docker.models.containers import Container
 
 from ackproof.cluster.admin import Admin, new_topics, partitions_of
+from ackproof.cluster.any_cluster import RunningCluster
 from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import NodeNetworks, NodeProcesses, PartitionMetadata
 from ackproof.cluster.preflight import Preflight
-from ackproof.cluster.running import RunningCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError

@@ -11,9 +11,9 @@ from typing import Any
 
 from docker import DockerClient
 
-from ackproof.cache import Say, silent
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import new_topics, partitions_of
+from ackproof.cluster.any_cluster import RECOVERY_S
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
     BrokerClocks,
@@ -28,7 +28,6 @@ from ackproof.cluster.lifecycle import NodeOperations
 from ackproof.cluster.network import create_network, reserved_ports
 from ackproof.cluster.node import NodeFactory
 from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
-from ackproof.cluster.running import RECOVERY_S
 from ackproof.cluster.security import secured
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topic_operations import TopicOperations
@@ -37,6 +36,7 @@ from ackproof.containers import fake_clock
 from ackproof.containers.engine import remove_run
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.machine import Say, silent
 from ackproof.observation import controllers_log, zookeeper_log
 from ackproof.observation.clocks import take_clocks
 from ackproof.observation.metadata_log import MetadataLog

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import describe
+from ackproof.cluster.any_cluster import RECOVERY_S
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
-from ackproof.cluster.running import RECOVERY_S
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topology import NodeSpec, broker_spec, ports_of_broker
 from ackproof.containers import commands, images

@@ -30,9 +30,9 @@ from docker import DockerClient
 from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool
 
-from ackproof.cache import cache_dir
 from ackproof.containers.engine import labels
 from ackproof.errors import ClusterError
+from ackproof.machine import cache_dir
 
 #: Lower addresses are for the gateway and for sidecars.
 _FIRST_HOST = 10

@@ -19,7 +19,6 @@ from hashlib import sha256
 from docker import DockerClient
 from docker.types import LogConfig
 
-from ackproof.cache import cache_dir, exclusive, silent
 from ackproof.cluster.security import Security
 from ackproof.cluster.topology import (
     LISTENER_PORTS,
@@ -33,6 +32,7 @@ from ackproof.containers.engine import archive, labels
 from ackproof.containers.image_build import template
 from ackproof.containers.images import CLASSPATH, CONFIG_DIR, DATA_DIR, JAVA_OPTIONS, VOLUME_DIR
 from ackproof.errors import ClusterError
+from ackproof.machine import cache_dir, exclusive, silent
 from ackproof.scenario import topics as internal_topics
 from ackproof.scenario.types import setting_text
 

@@ -27,10 +27,10 @@ from docker import DockerClient
 from docker.errors import DockerException
 from requests import RequestException
 
-from ackproof.cache import Say, silent
 from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, ClusterError
+from ackproof.machine import Say, silent
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
@@ -67,7 +67,7 @@ class Lease:
 
 
 class _Kind(NamedTuple):
-    """What two runs must have in common for a cluster to fit both."""
+    """Runs of the same kind can use the same cluster."""
 
     image: str
     kafka: str

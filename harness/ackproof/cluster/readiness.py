@@ -1,4 +1,4 @@
-"""What brokers and controllers report of themselves, and waits for it.
+"""The states that brokers and controllers report, and waits for them.
 
 A wait that times out raises ClusterError with the last report.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ackproof.cluster.admin import Admin, PartitionView, below_full_isr, describe
-from ackproof.cluster.running import RECOVERY_S
+from ackproof.cluster.any_cluster import RECOVERY_S
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topology import ZOOKEEPER_PORT
 from ackproof.containers import commands

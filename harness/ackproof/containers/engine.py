@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ackproof.cache import is_running
 from ackproof.errors import EngineError
+from ackproof.machine import is_running
 
 if TYPE_CHECKING:
     from docker import DockerClient

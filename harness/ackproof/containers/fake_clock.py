@@ -18,10 +18,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof.cache import cache_dir
 from ackproof.containers.image_build import template
 from ackproof.containers.images import CONFIG_DIR, VOLUME_DIR
 from ackproof.errors import EngineError
+from ackproof.machine import cache_dir
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -26,8 +26,8 @@ from pathlib import Path
 from docker import DockerClient
 from docker.errors import APIError, BuildError
 
-from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
+from ackproof.machine import Say, cache_dir
 
 LABEL_IMAGE = "io.ackproof.image"
 """The label of every image built here; its value is a Kafka version, `base` or `sidecar`."""

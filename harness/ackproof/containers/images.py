@@ -22,7 +22,6 @@ from docker import DockerClient
 from docker.errors import APIError, ImageNotFound
 from requests import RequestException
 
-from ackproof.cache import Say, exclusive, silent
 from ackproof.containers.engine import connect
 from ackproof.containers.image_build import (
     BASE,
@@ -36,6 +35,7 @@ from ackproof.containers.image_build import (
 from ackproof.containers.maven import jars_problem, kafka_jars
 from ackproof.errors import ImageError, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
+from ackproof.machine import Say, exclusive, silent
 
 PUBLISHED = "apache/kafka"
 BUILT = "ackproof/kafka"

@@ -18,9 +18,9 @@ from importlib.resources import files
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
 from ackproof.kafka_versions import numbers, scala
+from ackproof.machine import Say, cache_dir
 from ackproof_spark.spark import connector
 
 MAVEN_TIMEOUT_S = 1800

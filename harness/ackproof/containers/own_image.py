@@ -18,11 +18,11 @@ from typing import IO
 from docker import DockerClient
 from docker.errors import APIError, ContainerError
 
-from ackproof.cache import Say, cache_dir, exclusive
 from ackproof.containers import images
 from ackproof.containers.engine import LABEL
 from ackproof.containers.images import BrokerImage
 from ackproof.errors import ImageError, ScenarioError
+from ackproof.machine import Say, cache_dir, exclusive
 
 _CORE_JAR = re.compile(r"kafka_2\.1[0-9]-(?P<version>[0-9].*)\.jar")
 

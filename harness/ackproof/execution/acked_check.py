@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ackproof.cluster.admin import partitions_of
-from ackproof.cluster.running import RunningCluster
+from ackproof.cluster.any_cluster import RunningCluster
 from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now

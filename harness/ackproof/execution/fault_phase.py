@@ -7,7 +7,7 @@ import time
 from ackproof.clients.application_process import AnyWorkload
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.cluster.running import RunCluster
+from ackproof.cluster.any_cluster import RunCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario

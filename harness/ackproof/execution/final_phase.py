@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from ackproof.clients import forwarding
 from ackproof.clients.application_process import AnyWorkload, acked_logs
 from ackproof.cluster.admin import KEEP_EVERYTHING
+from ackproof.cluster.any_cluster import RunCluster
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.running import RunCluster
 from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.open_transactions import OpenTransactions

@@ -18,11 +18,11 @@ from ackproof import doctor
 from ackproof.clients import java_client, librdkafka_wheel
 from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.cluster.any_cluster import RunCluster
 from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.cluster.preflight import require_in_force
-from ackproof.cluster.running import RunCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.containers.own_image import own_image

@@ -14,14 +14,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof.clients.shared_page import total
+from ackproof.clients.shared_page import StoredPage, total
 from ackproof.clients.specs import ENDED_BY, in_force_path
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement.evidence import Evidence, Page, producer_pages, read_page, row_count
+from ackproof.judgement.evidence import Evidence, producer_pages, read_page, row_count
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
-from ackproof.scenario.consumers import Commit
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Commit
 from ackproof_spark.tables import (
     FOLLOWER_FETCH,
     LOCATION,
@@ -453,7 +453,7 @@ def send_times(evidence: Evidence) -> Iterator[str]:
         yield from _times(path, evidence, pages.get(path.stem))
 
 
-def _times(ledger: Path, evidence: Evidence, page: Page | None) -> Iterator[str]:
+def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterator[str]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ackproof.clients.shared_page import Progress, State, recorded, recorded_span
+from ackproof.clients.shared_page import StoredPage, recorded
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import availability
 from ackproof.judgement.availability import Probed
@@ -27,21 +27,6 @@ _NOT_MEASURED = Metrics(
     unavailability_gap_s=availability.GAP_S,
     ack_latency_ms=None,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """The progress page of a client; times are microseconds UTC, 0 before the first send."""
-
-    state: State
-    counted: Progress
-    started_at: int
-    updated_at: int
-
-    @property
-    def done(self) -> bool:
-        """Whether the client ended by itself, after it had counted everything."""
-        return self.state is State.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +77,16 @@ class Evidence:
         """The folder of specifications and progress pages."""
         return self.run_dir / "clients"
 
-    def page(self, path: Path) -> Page:
+    def page(self, path: Path) -> StoredPage:
         return self.once(path, lambda: read_page(path))
 
-    def pages(self, pattern: str) -> dict[str, Page]:
+    def pages(self, pattern: str) -> dict[str, StoredPage]:
         """Return the pages whose clients' names match a pattern."""
         return {
             path.stem: self.page(path) for path in sorted(self.clients.glob(f"{pattern}.progress"))
         }
 
-    def producer_pages(self) -> dict[int, Page]:
+    def producer_pages(self) -> dict[int, StoredPage]:
         """Return the page of each producer, by its number, and of each writer of the probe."""
         paths = producer_pages(self.run_dir, self.scenario)
         return {number: self.page(path) for number, path in sorted(paths.items())}
@@ -143,14 +128,12 @@ def producer_pages(run_dir: Path, scenario: Scenario) -> dict[int, Path]:
     return pages
 
 
-def read_page(path: Path) -> Page:
+def read_page(path: Path) -> StoredPage:
     """Return a stored page. Raises RunDirectoryError if it is damaged."""
     try:
-        state, counted = recorded(path)
+        return recorded(path)
     except (ValueError, OSError) as error:
         raise RunDirectoryError(f"{path} is damaged: {error}") from None
-    started_at, updated_at = recorded_span(path)
-    return Page(state=state, counted=counted, started_at=started_at, updated_at=updated_at)
 
 
 def _number(path: Path) -> int:

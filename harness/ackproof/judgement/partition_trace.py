@@ -200,49 +200,38 @@ def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> 
         if registered()[row["fault"]].takes_bytes and broker in row["nodes"]
     ]
     for event in events:
-        at = event.at.timestamp()
-        end, epoch = event.offset or 0, event.leader_epoch
+        at: dict[str, Any] = {
+            "broker": broker,
+            "end": event.offset or 0,
+            "at": event.at.timestamp(),
+        }
+        role = {**at, "epoch": event.leader_epoch}
         watermark = event.high_watermark or 0
         match event.kind:
             case Kind.LEADER:
-                assert epoch is not None
-                yield Leads(
-                    broker=broker,
-                    end=end,
-                    at=at,
-                    epoch=epoch,
-                    isr=event.isr or (),
-                    high_watermark=watermark,
-                )
+                isr = event.isr or ()
+                yield Leads(**role, isr=isr, high_watermark=watermark)
             case Kind.FOLLOWER:
-                assert epoch is not None
-                yield Follows(
-                    broker=broker,
-                    end=end,
-                    at=at,
-                    epoch=epoch,
-                    leader=-1 if event.leader is None else event.leader,
-                    high_watermark=watermark,
-                )
+                leader = -1 if event.leader is None else event.leader
+                yield Follows(**role, leader=leader, high_watermark=watermark)
             case Kind.FETCHING:
-                assert epoch is not None
-                yield Fetches(broker=broker, end=end, at=at, epoch=epoch)
+                yield Fetches(**role)
             case Kind.TRUNCATED:
-                yield Truncates(broker=broker, end=end, at=at)
+                yield Truncates(**at)
             case Kind.ISR_SHRINKING:
-                yield Shrinks(broker=broker, end=end, at=at, high_watermark=watermark)
+                yield Shrinks(**at, high_watermark=watermark)
             case Kind.LOADED:
                 hits = [row for row in losses if row["injected_at"] <= event.at + _SLACK]
                 losses = [row for row in losses if row not in hits]
-                yield _loads(name, broker, end, at, hits)
+                yield Loads(**at, **_cut_by(hits, broker, name))
             case _:
                 pass
     if losses:
         raise NotChecked(f"broker {broker} lost power, and its log does not say what it loaded")
 
 
-def _loads(name: str, broker: int, end: int, at: float, hits: Sequence[Mapping[str, Any]]) -> Loads:
-    """Return how a log was loaded, given the power losses since it was loaded before.
+def _cut_by(hits: Sequence[Mapping[str, Any]], broker: int, name: str) -> dict[str, Any]:
+    """Return what power losses mean for the log that was loaded after them.
 
     A loss without facts (an unverified fault, a run of an older version) may have cut any log.
     """
@@ -254,20 +243,16 @@ def _loads(name: str, broker: int, end: int, at: float, hits: Sequence[Mapping[s
         for row in hits
     ]
     if not hits or (all(cuts) and not any((broker, name) in cut for cut in cuts)):
-        return Loads(broker=broker, end=end, at=at)
-    before = cuts[0].get((broker, name)) if len(cuts) == 1 else None
-    return Loads(broker=broker, end=end, at=at, lossy=True, before=before)
+        return {}
+    return {"lossy": True, "before": cuts[0].get((broker, name)) if len(cuts) == 1 else None}
 
 
 def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[Ends]]:
     """Return the log on each replica's disk, of the disks that were read completely."""
     import numpy as np
-    import pyarrow.dataset as ds
 
-    batches = ds.dataset(run.evidence.run_dir / LOCATION["replica_batches"]).to_table(
-        columns=["broker", "segment", "position", "base_offset", "last_offset", "leader_epoch"],
-        filter=(ds.field("topic") == topic) & (ds.field("partition") == partition),
-    )
+    columns = ["broker", "segment", "position", "base_offset", "last_offset", "leader_epoch"]
+    batches = _of_partition(run, "replica_batches", (topic, partition), columns)
     ends_of = {}
     for row in run.replicas.get((topic, partition), ()):
         broker = row["broker"]
@@ -297,12 +282,17 @@ def _acks(
     events: Mapping[int, Sequence[BrokerEvent]],
     leader_log: Log | None,
 ) -> Iterator[Acked]:
+    import pyarrow.dataset as ds
+
     acks = str(run.evidence.scenario.sends[topic_partition[0]].settings.acks)
     if acks == "0":
         return iter(())  # no broker returns an offset
-    ledger = _of_partition(
-        run, "ledger", topic_partition, LEDGER_COLUMNS, outcome="acked"
-    ).drop_null()
+    acked = ds.field("outcome") == "acked"
+    ledger = _of_partition(run, "ledger", topic_partition, LEDGER_COLUMNS, acked).drop_null()
+    # The batches of transactions on the last leader's disk, without their markers.
+    transactional = ds.field("transactional") & ~ds.field("control")
+    transactional &= ds.field("broker") == states[-1]["leader"]
+    offsets = ["base_offset", "last_offset"]
     return ack_steps(
         ledger,
         all_replicas=acks != "1",
@@ -313,25 +303,12 @@ def _acks(
             if (row["topic"], row["partition"]) == topic_partition
         ),
         leader_log=leader_log,
-        transactional=_transactional_batches(run, topic_partition, states[-1]["leader"]),
+        transactional=_of_partition(
+            run, "replica_batches", topic_partition, offsets, transactional
+        ),
         states=states,
         events=events,
         slack=_clock_slack(run),
-    )
-
-
-def _transactional_batches(run: _Run, topic_partition: TopicPartition, broker: int) -> pa.Table:
-    """Return the batches of transactions on a broker's disk, without their markers."""
-    import pyarrow.dataset as ds
-
-    topic, partition = topic_partition
-    return ds.dataset(run.evidence.run_dir / LOCATION["replica_batches"]).to_table(
-        columns=["base_offset", "last_offset"],
-        filter=(ds.field("topic") == topic)
-        & (ds.field("partition") == partition)
-        & (ds.field("broker") == broker)
-        & ds.field("transactional")
-        & ~ds.field("control"),
     )
 
 
@@ -346,13 +323,13 @@ def _clock_slack(run: _Run) -> timedelta | None:
 
 
 def _of_partition(
-    run: _Run, table: str, topic_partition: TopicPartition, columns: list[str], *, outcome: str = ""
+    run: _Run, table: str, topic_partition: TopicPartition, columns: list[str], where: Any = True
 ) -> pa.Table:
+    """Return the rows of a partition in a table, of those that the condition `where` takes."""
     import pyarrow.dataset as ds
 
-    rows = (ds.field("topic") == topic_partition[0]) & (ds.field("partition") == topic_partition[1])
-    if outcome:
-        rows &= ds.field("outcome") == outcome
+    topic, partition = topic_partition
+    rows = (ds.field("topic") == topic) & (ds.field("partition") == partition) & where
     return ds.dataset(run.evidence.run_dir / LOCATION[table]).to_table(columns=columns, filter=rows)
 
 

@@ -156,7 +156,6 @@ class AckedLogWriter:
             raise self._disk_error(error) from error
 
     def append(self, send: AckedSend) -> None:
-        """Append one line."""
         line = memoryview(send.model_dump_json(exclude_none=True).encode() + b"\n")
         try:
             while line:

@@ -136,7 +136,6 @@ class Ledger:
 
     @property
     def acked(self) -> int:
-        """The number of records acked so far."""
         with self._lock:
             return self._outcomes[Outcome.ACKED]
 

@@ -66,7 +66,6 @@ class StreamWriter:
         self._flush()
 
     def close(self) -> None:
-        """Write the end marker and close the file."""
         self._stream.close()
         self._flush()
         os.close(self._fd)
@@ -91,12 +90,12 @@ class StreamWriter:
         )
 
 
-def held(run_dir: Path) -> list[Path]:
-    """Return the streams of a run whose writers still run."""
-    return [path for path in sorted(run_dir.rglob(f"_*{_SUFFIX}")) if _is_held(path)]
+def in_use(run_dir: Path) -> list[Path]:
+    """Return the streams whose writers still run."""
+    return [path for path in sorted(run_dir.rglob(f"_*{_SUFFIX}")) if _is_locked(path)]
 
 
-def _is_held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     try:
         with path.open("r+b") as stream:
             fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,7 +192,6 @@ class TableStream:
         self._writer.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
-        """Write the end marker and close the file."""
         self._writer.close()
 
 

@@ -89,7 +89,6 @@ def _write_parquet(path: Path, temporary: Path) -> None:
 
 
 def write(run_dir: Path, process: str, rows: Sequence[Effect], **owner: Any) -> None:
-    """Write effects derived elsewhere; `owner` has `run_id`, `consumer` and `group`."""
     path = run_dir / LOCATION["effects"] / f"{process}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     arrow_stream.convert(path, path, lambda to: pq.write_table(_table(rows, owner), to))

@@ -85,7 +85,6 @@ class InFlight:
         self.count += len(sequences)
 
     def settle(self, sequences: Int64s) -> Int64s:
-        """Remove `sequences` and return when they were sent."""
         positions = sequences - self._first
         sent_at = self._sent_at[positions]
         self._sent_at[positions] = _SETTLED
@@ -105,7 +104,6 @@ ROW_GROUP = 1_000_000
 
 
 def stream_path(run_dir: Path, producer: int) -> Path:
-    """Return the stream of a producer."""
     return run_dir / LOCATION["ledger"] / stream_name(producer)
 
 

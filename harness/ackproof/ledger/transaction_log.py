@@ -83,7 +83,6 @@ class TransactionLog:
         self._write(number, first, end, outcome, ended_at=[at], error=[error])
 
     def close(self) -> None:
-        """Write the end marker and close the file."""
         self._stream.close()
 
     def _write(
@@ -143,7 +142,6 @@ def outcomes_of(ledger_stream: Path) -> TransactionOutcomes | None:
 
 
 def close(run_dir: Path) -> None:
-    """Convert every stream of transactions to Parquet, with one row for each transaction."""
     arrow_stream.close(run_dir, "transactions", TRANSACTIONS, reduced=_last_of_each)
 
 

@@ -112,7 +112,6 @@ _SETTING = re.compile(r"\s+([A-Za-z0-9._-]+)=(.*?)\s+sensitive=(?:true|false)\b.
 
 
 def is_described(text: str) -> bool:
-    """Whether a text is what one of these commands prints."""
     return any(_HEADING.match(line) or _TOPIC.match(line) for line in text.splitlines())
 
 
@@ -147,7 +146,6 @@ _KINDS = ("Kafka", "KafkaNodePool", "KafkaTopic")
 
 
 def is_resource(text: str) -> bool:
-    """Whether a text is a Kubernetes resource."""
     return bool(re.search(r"^(apiVersion|kind):", text, re.MULTILINE))
 
 
@@ -281,7 +279,6 @@ def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
 
 
 def whole(key: str, given: Given) -> int:
-    """Return the value of a count. Raises ScenarioError."""
     legal = given.value.isdecimal() and len(given.value) <= _MOST_DIGITS
     if not legal or int(given.value) < 1:
         raise ScenarioError(

@@ -6,8 +6,8 @@ and of its producers are replaced as a whole, so that none of the scenario's own
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ackproof.scenario import documents, loader
 from ackproof.scenario.changes import Overrides
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored
+from ackproof.scenario.shipped import without_schema
 from ackproof.scenario.types import YamlPath
 from ackproof_model.configuration import Profile
 
@@ -33,25 +34,12 @@ from ackproof_model.configuration import Profile
 _REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retention.ms")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlay:
-    """A user's configuration for one scenario document."""
-
-    overrides: Overrides
-    #: What the run uses, one line each.
-    used: tuple[str, ...]
-    #: What is probably wrong in the user's files, with its place.
-    warnings: tuple[str, ...]
-    #: Settings that the run does not use, by reason.
-    unused: Mapping[str, tuple[str, ...]]
-
-
 def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> Overlay:
     """Return the overrides for a scenario; `kafka` outranks the version that the files name."""
     version = kafka or own.kafka or str(document.get("kafka") or DEFAULT_KAFKA)
     workload = document.get("workload")
     topic = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
-    made = _Making(version, topic)
+    made = Overlay(version, topic)
     if kafka or own.kafka:
         made.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
     made.used.append(f"Kafka {version}")
@@ -65,18 +53,16 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     else:
         made.used.append("the scenario's producers (--producer reads yours)")
     if own.partitions is not None:
-        made.unused[f"partitions={own.partitions}"] = OWN_PARTITIONS
-    unused: dict[str, tuple[str, ...]] = {}
-    for key, reason in made.unused.items():
-        unused[reason] = (*unused.get(reason, ()), key)
-    overrides = Overrides(replaced=made.replaced, sources=made.sources)
-    return Overlay(
-        overrides=overrides, used=tuple(made.used), warnings=tuple(made.warnings), unused=unused
-    )
+        made.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
+    return made
 
 
-class _Making:
-    """Collects an overlay."""
+class Overlay:
+    """A user's configuration for one scenario document.
+
+    `used` says what the run uses, one line each, `warnings` what is probably wrong in the user's
+    files, `unused` which settings the run does not use, by reason.
+    """
 
     def __init__(self, kafka: str, topic: str) -> None:
         self.kafka = kafka
@@ -85,7 +71,11 @@ class _Making:
         self.sources: dict[YamlPath, str] = {}
         self.used: list[str] = []
         self.warnings: list[str] = []
-        self.unused: dict[str, str] = {}
+        self.unused: defaultdict[str, list[str]] = defaultdict(list)
+
+    @property
+    def overrides(self) -> Overrides:
+        return Overrides(replaced=self.replaced, sources=self.sources)
 
     def put(self, path: YamlPath, value: Any, source: str) -> None:
         self.replaced[path] = value
@@ -138,7 +128,7 @@ class _Making:
             self.used.append(f"brokers: {', '.join(f'{key}={taken[key]}' for key in taken)}")
         for key, given in settings.items():
             if reason := left_out_by_brokers(key):
-                self.unused[key] = reason
+                self.unused[reason].append(key)
             elif reason := ignored("broker", key, self.kafka):
                 self.warnings.append(f"{given.source}: {key}: {reason}")
 
@@ -156,7 +146,7 @@ class _Making:
                 self.warnings.append(
                     f"{given.source}: {key}: compaction removes acked records; the run uses delete"
                 )
-            self.unused[key] = "retention is off, so that only a loss removes a record"
+            self.unused["retention is off, so that only a loss removes a record"].append(key)
         for key in list(found):
             if reason := ignored("topic", key, self.kafka):
                 self.warnings.append(f"{found.pop(key).source}: {key}: {reason}")
@@ -189,11 +179,10 @@ class _Making:
             if reason.startswith("no producer"):
                 self.warnings.append(f"{settings[key].source}: {key}: {reason}")
             else:
-                self.unused[key] = reason
+                self.unused[reason].append(key)
 
 
 def _plain(value: str) -> str | int | bool:
-    """Return a value as YAML would have it."""
     if value in ("true", "false"):
         return value == "true"
     return int(value) if value.isdecimal() and str(int(value)) == value else value
@@ -214,11 +203,8 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     yaml.width = 100
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(document, out)
-    # The first line of a shipped file names the schema by its place in the checkout.
-    lines = out.getvalue().splitlines(keepends=True)
-    text = "".join(line for line in lines if "yaml-language-server" not in line)
     read = f"# Made by `ackproof init` from {', '.join(own.read)}.\n" if own.read else ""
-    return read + text, made
+    return read + without_schema(out.getvalue()), made
 
 
 def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:

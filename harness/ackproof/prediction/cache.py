@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 import ackproof_model
-from ackproof.cache import cache_dir
+from ackproof.machine import cache_dir
 from ackproof_model import (
     Configuration,
     Injection,

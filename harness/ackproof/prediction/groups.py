@@ -13,9 +13,10 @@ from ackproof.prediction.clients import (
     in_words,
     spent,
 )
-from ackproof.scenario.consumers import FORWARDING_TIMEOUT_MS, Commit, ConsumerGroup
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
+from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
+from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance

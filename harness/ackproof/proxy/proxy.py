@@ -58,7 +58,7 @@ class LinkProxy(Link):
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="link")
-        self._active: dict[Rule, _ActiveRule] = {}
+        self._rules: dict[Rule, _ActiveRule] = {}
         #: Removed rules that may still hold messages.
         self._ending: dict[Rule, _ActiveRule] = {}
         self._servers: list[asyncio.Server] = []
@@ -118,12 +118,12 @@ class LinkProxy(Link):
         self._loop.close()
 
     def add(self, rule: Rule) -> None:
-        self._in_loop(lambda: self._active.setdefault(rule, _ActiveRule(rule=rule)))
+        self._in_loop(lambda: self._rules.setdefault(rule, _ActiveRule(rule=rule)))
 
     def remove(self, rule: Rule) -> None:
 
         def end() -> None:
-            if active := self._active.pop(rule, None):
+            if active := self._rules.pop(rule, None):
                 self._ending[rule] = active
                 active.removed.set()
 
@@ -132,16 +132,16 @@ class LinkProxy(Link):
     def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
         with self._hit:
             self._hit.wait_for(
-                lambda: rule not in self._active or len(self._active[rule].hits) >= at_least,
+                lambda: rule not in self._rules or len(self._rules[rule].hits) >= at_least,
                 timeout=within_s,
             )
-            active = self._active.get(rule)
+            active = self._rules.get(rule)
             return list(active.hits) if active else []
 
     def held(self, rule: Rule) -> int:
 
         def count() -> int:
-            active = self._active.get(rule) or self._ending.get(rule)
+            active = self._rules.get(rule) or self._ending.get(rule)
             return active.holding if active else 0
 
         return self._in_loop(count)
@@ -222,7 +222,7 @@ class LinkProxy(Link):
     def _matching(
         self, route: Route, direction: Direction, header: RequestHeader
     ) -> _ActiveRule | None:
-        for active in self._active.values():
+        for active in self._rules.values():
             rule = active.rule
             if (
                 rule.direction == direction

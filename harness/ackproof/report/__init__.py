@@ -1,4 +1,4 @@
 """Reports of runs and comparisons: terminal, HTML page, JUnit, CI.
 
-Reads the verdict and tables of run directories with pyarrow; needs neither Spark nor a cluster.
+They render `verdict.json` and `overview.json` of run directories, and open no table.
 """

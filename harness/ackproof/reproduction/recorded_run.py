@@ -23,9 +23,8 @@ from ackproof.errors import RunDirectoryError
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import table_rows
 from ackproof.runs.recovery import recover_run
-from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.loader import Configured, load, validate
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.validation import validate
 from ackproof_faults import Fault, plain, registered
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration

@@ -10,9 +10,9 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.cache import is_running
 from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream, conversion
+from ackproof.machine import is_running
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
@@ -79,7 +79,7 @@ def _refuse_links(run_dir: Path) -> None:
 def _await_clients(run_dir: Path) -> None:
     """Wait until the clients of a killed harness have noticed, and have ended."""
     wait_for(
-        lambda: arrow_stream.held(run_dir),
+        lambda: arrow_stream.in_use(run_dir),
         lambda held: not held,
         within_s=CLIENTS_END_S,
         failure=lambda held: RunDirectoryError(

@@ -215,11 +215,10 @@ class Overrides:
     replaced: Mapping[YamlPath, Any] = field(default_factory=dict)
     #: Keys that are merged into every configuration, after the matrix.
     merged: Mapping[str, Any] = field(default_factory=dict)
-    #: Who said so, for messages: `server.properties:4`, `--set workload.rate`.
+    #: The origin of a value, for messages: `server.properties:4`, `--set workload.rate`.
     sources: Mapping[YamlPath, str] = field(default_factory=dict)
 
     def on_file(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a file's document with `replaced`."""
         changed = dict(document)
         for path, value in self.replaced.items():
             node: dict[Any, Any] = changed
@@ -233,7 +232,6 @@ class Overrides:
         return changed
 
     def on_configuration(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of one configuration with `merged`."""
         return configured(document, self.merged)
 
     def source_of(self, path: YamlPath) -> str:
@@ -247,7 +245,6 @@ Overriding = Callable[[Mapping[str, Any]], Overrides]
 
 
 def none(document: Mapping[str, Any]) -> Overrides:
-    """Override nothing."""
     return Overrides()
 
 

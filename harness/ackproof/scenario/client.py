@@ -114,7 +114,6 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
         """Raise ValueError for values or combinations that the client refuses."""
 
     def as_client_settings(self) -> dict[str, Setting]:
-        """Return every setting that the scenario has, under Java's name."""
         return dict(self.root)
 
     def ignored(self) -> dict[str, str]:
@@ -268,7 +267,7 @@ def with_clients(document: Mapping[str, Any]) -> dict[str, Any]:
     a version is as old as the brokers.
     """
     workload = document.get("workload")
-    if not isinstance(workload, Mapping) or "client" not in _all_keys(workload):
+    if not isinstance(workload, Mapping):
         return dict(document)
     kafka = document.get("kafka", DEFAULT_KAFKA)
     complete = _versioned(workload, kafka)
@@ -282,12 +281,6 @@ def with_clients(document: Mapping[str, Any]) -> dict[str, Any]:
                 for name, one in members.items()
             }
     return {**document, "workload": complete}
-
-
-def _all_keys(workload: Mapping[str, Any]) -> set[str]:
-    parts = [workload.get(part) for part in ("beside", "consumers")]
-    members = [one for part in parts if isinstance(part, Mapping) for one in part.values()]
-    return {*workload, *(key for one in members if isinstance(one, Mapping) for key in one)}
 
 
 def _versioned(owner: Mapping[str, Any], kafka: object) -> dict[str, Any]:

@@ -34,7 +34,6 @@ class SecuritySpec(StrictModel):
 
     @property
     def protocol(self) -> str:
-        """Kafka's `security.protocol`."""
         if self.sasl == "none":
             return "PLAINTEXT" if self.tls == "none" else "SSL"
         return "SASL_PLAINTEXT" if self.tls == "none" else "SASL_SSL"

@@ -24,7 +24,7 @@ from ackproof.scenario.types import YamlPath
 #: YAML is read at some 0.15 ms a line.
 _MOST_CHARACTERS = 1_000_000
 
-#: What so many characters take in UTF-8.
+#: The size of that in UTF-8.
 _MOST_BYTES = 4 * _MOST_CHARACTERS
 
 #: The most characters of a problem that are shown: of its begin, which has the value, and its end.
@@ -116,10 +116,26 @@ def line_of(path: Path, place: YamlPath) -> int:
 
 def size_problem(document: Any) -> str:
     """Return why a YAML document is not to be validated; '' if nothing is against it."""
-    walk = _Walk()
-    nodes = walk.nodes(document)
-    if walk.problem:
-        return walk.problem
+    #: By identity, so that each is counted once, however many aliases lead to it. A collection that
+    #: is being counted has no end: inside it is an alias of it.
+    counted: dict[int, float] = {}
+    too_long = False
+
+    def count(node: Any) -> float:
+        """Return the number of nodes in a node, itself included; infinite if it holds itself."""
+        nonlocal too_long
+        if not isinstance(node, Mapping | list):
+            too_long = too_long or _is_too_long(node)
+            return 1
+        if id(node) not in counted:
+            counted[id(node)] = math.inf
+            inner = [*node, *node.values()] if isinstance(node, Mapping) else node
+            counted[id(node)] = 1 + sum(map(count, inner))
+        return counted[id(node)]
+
+    nodes = count(document)
+    if too_long:
+        return f"a number in it has more than {MOST_DIGITS} digits: write a smaller one"
     if nodes <= MOST_NODES:
         return ""
     if nodes == math.inf:
@@ -130,35 +146,7 @@ def size_problem(document: Any) -> str:
     )
 
 
-class _Walk:
-    """Counts nodes; looks at each mapping and list once, however many aliases lead to it."""
-
-    def __init__(self) -> None:
-        self.problem = ""
-        #: By identity. A collection that is being counted has no end: inside it is an alias of it.
-        self._known: dict[int, float] = {}
-
-    def nodes(self, node: Any) -> float:
-        """Return the number of nodes in a node, itself included; infinite if it holds itself."""
-        if not isinstance(node, Mapping | list):
-            self._check(node)
-            return 1
-        known = self._known.get(id(node))
-        if known is not None:
-            return known
-        self._known[id(node)] = math.inf
-        count = 1 + sum(map(self.nodes, _inner(node)))
-        self._known[id(node)] = count
-        return count
-
-    def _check(self, value: object) -> None:
-        if isinstance(value, str):
-            too_long = _DIGITS.search(value) is not None
-        else:
-            too_long = isinstance(value, int) and abs(value) >= _TOO_LARGE
-        if too_long:
-            self.problem = f"a number in it has more than {MOST_DIGITS} digits: write a smaller one"
-
-
-def _inner(node: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
-    return [*node.keys(), *node.values()] if isinstance(node, Mapping) else list(node)
+def _is_too_long(value: object) -> bool:
+    if isinstance(value, str):
+        return _DIGITS.search(value) is not None
+    return isinstance(value, int) and abs(value) >= _TOO_LARGE

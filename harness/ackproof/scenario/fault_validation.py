@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ackproof.kafka_versions import numbers, uses_zookeeper
+from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
-from ackproof_faults import Fault, Shape
+from ackproof_faults import Fault, Shape, registered
 from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.conditions.kinds import (
     After,
@@ -35,6 +36,8 @@ def fault_problems(scenario: Scenario) -> Iterator[Problem]:
     faults = [(("faults", *where), fault) for where, fault in located_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     attach, shape = scenario.cluster.attach, _shape(scenario)
+    if attach is not None:
+        yield from _attached_problems(attach, faults)
     for place, fault in faults:
         yield from _target_problems(scenario, fault, place)
         if attach is None or not attach.missing(fault):
@@ -52,6 +55,37 @@ def fault_problems(scenario: Scenario) -> Iterator[Problem]:
         )
     for where, problem in certain_conflicts(scenario.faults):
         yield ("faults", *where), problem
+
+
+def _attached_problems(
+    attach: AttachSpec, faults: Sequence[tuple[YamlPath, Fault]]
+) -> Iterator[Problem]:
+    """Yield faults that an attached cluster does not allow."""
+    for where, fault in faults:
+        place = (*where, "fault")
+        missing = attach.missing(fault)
+        obtainable = {"processes", "freezer", "network"}
+        if not set(missing) <= obtainable:
+            legal = ", ".join(
+                name for name, kind in registered().items() if not attach.missing(kind)
+            )
+            yield (
+                place,
+                f"{fault.name!r} needs {', '.join(missing)}, so it needs a cluster that ackproof "
+                f"started (with attach: {legal})",
+            )
+        elif fault.touches_brokers and attach.i_own is None:
+            yield (
+                place,
+                f"{fault.name!r} breaks a cluster that ackproof did not start: "
+                f"set cluster.attach.i_own to {attach.bootstrap!r}",
+            )
+        elif missing:
+            yield (
+                place,
+                f"set cluster.attach.containers to the containers that {fault.name!r} may act on"
+                + (", and cluster.attach.listeners to their ports" if "network" in missing else ""),
+            )
 
 
 def _shape(scenario: Scenario) -> Shape:

@@ -230,7 +230,6 @@ class ProducerSettings(BaseModel):
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:
-        """Return every setting under librdkafka's name."""
         return self.model_dump(by_alias=True)
 
 
@@ -247,7 +246,6 @@ class ConsumerSettings(BaseModel):
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:
-        """Return every setting under librdkafka's name."""
         return dict(self.__pydantic_extra__)
 
     @property

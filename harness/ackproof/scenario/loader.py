@@ -11,10 +11,12 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
@@ -22,11 +24,15 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario import changes
 from ackproof.scenario.changes import Overrides, Overriding
 from ackproof.scenario.documents import locate, parse, shortened
+from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Setting, YamlPath
-from ackproof.scenario.validation import IMPOSSIBLE, validate
+from ackproof.scenario.validation import problems
 from ackproof_faults import Fault, registered
 from ackproof_faults.schedule.blocks import BLOCKS
+
+#: The type of the error for a scenario whose fields are legal one by one, but not together.
+IMPOSSIBLE = "impossible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,20 @@ def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
             )
         )
     return found
+
+
+def validate(document: Mapping[str, Any]) -> Scenario:
+    """Return the scenario that a document describes.
+
+    Raises pydantic's ValidationError: for every field that is wrong by itself, or for the first of
+    its problems, whose `loc` is its YamlPath.
+    """
+    scenario = Scenario.model_validate(document)
+    for path, problem in chain(problems(scenario), fault_problems(scenario)):
+        kind = PydanticCustomError(IMPOSSIBLE, "{problem}", {"problem": problem})
+        error = InitErrorDetails(type=kind, loc=path, input=document)
+        raise ValidationError.from_exception_data("Scenario", [error])
+    return scenario
 
 
 def load_all(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
@@ -243,7 +263,6 @@ _BOUNDS = {
 
 
 def _plain(value: object) -> str:
-    """Return a value in YAML's terms."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):

@@ -182,7 +182,6 @@ class Scenario(StrictModel):
 
     @property
     def clients(self) -> list[ClientLibrary]:
-        """The client libraries that producers and consumers use."""
         groups = self.workload.consumers.values()
         return [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
 
@@ -190,7 +189,7 @@ class Scenario(StrictModel):
         """Return the protocol of a client's transactions (KIP-890 part 2).
 
         It is 2 if brokers and client are of 4.0 or later and the cluster has transaction.version=2,
-        which is the default of a new one; of an attached cluster nobody knows. librdkafka's is 1.
+        which is the default of a new one; of an attached one it is unknown. librdkafka's is 1.
         """
         if client.java is None or self.cluster.attach is not None:
             return 1
@@ -244,11 +243,9 @@ class Scenario(StrictModel):
 
     @property
     def every_fault(self) -> list[Fault]:
-        """Every fault in the scenario, including those inside blocks."""
         return list(every_fault(self.faults))
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenario file."""
     schema = Scenario.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -82,7 +82,7 @@ class TopicSpec(StrictModel):
 
 
 def default_settings(brokers: int) -> Mapping[str, int]:
-    """Return the settings of internal topics in a cluster of so many brokers.
+    """Return the settings of internal topics in a cluster with this number of brokers.
 
     They have as many replicas as there are brokers, up to three, so that they do not limit the
     durability of a run.
@@ -109,7 +109,6 @@ SETTINGS = (
 
 
 def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]:
-    """Return the internal topics of a cluster of this Kafka version, by name."""
     settings = {**default_settings(cluster.brokers), **cluster.settings}
     older = numbers(kafka)[:2] < _CLEAN_SINCE
     own: dict[str, dict[str, Setting]] = {

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from pydantic import ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ackproof import kafka_versions
 from ackproof.kafka_versions import caps_min_isr, uses_zookeeper
 from ackproof.scenario.application import application_problems
-from ackproof.scenario.attach import attach_problems
+from ackproof.scenario.attach import REFERENCE, AttachSpec
 from ackproof.scenario.client import JavaConsumerSettings, JavaProducerSettings
 from ackproof.scenario.cluster import cluster_problems
-from ackproof.scenario.consumers import consumer_problems
-from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.kafka_keys import Scope, ignored
+from ackproof.scenario.librdkafka import forbidden, unreadable_files
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
-from ackproof.scenario.workload import Sends, Workload, transaction_problems
+from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
 from ackproof_model.effects import expiring
-
-#: The type of the error for a scenario whose fields are legal one by one, but not together.
-IMPOSSIBLE = "impossible"
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -35,6 +27,9 @@ _PEM_SINCE = (2, 7)
 
 #: Maximum number of partitions that the probe reads and writes.
 PROBED_PARTITIONS = 24
+
+_SECRET = re.compile(r"password|secret|\.key\.pem$|oauthbearer\.config|jaas")
+_OWNED_BY_ATTACH = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id")
 
 #: The pattern of some topic settings, and its meaning in words.
 _TOPIC_SETTINGS = {
@@ -47,35 +42,20 @@ _TOPIC_SETTINGS = {
 }
 
 
-def validate(document: Mapping[str, Any]) -> Scenario:
-    """Return the scenario that a document describes.
-
-    Raises pydantic's ValidationError: for every field that is wrong by itself, or for the first of
-    `problems`, whose `loc` is its YamlPath.
-    """
-    scenario = Scenario.model_validate(document)
-    for path, problem in problems(scenario):
-        kind = PydanticCustomError(IMPOSSIBLE, "{problem}", {"problem": problem})
-        error = InitErrorDetails(type=kind, loc=path, input=document)
-        raise ValidationError.from_exception_data("Scenario", [error])
-    return scenario
-
-
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what is wrong with a scenario; later problems may follow from the first."""
+    """Yield what is wrong besides the faults; later problems may follow from the first."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
     yield from _certificate_problems(scenario)
     if attach is None:
         yield from cluster_problems(scenario.cluster, scenario.kafka)
     else:
-        yield from attach_problems(
+        yield from _attach_problems(
             attach,
             others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
             creates_topics=scenario.workload.application is None
             or bool(scenario.workload.application.command),
-            faults=scenario.faults,
         )
     for name, topic in scenario.topics.items():
         yield from _topic_problems(name, topic)
@@ -121,7 +101,55 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             f"that are written to, and they may be {PROBED_PARTITIONS} at most: remove partitions "
             "or the probe",
         )
-    yield from fault_problems(scenario)
+
+
+def _attach_problems(
+    attach: AttachSpec,
+    *,
+    others: set[str],
+    topics: Mapping[str, object],
+    creates_topics: bool,
+) -> Iterator[Problem]:
+    """Yield what is wrong with a scenario for an attached cluster.
+
+    others: the other keys in `cluster`. topics: those of the scenario. creates_topics: whether a
+    run creates and deletes them.
+    """
+    where: YamlPath = ("cluster", "attach")
+    for key in sorted(others):
+        yield (
+            ("cluster", key),
+            f"{key} is for clusters that ackproof starts: remove it, or remove cluster.attach",
+        )
+    for key, value in attach.client.items():
+        if problem := padding(key):
+            yield (*where, "client", key), problem
+        elif key in _OWNED_BY_ATTACH:
+            yield (*where, "client", key), f"{key} is set by ackproof itself: remove it"
+        elif reason := forbidden(key):
+            yield (*where, "client", key), reason
+        elif _SECRET.search(key) and not REFERENCE.fullmatch(str(value)):
+            # The message does not repeat the value, which may be the secret.
+            yield (
+                (*where, "client", key),
+                f"{key} is a secret: write '${{env:NAME}}' and set the environment variable NAME",
+            )
+        elif problem := padding(value):
+            yield (*where, "client", key), problem
+    for key, problem in unreadable_files(attach.client):
+        yield (*where, "client", key), problem
+    for name in topics if creates_topics else ():
+        if not name.startswith(attach.topic_prefix):
+            yield (
+                ("topics", name),
+                f"{name!r} must begin with {attach.topic_prefix!r} (cluster.attach.topic_prefix)",
+            )
+    if attach.i_own is not None and attach.i_own != attach.bootstrap:
+        yield (
+            (*where, "i_own"),
+            f"{attach.i_own!r} is not the cluster that the scenario attaches to: repeat "
+            f"{attach.bootstrap!r} here if you may break that one",
+        )
 
 
 def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Problem]:
@@ -249,7 +277,7 @@ def _removal_problems(
 
 
 def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
-    """Yield why nobody could tell what compaction removed from what was lost, and what to do."""
+    """Yield why records that compaction removed cannot be told from lost ones, and what to do."""
     if sends.keys is None or workload.application is not None:
         yield "unless each record has a key that is known: set workload.keys"
     if sends.settings.acks == "0":

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     WithJsonSchema,
     WrapValidator,
@@ -16,32 +14,108 @@ from pydantic import (
 )
 
 from ackproof.scenario.application import Application
-from ackproof.scenario.client import Client, ClientLibrary, JavaProducerSettings, settings_of_client
-from ackproof.scenario.consumers import ConsumerGroup, GroupName
-from ackproof.scenario.librdkafka import ProducerSettings
-from ackproof.scenario.types import Setting, StrictModel
+from ackproof.scenario.client import (
+    Client,
+    ClientLibrary,
+    JavaConsumerSettings,
+    JavaProducerSettings,
+    settings_of_client,
+)
+from ackproof.scenario.librdkafka import ConsumerSettings, ProducerSettings
+from ackproof.scenario.types import (
+    Commit,
+    Rate,
+    Setting,
+    Share,
+    Size,
+    SizeRange,
+    StrictModel,
+)
 from ackproof_faults.conditions.durations import Duration
-from ackproof_spark.record import HEADER_SIZE
+
+#: A group.id, which is also a group's name in tables and reports.
+GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 
 
-def _parse_share(value: object) -> object:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
-    return float(match[1]) / 100 if match else value
+class ConsumerGroup(StrictModel):
+    """Consumers that share the partitions of the workload's topic.
+
+    Processing a record has a durable effect: an entry in a database, or a record in other topics.
+    Offsets are committed separately from it, or with `commit: transaction` together with it.
+    """
+
+    members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
+    via: Literal["subscribe", "assign"] = Field(
+        default="subscribe",
+        description="whether the group coordinator assigns the partitions, or ackproof does",
+    )
+    commit: Commit = Field(
+        default=Commit.AFTER,
+        description="when offsets are committed: by librdkafka's timer (auto), before or after "
+        "processing the polled records, in one transaction with forwarded records, or never",
+    )
+    into: list[str] = Field(
+        default_factory=list,
+        max_length=8,
+        description="topics to which each record is forwarded, which is then its processing",
+    )
+    poll: int = Field(
+        default=500, ge=2, le=10_000, description="maximum number of records in one poll"
+    )
+    crash_after: int | None = Field(
+        default=None,
+        ge=1,
+        description="the first member of the group is killed while it processes the poll in which "
+        "it reaches this number of records; another process then continues",
+    )
+    client: Client = Field(
+        default=ClientLibrary(),
+        description="the client library; by default the workload's",
+        json_schema_extra={"default": "librdkafka"},
+    )
+    settings: Annotated[
+        ConsumerSettings | JavaConsumerSettings,
+        WrapValidator(settings_of_client(ConsumerSettings, JavaConsumerSettings, "consumer")),
+    ] = Field(validate_default=True, default_factory=dict)
+
+    @property
+    def commits(self) -> Commit:
+        """When offsets are committed in effect.
+
+        The Java client's automatic commits are part of a poll, and commit what earlier polls have
+        returned: with our synchronous processing, what is processed.
+        """
+        java = self.client.java is not None
+        return Commit.AFTER if java and self.commit is Commit.AUTO else self.commit
 
 
-Share = Annotated[
-    float,
-    BeforeValidator(_parse_share),
-    Field(ge=0, le=1),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
-                {"type": "number", "minimum": 0, "maximum": 1},
-            ]
-        }
-    ),
-]
+def consumer_problems(
+    consumers: Mapping[str, ConsumerGroup], written: Sequence[str], topics: Iterable[str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with consumer groups, with paths below `workload.consumers`.
+
+    topics: those of the scenario. written: those that producers write to.
+    """
+    taken: dict[str, str] = {}
+    for name, group in consumers.items():
+        if group.commit is Commit.TRANSACTION and not group.into:
+            yield (
+                (name, "commit"),
+                "a transaction holds forwarded records and their offsets: name topics in `into`",
+            )
+        for into in group.into:
+            if into in written:
+                yield (
+                    (name, "into"),
+                    f"{into!r} is a topic that producers write to: name another topic",
+                )
+            elif into not in topics:
+                yield (name, "into"), f"{into!r} is not a topic here ({', '.join(sorted(topics))})"
+            elif taken.setdefault(into, name) != name:
+                yield (
+                    (name, "into"),
+                    f"the group {taken[into]} already forwards to {into!r}: name another topic",
+                )
 
 
 class Transactions(StrictModel):
@@ -106,65 +180,6 @@ def transaction_problems(
 
 #: Beyond these no machine gets: a larger value is a mistake in the file.
 _MOST_PER_SECOND, _MOST_RECORDS, _MOST_SECONDS = 100_000_000, 10**12, 366 * 24 * 3600
-
-
-def _parse_rate(value: object) -> float:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?/ ?s", value) if isinstance(value, str) else None
-    if match:
-        return float(match[1])
-    if match is None and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError(f"{value!r} is not a rate ('1000/s', or a number of sends a second)")
-
-
-Rate = Annotated[
-    float,
-    BeforeValidator(_parse_rate),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?/ ?s$"},
-                {"type": "number", "exclusiveMinimum": 0},
-            ]
-        }
-    ),
-]
-
-
-class SizeRange(StrictModel):
-    """Sizes from `min` to `max` bytes, uniformly distributed."""
-
-    min: int = Field(ge=HEADER_SIZE)
-    max: int = Field(le=1_000_000)
-
-    @model_validator(mode="after")
-    def _min_is_not_above_max(self) -> Self:
-        if self.min > self.max:
-            raise ValueError(f"min ({self.min}) must not exceed max ({self.max})")
-        return self
-
-
-def _parse_size(value: object) -> object:
-    if isinstance(value, int):
-        return {"min": value, "max": value}
-    if isinstance(value, Mapping | SizeRange):
-        return value
-    raise ValueError(f"{value!r} is not a size (bytes, or {{min: …, max: …}})")
-
-
-#: The size of every record, or the range from which it is drawn.
-Size = Annotated[
-    SizeRange,
-    BeforeValidator(_parse_size),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": HEADER_SIZE, "maximum": 1_000_000},
-                SizeRange.model_json_schema(),
-            ]
-        }
-    ),
-]
 
 
 def _known_error(name: str) -> str:
@@ -246,7 +261,6 @@ class Sends(StrictModel):
 
     @property
     def client_settings(self) -> dict[str, Setting]:
-        """Every setting of the producers by their client's name."""
         return self.settings.as_client_settings()
 
 

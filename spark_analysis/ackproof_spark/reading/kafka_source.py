@@ -101,7 +101,7 @@ def fetch(options: Mapping[str, str], folder: Path) -> None:
         place = folder / f"part-{number:05}.parquet"
         with pq.ParquetWriter(place, schema, compression="none", use_dictionary=False) as writer:
             for batch in reader.read(parts[number]):
-                writer.writeas_batch(batch)
+                writer.write_batch(batch)
 
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         list(pool.map(take, range(len(parts))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
@@ -104,6 +105,16 @@ def test_documented_python_imports_what_exists(block: Block) -> None:
     for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof"):
             assert [one.name for one in node.names if not there(str(node.module), one.name)] == []
+            if node.names[0].name == "*":
+                known = {*vars(builtins), *vars(import_module(str(node.module)))}
+                assert unknown_names(block.text) <= known
+
+
+def unknown_names(code: str) -> set[str]:
+    """Return the names that a block reads and does not assign."""
+    names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    assigned = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return {node.id for node in names} - assigned
 
 
 @pytest.mark.parametrize("block", every("yaml"))

@@ -78,7 +78,7 @@ def cluster_for(kind: type[Fault], root: Path) -> FakeCluster:
     if kind.name == "disk_full":  # it would fill the disk of this machine
         printed = "No space left on device"
         run = MagicMock(return_value=CommandResult(exit_status=0, output=printed))
-        cluster.volumes.run = run  # type: ignore[method-assign]
+        cluster.volumes.run = run
     cluster.offered = Touched(cluster.offered)
     return cluster
 

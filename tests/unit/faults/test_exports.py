@@ -25,4 +25,4 @@ def test_every_fault_class_is_exported_for_type_checkers_and_nothing_else() -> N
             assert getattr(ackproof_faults, name) is kind
             assert name in dir(ackproof_faults)
     with pytest.raises(AttributeError, match="has no attribute 'Kil'"):
-        ackproof_faults.Kil  # noqa: B018
+        ackproof_faults.Kil  # type: ignore[attr-defined]  # noqa: B018

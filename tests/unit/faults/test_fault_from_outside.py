@@ -162,13 +162,10 @@ def test_stories_of_lost_records_have_its_past_tense(registered: None) -> None:
     assert "leader 1 was drowned (drown, fault 1)" in cause(circumstances, Case.B2, "", None)
 
 
-def test_the_reports_show_it(
-    registered: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reports_show_it(registered: None, tmp_path: Path) -> None:
     row = window_row(0, window())
-    monkeypatch.setattr(synthetic, "_windows", lambda options: [row])
     run_dir = tmp_path / "run"
-    verdict = synthetic.make(run_dir, synthetic.Options(rate=300, acks="1"))
+    verdict = synthetic.make(run_dir, synthetic.Options(rate=300, acks="1", windows=[row]))
     console = Console(record=True, width=100)
     print_run(console, verdict, run_dir)
     assert "drown" in console.export_text()

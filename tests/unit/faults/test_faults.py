@@ -58,7 +58,7 @@ def test_healing_twice_is_a_no_op(kind: type[Fault]) -> None:
 
 def test_a_kill_that_the_broker_survives_is_not_verified() -> None:
     cluster = FakeCluster()
-    cluster.processes.kill = lambda node: None  # type: ignore[method-assign]
+    cluster.processes.kill = lambda node: None
     guard = inject(Kill(target=1), cluster, clock=Clock())
     assert not guard.window.verified
     assert "still runs" in guard.window.evidence

@@ -80,7 +80,7 @@ class FullIsr:
 def verified(
     monkeypatch: pytest.MonkeyPatch, acked: list[bytes], read: list[bytes]
 ) -> application.Verification:
-    ledger = Ledger(FullIsr())  # type: ignore[arg-type]
+    ledger = Ledger(FullIsr())
     for offset, value in enumerate(acked):
         ledger.on_delivery(None, Message(value, offset))
     log = Counter((("orders", 0), application._identity(Message(value))) for value in read)
@@ -108,13 +108,13 @@ def test_equal_records_count_as_often_as_they_were_acked(monkeypatch: pytest.Mon
 
 
 def test_nothing_acked_does_not_hold() -> None:
-    found = Ledger(FullIsr()).verify()  # type: ignore[arg-type]
+    found = Ledger(FullIsr()).verify()
     assert not found.holds
     assert "inconclusive" in found.evidence()
 
 
 def test_a_timeout_is_unknown_and_so_never_lost() -> None:
-    ledger = Ledger(FullIsr())  # type: ignore[arg-type]
+    ledger = Ledger(FullIsr())
     ledger.on_delivery(-192, Message(b"a"))  # _MSG_TIMED_OUT
     found = ledger.verify()
     assert (found.acked, found.unknown, found.lost) == (0, 1, ())
@@ -199,7 +199,7 @@ def test_a_fault_holds_inside_and_has_recovered_after() -> None:
 
 def test_a_fault_waits_for_its_conditions_and_counts_the_acks_of_a_ledger() -> None:
     cluster = FakeCluster(now_isr=[1, 2])
-    ledger = Ledger(FullIsr())  # type: ignore[arg-type]
+    ledger = Ledger(FullIsr())
 
     def workload() -> None:
         ledger.on_delivery(None, Message(b"a"))

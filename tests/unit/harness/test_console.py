@@ -9,7 +9,7 @@ from ackproof.console import Console
 
 def printed(renderable: object, **how: object) -> str:
     file = io.StringIO()
-    Console(file=file, width=60, **how).print(renderable)  # type: ignore[arg-type]
+    Console(file=file, width=60, **how).print(renderable)
     return file.getvalue()
 
 
@@ -32,7 +32,7 @@ def _table(text: str) -> Table:
     return table
 
 
-def test_a_wide_table_keeps_its_words_and_a_narrow_one_its_form() -> None:
+def test_a_wide_table_breaks_no_word_and_a_narrow_table_is_unchanged() -> None:
     table = Table("name", "what it does", "needs", "number")
     words = ["min.insync.replicas", "several", "short", "words", "sudo", "1,000,000"]
     table.add_row(words[0], " ".join(words[1:4] * 5), words[4], words[5])

@@ -16,12 +16,12 @@ def host(tmp_path: Path) -> dict[str, doctor.Check]:
     return {check.what: check for check in doctor._host(tmp_path)}
 
 
-def test_what_is_installed_is_ok(host: dict[str, doctor.Check]) -> None:
+def test_installed_requirements_are_ok(host: dict[str, doctor.Check]) -> None:
     assert host["PySpark"].state == "ok"
     assert host["Java 17 or later"].state == "ok"
 
 
-def test_without_pyspark_doctor_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyspark_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = importlib.metadata.version
 
     def without(name: str) -> str:
@@ -56,13 +56,13 @@ def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:
     return {check.what: check for check in doctor._engine(engine)}
 
 
-def test_an_engine_of_root_lacks_nothing() -> None:
+def test_an_engine_of_root_has_no_limits() -> None:
     checks = of_engine("Podman Engine", SecurityOptions=["name=seccomp,profile=default"])
     assert checks["Container engine"].found == "Podman Engine 4.3.1"
     assert {check.state for check in checks.values()} == {"ok"}
 
 
-def test_what_a_rootless_engine_lacks() -> None:
+def test_limits_of_a_rootless_engine_are_reported() -> None:
     checks = of_engine(
         "Engine", SecurityOptions=["name=rootless"], CpuCfsQuota=False, CgroupVersion="1"
     )
@@ -90,6 +90,6 @@ def test_networks(
 ) -> None:
     monkeypatch.setattr(doctor, "_reach", lambda *_: reach)
     monkeypatch.setattr(doctor, "_contained", lambda: contained)
-    checks = list(doctor._networks(SimpleNamespace(), "image"))  # type: ignore[arg-type]
+    checks = list(doctor._networks(SimpleNamespace(), "image"))
     assert [check.state for check in checks] == states
     assert says in "".join(check.advice for check in checks)

@@ -14,7 +14,7 @@ from ackproof_faults.evidence import FaultError
 from ackproof_spark import errors as analysis
 
 
-def test_the_docstring_draws_the_tree_with_its_exit_codes() -> None:
+def test_the_docstring_lists_every_error_with_its_exit_code() -> None:
     drawn = re.findall(r"^    \+-- (\w+) +(\d) ", errors.__doc__ or "", flags=re.MULTILINE)
     assert dict(drawn) == {
         kind.__name__: str(int(kind.exit_code)) for kind in AckproofError.__subclasses__()
@@ -43,7 +43,7 @@ def test_errors_of_other_packages_join_the_tree(
 
 
 @pytest.mark.parametrize("raised", [DockerException("down"), RequestException("aborted")])
-def test_an_engine_that_has_gone_is_no_unexpected_error(raised: Exception) -> None:
+def test_a_vanished_engine_is_an_engine_error(raised: Exception) -> None:
     with pytest.raises(errors.EngineError) as caught, translated():
         raise raised
     assert caught.value.message == f"the container engine failed: {raised}"

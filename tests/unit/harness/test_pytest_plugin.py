@@ -97,7 +97,7 @@ def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> 
     assert "PASSED orders.chaos.yaml::duplicates: none" in done.stdout
 
 
-def test_what_is_inconclusive_never_passes(project: Path) -> None:
+def test_an_inconclusive_run_never_passes(project: Path) -> None:
     done = pytested(project, VERDICT="inconclusive")
     assert done.returncode == 1
     assert "5 failed" in done.stdout
@@ -110,14 +110,14 @@ def test_trials_and_seed(project: Path) -> None:
     assert "loss: none[trial 3]" in done.stdout
 
 
-def test_no_mark_is_unknown_without_xdist(project: Path) -> None:
+def test_every_mark_is_known_without_xdist(project: Path) -> None:
     strict = ("-p", "no:xdist", "-W", "error")
     done = pytested(project, *strict, VERDICT="holds")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("what", "message"), [("ENGINE", "no engine answers"), ("IMAGE", "no im")])
-def test_what_prevents_a_run_is_an_error_and_no_failure(
+def test_a_run_that_cannot_start_is_an_error_and_not_a_failure(
     what: str, message: str, project: Path
 ) -> None:
     (project / "test_it.py").write_text(MARKED)
@@ -175,7 +175,7 @@ def test_an_error_in_a_test_stands_at_the_line_of_the_test(project: Path) -> Non
     assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
 
 
-def test_workers_share_what_was_run(project: Path) -> None:
+def test_workers_share_finished_runs(project: Path) -> None:
     done = pytested(project, "-n", "2", "--dist", "load", "--chaos-trials=2", VERDICT="holds")
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(ran(project)) == [" 1", " 2"]

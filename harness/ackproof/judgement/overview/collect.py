@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Up to this many sends, Arrow groups them here as fast as Spark's tasks start.
-_FEW = 5_000_000
+_FEW = 2_000_000
 
 _WINDOW_COLUMNS = (*(FaultReport.model_fields.keys() - {"hit", "id"}), "parameters")
 _PROBE_COLUMNS = ("topic", "partition", "action", "at", "answered_at", "ok")

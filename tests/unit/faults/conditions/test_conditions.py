@@ -1,73 +1,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
 
 import pytest
 from pydantic import TypeAdapter
 
 from ackproof_faults.conditions.durations import parse_duration
 from ackproof_faults.conditions.trigger import AnyOf, Trigger, parse_condition, parse_trigger
-
-
-@dataclass(kw_only=True)
-class Observed:
-    acked: int = 0
-    acked_more: int = 0
-    sent: int = 0
-    sent_more: int = 0
-    size: int | None = 3
-    members: tuple[int, ...] = ()
-    eligible: tuple[int, ...] | None = ()
-    led_last: int | None = None
-    leads: int | None = 1
-    leader_epoch: int | None = 0
-    unchanged_s: float | None = None
-    group_lag: int | None = None
-    log: tuple[int, str] = (0, "")
-    event: tuple[str, str] = ("", "")
-    changed: bool = False
-    seconds: float = 0.0
-
-    def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
-        return int(getattr(self, f"{outcome}_more" if more else outcome))
-
-    def isr(self, topic: str, partition: int) -> tuple[int, ...] | None:
-        return None if self.size is None else self.members or tuple(range(self.size))
-
-    def elr(self, topic: str, partition: int) -> tuple[int, ...] | None:
-        return self.eligible
-
-    def last_known_leader(self, topic: str, partition: int) -> int | None:
-        return self.led_last
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        return self.leads
-
-    def leaderless(self, topic: str, partition: int) -> bool:
-        return self.leads is None and self.size is not None
-
-    def epoch(self, topic: str, partition: int) -> int | None:
-        return self.leader_epoch
-
-    def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
-        return self.unchanged_s
-
-    def lag(self, group: str, topic: str, partition: int) -> int | None:
-        return self.group_lag if group == "readers" else None
-
-    def log_contains(self, broker: int | None, text: str) -> bool:
-        return broker in (None, self.log[0]) and text in self.log[1]
-
-    def fault_event(self, fault: str, event: str) -> bool:
-        return (fault, event) == self.event
-
-    def leader_changed(self, topic: str, partition: int) -> bool:
-        return self.changed
-
-    def elapsed_s(self) -> float:
-        return self.seconds
+from support.schedules import Observed
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -73,7 +74,8 @@ def test_power_loss_cuts_at_the_configured_offset(
     done = fault.inject(cluster, [1])
     assert logs(cluster) == left
     evidence = fault.verify(cluster, [1], done)
-    (cut,) = evidence.facts["cuts"]
+    cuts: Any = evidence.facts["cuts"]
+    (cut,) = cuts
     assert (cut["broker"], cut["partition"], cut["end_before"]) == (1, "orders-0", 20)
     assert f"broker 1 orders-0: ends at {cut['end']}, not 20" in evidence.text
     assert (cluster.root / "1/data/__cluster_metadata-0").exists()
@@ -92,7 +94,7 @@ def test_power_loss_that_removes_nothing_is_not_verified(cluster: FakeCluster) -
 
 
 def test_power_loss_takes_nothing_that_was_fsynced_at_every_record(cluster: FakeCluster) -> None:
-    cluster.operations.flush_messages = "1"
+    cluster.operations.flush_messages = "1"  # type: ignore[attr-defined]
     before = logs(cluster)
     fault = PowerLoss(target=1)
     done = fault.inject(cluster, [1])

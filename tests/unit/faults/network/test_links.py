@@ -110,7 +110,7 @@ def answered(*reached: tuple[int, int], but: str = "") -> FakeCluster:
                 lines.append(f"{link} {0 if (node, peer) in reached and link != but else 124}")
         return CommandResult(exit_status=0, output="\n".join(lines))
 
-    cluster.network.run = run  # type: ignore[method-assign]
+    cluster.network.run = run
     return cluster
 
 

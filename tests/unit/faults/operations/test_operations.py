@@ -13,7 +13,7 @@ from ackproof_faults.interfaces.cluster import Placement, TopicPartition
 from ackproof_faults.operations.change_replication_factor import replicas
 from integration.command import clock
 from support.fake_cluster import FakeCluster
-from unit.faults.schedule.test_blocks import STEPS
+from support.schedules import STEPS
 
 
 def placement(leader: int | None, *brokers: int) -> Placement:

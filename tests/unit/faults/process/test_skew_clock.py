@@ -55,7 +55,7 @@ def logging_cluster() -> FakeCluster:
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 def test_a_skew_is_verified_and_so_is_its_end(by: str, written: str) -> None:
     cluster = logging_cluster()
-    cluster.network.written = written
+    cluster.network.written = written  # type: ignore[attr-defined]
     guard = inject(SkewClock(target=[1, 3], by=by), cluster, clock=clock)
     assert guard.window.verified, guard.window.evidence
     assert "broker 3 logs with a clock that is" in guard.window.evidence
@@ -67,7 +67,7 @@ def test_a_skew_is_verified_and_so_is_its_end(by: str, written: str) -> None:
 
 def test_a_clock_that_does_not_move_is_not_verified() -> None:
     cluster = logging_cluster()
-    cluster.network.stuck = True
+    cluster.network.stuck = True  # type: ignore[attr-defined]
     guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
     assert not guard.window.verified
     assert "not 5400 s" in guard.window.evidence

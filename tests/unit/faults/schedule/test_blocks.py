@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import math
+from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ackproof_faults import (
     BlastRadius,
     FaultError,
     Schedule,
-    StepList,
     every_fault,
     plain,
+    times_begun,
 )
 from ackproof_faults.schedule.limits import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from support.fake_cluster import FakeCluster
 from support.recorded_schedules import World, names
-
-STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
-
-
-def kill(target: object = 1, **more: object) -> dict[str, object]:
-    return {"fault": "kill", "target": target, **more}
-
-
-def cut(target: object = 1, **more: object) -> dict[str, object]:
-    return {"fault": "isolate_replication", "target": target, **more}
+from support.schedules import STEPS, cut, kill
 
 
 def schedule(world: World, *steps: object, seed: int = 1, **radius: Any) -> Schedule:
@@ -208,7 +201,7 @@ def test_the_same_seed_gives_the_same_schedule(seed: int) -> None:
 def test_other_seeds_give_other_schedules_and_use_every_choice() -> None:
     schedules = [drawn(seed, MIXED) for seed in range(40)]
     assert len({str(one) for one in schedules}) == 40
-    first = {str(whole.steps[0].target) for whole, _ in schedules}  # type: ignore[union-attr]
+    first = {str(whole.steps[0].target) for whole, _ in schedules}
     assert first == {"broker 1", "broker 2", "broker 3"}
     turns = [turn for _, all_turns in schedules for turn in all_turns]
     assert any(turn is None for turn in turns)
@@ -401,3 +394,44 @@ def test_state_is_asked_of_the_cluster() -> None:
     world.seconds = 1
     one.tick()
     assert names(one) == ["kill"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([kill(), kill(2), cut()], {"kill": (2, 2), "isolate_replication": (1, 1)}),
+        (
+            [{"parallel": [kill(), cut("any broker")]}],
+            {"kill": (1, 1), "isolate_replication": (1, 1)},
+        ),
+        ([{"sequence": [kill(), cut()]}], {"kill": (1, 1), "isolate_replication": (1, 1)}),
+        ([kill(), {"sequence": [kill()], "repeat": 3}], {"kill": (1, 4)}),
+        ([{"sequence": [kill()], "every": "1s"}], {"kill": (0, math.inf)}),
+        (
+            [{"sequence": [{"one_of": [kill(), kill(2)]}], "repeat": 3}],
+            {"kill": (0, math.inf)},
+        ),
+    ],
+)
+def test_how_often_a_schedule_begins_each_fault(
+    steps: list[object], expected: dict[str, tuple[int, float]]
+) -> None:
+    assert times_begun(STEPS.validate_python(steps), seed=1) == expected
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=50, deadline=None)
+def test_what_is_drawn_is_begun_as_often_as_it_is_counted(seed: int) -> None:
+    world = World()
+    steps = [
+        {"random": [kill(), cut("any broker")], "for": "60s"},
+        {"one_of": [kill(), {"sequence": [cut(), cut(2)]}]},
+        {"sequence": [kill(3)], "probability": 0.5},
+    ]
+    one = schedule(world, *steps, seed=seed)
+    while not one.done:
+        ticks(one, 3)
+        world.seconds += 5
+    counted = times_begun(STEPS.validate_python(steps), seed=seed)
+    begun = Counter(names(one))
+    assert counted == {name: (count, count) for name, count in begun.items()}

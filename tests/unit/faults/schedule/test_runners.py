@@ -66,7 +66,7 @@ def test_more_counts_from_the_verification_of_the_fault_before() -> None:
         world.acked += 100  # acked while the cut is being put into force: not counted
         return run(broker, script)
 
-    world.cluster.network.run = acks_while_injecting  # type: ignore[method-assign, assignment]
+    world.cluster.network.run = acks_while_injecting
     schedule.tick()
     schedule.tick()
     assert names(schedule) == ["isolate_replication"]
@@ -190,7 +190,7 @@ def test_heal_all_tries_everything_before_it_complains() -> None:
             raise FaultError("no room")
         start(broker)
 
-    world.cluster.processes.start = start_all_but_two  # type: ignore[method-assign, assignment]
+    world.cluster.processes.start = start_all_but_two
     with pytest.raises(FaultError, match="kill of broker 2: no room"):
         schedule.heal_all()
     assert "start 1" in world.cluster.done

@@ -52,6 +52,14 @@ def planned(tmp_path: Path, *options: str, **changes: Any) -> dict[str, Any]:
     return document
 
 
+def test_plans_of_a_matrix_have_legal_names(tmp_path: Path) -> None:
+    found = planned(tmp_path, *B7, matrix={"acks=all, Kafka 4": {"seed": 2}})
+    assert {load(Path(one["file"]))[0].scenario.name for one in found["scenarios"]} == {
+        Path(one["file"]).stem for one in found["scenarios"]
+    }
+    assert all("orders-acks-all--kafka-4" in one["file"] for one in found["scenarios"])
+
+
 def faults(path: str) -> list[dict[str, Any]]:
     (configured,) = load(Path(path))
     return [

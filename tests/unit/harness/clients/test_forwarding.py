@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Producer
 from ackproof.clients.process import ConsumerProcess
 from ackproof.clients.specs import ConsumerSpec
 from ackproof.ledger import arrow_stream, conversion, processed_records
-from ackproof.scenario.consumers import Commit
+from ackproof.scenario.types import Commit
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION
 from unit.harness.clients.mock_cluster import TXN_OFFSET_COMMIT, mock_cluster

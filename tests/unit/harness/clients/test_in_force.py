@@ -10,7 +10,7 @@ import pytest
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.supervisor import ClientSupervisor, differences
-from ackproof.scenario.validation import validate
+from ackproof.scenario.loader import validate
 
 IN_FORCE = {"acks": "all", "retries": 2147483647, "enable.idempotence": True}
 

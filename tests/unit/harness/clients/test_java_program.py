@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from ackproof.cache import silent
 from ackproof.clients import java_client
 from ackproof.containers import maven
 from ackproof.errors import ImageError, WorkloadError
+from ackproof.machine import silent
 
 
 @pytest.fixture

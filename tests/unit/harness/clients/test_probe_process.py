@@ -130,12 +130,13 @@ def test_a_probe_that_ends_by_itself_says_how_much_it_recorded(start, tmp_path):
     assert process.wait(WITHIN) == 0, process.error
     found = rows(tmp_path)
     for writer in process.spec.writers:
-        state, counted = recorded(writer.progress)
+        page = recorded(writer.progress)
+        state, counted = page.state, page.counted
         own = [
             row for row in found if (row["partition"], row["action"]) == (writer.partition, "write")
         ]
         assert (state, counted.sent) == (State.DONE, len(own))
-    _, counted = recorded(process.spec.progress)
+    counted = recorded(process.spec.progress).counted
     reads = [row["ok"] for row in found if row["action"] == "read"]
     assert (counted.sent, counted.acked) == (len(reads), sum(reads))
 

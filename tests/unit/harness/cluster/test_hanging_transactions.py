@@ -1,4 +1,4 @@
-"""What `kafka-transactions.sh find-hanging` prints, and what is asked of it."""
+"""The output of `kafka-transactions.sh find-hanging`, and the requests to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_row_below_the_heading_is_a_transaction() -> None:
     assert list(parse(NOTHING)) == list(parse("")) == []
 
 
-def test_it_says_where_it_hangs_and_whose_it_is() -> None:
+def test_the_text_has_partition_offset_and_producer() -> None:
     text = "a transaction hangs in orders-7 since offset 12 (producer id 1000, epoch 3)"
     assert str(HANGING) == text
 
@@ -64,7 +64,7 @@ def test_each_topic_is_searched_and_an_abort_names_the_offset() -> None:
     )
 
 
-def test_brokers_without_the_tool_are_not_asked() -> None:
+def test_the_tool_does_not_run_on_versions_without_it() -> None:
     requests: list[tuple[str, ...]] = []
     assert in_cluster("2.6.2", requests).find(["orders"]) == []
     assert requests == []

@@ -76,7 +76,7 @@ def test_listed_containers_offer_their_processes() -> None:
         {"containers": {1: "kafka-1"}, "listeners": {"INTERNAL": 9093}},
     ],
 )
-def test_a_scenario_counts_on_what_an_attached_cluster_and_its_run_offer(
+def test_validation_expects_the_interfaces_that_an_attached_cluster_offers(
     listed: dict[str, Any],
 ) -> None:
     spec = {"bootstrap": "kafka-1:9092", "topic_prefix": "test-", **listed}
@@ -152,7 +152,7 @@ class Describing:
         return {resources[0]: answer}
 
 
-def test_a_setting_that_was_heard_of_is_known_when_no_broker_answers_any_more(
+def test_a_known_setting_is_returned_while_no_broker_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kafka, client = cluster(), Describing("1")
@@ -166,7 +166,7 @@ def test_a_setting_that_was_heard_of_is_known_when_no_broker_answers_any_more(
     assert client.asked == 3
 
 
-def test_a_new_topic_does_not_have_the_settings_of_an_earlier_one_of_its_name(
+def test_a_recreated_topic_has_its_new_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kafka, client = cluster(), Describing("9223372036854775807")

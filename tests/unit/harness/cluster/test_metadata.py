@@ -39,7 +39,7 @@ class Answering:
 @pytest.mark.parametrize(
     ("running", "zookeeper", "asked"), [([1], False, True), ([], False, False), ([], True, True)]
 )
-def test_brokers_are_asked_only_if_one_runs_or_zookeeper_knows(
+def test_brokers_get_a_request_only_if_they_or_zookeeper_can_answer(
     running: list[int], zookeeper: bool, asked: bool
 ) -> None:
     cluster: Any = Answering(REPORTED, running=running, zookeeper=zookeeper)
@@ -102,17 +102,17 @@ def asked(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadata:
 
 def holds(metadata: ClusterMetadata, condition: str = "leader of orders-0 == none") -> bool:
     observation: Any = ScheduleObservation(
-        cluster=SimpleNamespace(metadata=metadata),  # type: ignore[arg-type]
-        history=None,  # type: ignore[arg-type]
+        cluster=SimpleNamespace(metadata=metadata),
+        history=None,
         sends=SendCounts(sent=0, acked=0),
         now_s=0,
-        reference=None,  # type: ignore[arg-type]
+        reference=None,
         windows=[],
     )
     return parse_condition(condition).holds(observation)
 
 
-def test_with_every_broker_down_the_controllers_say_that_there_is_no_leader(
+def test_with_every_broker_down_the_controllers_log_shows_that_there_is_no_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     metadata = asked(monkeypatch, cluster := Cluster(DUMP))
@@ -123,7 +123,7 @@ def test_with_every_broker_down_the_controllers_say_that_there_is_no_leader(
     assert len(cluster.dumped) == 1, "Kafka's tool takes long, so its answer is used again"
 
 
-def test_with_every_broker_down_the_leader_is_the_one_that_controllers_have_not_replaced(
+def test_with_every_broker_down_the_last_leader_of_the_controllers_log_is_returned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     metadata = asked(monkeypatch, Cluster(DUMP[: DUMP.rindex("| payload")]))
@@ -131,7 +131,7 @@ def test_with_every_broker_down_the_leader_is_the_one_that_controllers_have_not_
     assert holds(metadata, "leader of orders-0 == 1")
 
 
-def test_the_longest_log_of_several_controllers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_log_of_several_controllers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     isolated = DUMP[: DUMP.rindex("| payload")].replace("lastOffset: 2", "lastOffset: 1")
     assert holds(asked(monkeypatch, Cluster(isolated, DUMP, isolated)))
 
@@ -147,7 +147,7 @@ def test_the_longest_log_of_several_controllers_counts(monkeypatch: pytest.Monke
     ],
     ids=["no controller", "zookeeper", "tool fails", "cut off", "another topic"],
 )
-def test_an_unknown_leader_is_not_no_leader(
+def test_an_unknown_leader_satisfies_no_condition(
     monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
     metadata = asked(monkeypatch, cluster)

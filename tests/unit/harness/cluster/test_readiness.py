@@ -46,7 +46,7 @@ class Brokers:
 
 
 def await_partition(brokers: Brokers, *, within_s: float = 30) -> None:
-    await_full_isr(brokers, [PARTITION], within_s=within_s)  # type: ignore[arg-type]
+    await_full_isr(brokers, [PARTITION], within_s=within_s)
 
 
 def test_the_wait_ends_when_the_last_broker_is_up_to_date() -> None:

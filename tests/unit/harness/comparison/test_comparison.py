@@ -47,7 +47,7 @@ def compared(
 ) -> tuple[FakeTrials, Summary, stored.ComparisonStore]:
     store = stored.create(out, plan(**changes), ACKS)
     fake = FakeTrials(out, loses)
-    return fake, Comparison(store, fake, RecordingReporter()).run(), store  # type: ignore[arg-type]
+    return fake, Comparison(store, fake, RecordingReporter()).run(), store
 
 
 def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
@@ -135,12 +135,12 @@ def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(
     store = stored.create(tmp_path / "cut", plan(), ACKS)
     first = FakeTrials(tmp_path / "cut", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Comparison(store, first, RecordingReporter()).run()  # type: ignore[arg-type]
+        Comparison(store, first, RecordingReporter()).run()
     trials = store.directory / "trials.jsonl"
     trials.write_text(trials.read_text() + '{"configuration": "acks=0", "rou')
     again = stored.resume(store.directory)
     second = FakeTrials(tmp_path / "cut", now_and_then)
-    summary = Comparison(again, second, RecordingReporter()).run()  # type: ignore[arg-type]
+    summary = Comparison(again, second, RecordingReporter()).run()
     assert first.tried[:-1] + second.tried == whole.tried
     assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]
     assert [p.p_value for p in summary.pairs] == [p.p_value for p in expected.pairs]

@@ -79,7 +79,7 @@ def frame(stream: int, data: bytes) -> bytes:
     return struct.pack(">BxxxI", stream, len(data)) + data
 
 
-def test_output_that_comes_with_the_head_of_the_response_is_whole(
+def test_output_that_arrives_with_the_response_headers_is_complete(
     engine: Engine, broker: Any
 ) -> None:
     engine.output = frame(1, b"one ") + frame(2, b"a warning") + frame(1, bytes(20_000))

@@ -241,7 +241,7 @@ class TestLeftovers:
 
 
 @pytest.mark.cluster
-def test_a_real_engine_is_cleaned_of_one_dead_run_only(dead_pid):
+def test_only_the_objects_of_a_dead_run_are_removed_from_a_real_engine(dead_pid):
     real = engine.connect()
     run = f"test-{uuid4().hex[:8]}"
     dead = engine.labels(run) | {engine.LABEL_PID: str(dead_pid)}

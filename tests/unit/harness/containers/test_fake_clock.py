@@ -58,7 +58,7 @@ def program(library: Path) -> Iterator[subprocess.Popen[str]]:
         env={"LD_PRELOAD": str(library)},
     ) as process:
         yield process
-        process.stdin.close()  # type: ignore[union-attr]
+        process.stdin.close()
 
 
 def ahead(process: subprocess.Popen[str]) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ import pytest
 import requests
 from docker.errors import APIError, BuildError
 
-from ackproof import cache
+from ackproof import machine
 from ackproof.containers import image_build, images, maven
 from ackproof.containers.engine import connect, labels
 from ackproof.errors import ImageError, ScenarioError
@@ -104,7 +104,7 @@ class TestEnsure:
 
     def test_an_image_built_meanwhile_by_another_process_is_used(self, buildable, monkeypatch):
         engine = FakeEngine()
-        take = cache.exclusive
+        take = machine.exclusive
 
         def waited(name, say):
             engine.local.add(BUILT)
@@ -149,7 +149,7 @@ class TestBuild:
         assert buildable == [(BUILT, "4.3.1")]
         assert engine.requests == []
 
-    def test_the_error_names_what_is_missing(self, buildable, monkeypatch):
+    def test_the_error_names_the_missing_requirement(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
         with pytest.raises(ImageError, match=r"Kafka 4.3.1 can be built here: no Maven"):
             images.build("4.3.1", client=FakeEngine(images.BASE))
@@ -201,14 +201,14 @@ def test_a_failed_build_shows_its_last_lines_and_leaves_no_context():
     client = SimpleNamespace(images=SimpleNamespace(build=build))
     with pytest.raises(ImageError, match=r"building x:1 failed: step 7 failed\n  smoke test"):
         image_build.docker_build(client, "x:1", kind="1", texts={"Dockerfile": "FROM y"})
-    assert list(cache.cache_dir().iterdir()) == []
+    assert list(machine.cache_dir().iterdir()) == []
 
 
-def test_lock_says_that_it_waits_for_its_holder():
+def test_a_waiting_process_reports_the_lock():
     locked, release, lines = threading.Event(), threading.Event(), []
 
     def hold():
-        with cache.exclusive("images"):
+        with machine.exclusive("images"):
             locked.set()
             release.wait()
 
@@ -220,10 +220,10 @@ def test_lock_says_that_it_waits_for_its_holder():
         lines.append(line)
         release.set()  # only a waiter that spoke gets the lock: no line, no end
 
-    with cache.exclusive("images", say):
+    with machine.exclusive("images", say):
         holder.join()
     assert len(lines) == 1
-    with cache.exclusive("images", lines.append):
+    with machine.exclusive("images", lines.append):
         assert len(lines) == 1
 
 
@@ -260,7 +260,7 @@ class TestKafkaJars:
         script, log = folder / "mvn", tmp_path / "calls"
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
-        def behave(body):
+        def behave(body: str) -> None:
             script.write_text(
                 f'#!/bin/sh\necho "$@" >> {log}\n'
                 "for a; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done\n"
@@ -268,19 +268,19 @@ class TestKafkaJars:
             )
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
 
-        behave.calls = lambda: log.read_text().splitlines() if log.exists() else []
+        behave.calls = lambda: log.read_text().splitlines() if log.exists() else []  # type: ignore[attr-defined]
         return behave
 
     def test_resolved_once_then_cached(self, mvn):
         mvn('touch "$out/kafka_2.13-9.9.9.jar" "$out/slf4j-reload4j-1.7.36.jar"')
-        folder = maven.kafka_jars("9.9.9", cache.silent)
+        folder = maven.kafka_jars("9.9.9", machine.silent)
         assert sorted(path.name for path in folder.iterdir()) == [
             "kafka_2.13-9.9.9.jar",
             "slf4j-reload4j-1.7.36.jar",
         ]
-        assert maven.kafka_jars("9.9.9", cache.silent) == folder
+        assert maven.kafka_jars("9.9.9", machine.silent) == folder
         [call] = mvn.calls()
-        assert f"-Dmaven.repo.local={cache.cache_dir()}/maven-repository" in call
+        assert f"-Dmaven.repo.local={machine.cache_dir()}/maven-repository" in call
 
     @pytest.mark.parametrize(
         ("version", "scala", "jaxb"),
@@ -288,43 +288,43 @@ class TestKafkaJars:
     )
     def test_old_versions_get_their_scala_and_jaxb(self, mvn, version, scala, jaxb):
         mvn('cp "$out/../pom.xml" "$out/slf4j-reload4j-1.7.36.jar"')
-        folder = maven.kafka_jars(version, cache.silent)
+        folder = maven.kafka_jars(version, machine.silent)
         pom = (folder / "slf4j-reload4j-1.7.36.jar").read_text()
         assert f"<artifactId>kafka_{scala}</artifactId>" in pom
         assert ("jaxb-api" in pom) == jaxb
 
-    def test_a_jar_with_another_digest_than_the_published_one_is_refused(self, mvn):
+    def test_a_jar_with_a_different_digest_than_published_is_refused(self, mvn):
         mvn('touch "$out/kafka_2.13-4.3.1.jar" "$out/slf4j-reload4j-1.7.36.jar"')
         with pytest.raises(
             ImageError, match=r"Kafka 4.3.1: kafka_2.13-4.3.1.jar is not the jar that was"
         ):
-            maven.kafka_jars("4.3.1", cache.silent)
+            maven.kafka_jars("4.3.1", machine.silent)
         with pytest.raises(ImageError):  # it is not in the cache
-            maven.kafka_jars("4.3.1", cache.silent)
+            maven.kafka_jars("4.3.1", machine.silent)
 
     def test_missing_binding_is_resolved_in_a_second_pass(self, mvn):
         mvn('touch "$out/log4j-core-2.25.4.jar"; cp "$out/../pom.xml" "$out/pom.jar"')
-        folder = maven.kafka_jars("9.9.9", cache.silent)
+        folder = maven.kafka_jars("9.9.9", machine.silent)
         assert len(mvn.calls()) == 2
         assert "<artifactId>log4j-slf4j-impl</artifactId>" in (folder / "pom.jar").read_text()
 
     def test_an_interrupted_resolution_is_repeated(self, mvn):
         mvn('touch "$out/half.jar"; echo "[ERROR] Connection reset"; exit 1')
         with pytest.raises(ImageError, match="Connection reset"):
-            maven.kafka_jars("9.9.9", cache.silent)
+            maven.kafka_jars("9.9.9", machine.silent)
         mvn('touch "$out/slf4j-reload4j-1.7.36.jar"')
-        folder = maven.kafka_jars("9.9.9", cache.silent)
+        folder = maven.kafka_jars("9.9.9", machine.silent)
         assert [path.name for path in folder.iterdir()] == ["slf4j-reload4j-1.7.36.jar"]
 
     def test_missing_maven_is_reported_first(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))
         assert "mvn" in maven.jars_problem("9.9.9")
         with pytest.raises(ImageError, match="mvn"):
-            maven.kafka_jars("9.9.9", cache.silent)
+            maven.kafka_jars("9.9.9", machine.silent)
 
     def test_cached_jars_need_no_maven(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))
-        (cache.cache_dir() / "jars" / "9.9.9").mkdir(parents=True)
+        (machine.cache_dir() / "jars" / "9.9.9").mkdir(parents=True)
         assert maven.jars_problem("9.9.9") == ""
 
     @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ class TestBase:
             ("deb-src http://mirror bookworm main", False),
         ],
     )
-    def test_only_sources_of_the_release_itself_count(self, sources, named):
+    def test_only_sources_of_the_release_itself_are_used(self, sources, named):
         assert image_build.names_release(sources, "bookworm") is named
 
     @pytest.fixture
@@ -414,7 +414,7 @@ class TestBase:
     def test_interrupted_bootstrap_leaves_no_tarball_and_imports_nothing(self, bootstrap):
         bootstrap(fails=True)
         with pytest.raises(ImageError, match="mmdebstrap failed with code 25: E: no space"):
-            image_build.build_base(SimpleNamespace(), cache.silent)
+            image_build.build_base(SimpleNamespace(), machine.silent)
         assert not image_build.base_tarball().exists()
 
     def test_finished_bootstrap_is_kept_and_imported(self, bootstrap):
@@ -430,9 +430,9 @@ class TestBase:
         client = SimpleNamespace(
             api=SimpleNamespace(import_image_from_file=take), images=SimpleNamespace(get=image)
         )
-        assert image_build.build_base(client, cache.silent) == image_build.BASE
+        assert image_build.build_base(client, machine.silent) == image_build.BASE
         bootstrap(fails=True)
-        image_build.build_base(client, cache.silent)  # from the tarball, so nothing fails
+        image_build.build_base(client, machine.silent)  # from the tarball, so nothing fails
         assert imported == [("tar", image_build.BASE)] * 2
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ackproof.cache import silent
 from ackproof.containers import images, own_image
 from ackproof.errors import ScenarioError
+from ackproof.machine import silent
 
 
 def built(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
@@ -27,7 +27,7 @@ def built(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
         image="",
         distribution=str(path),
         kafka="4.3.1",
-        client=SimpleNamespace(),  # type: ignore[arg-type]
+        client=SimpleNamespace(),
         say=silent,
     )
     assert image is not None

@@ -11,7 +11,7 @@ import pytest
 
 from ackproof.execution import final_log as execution
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
-from ackproof_spark.reading import agreement, final_log, second_reading
+from ackproof_spark.reading import final_log, two_readers
 from ackproof_spark.reading.final_log import FinalLog, PartitionEnd, Reader
 
 CONNECTOR, OWN = Reader.CONNECTOR, Reader.PYTHON
@@ -30,9 +30,9 @@ class Readers:
         session = contextlib.nullcontext(object())
         monkeypatch.setattr(execution, "spark_session", lambda: session)
         monkeypatch.setattr(final_log, "take_final_log", self._take)
-        monkeypatch.setattr(second_reading, "fetch", self._fetch)
-        monkeypatch.setattr(second_reading, "fetched", lambda *_, **__: None)
-        monkeypatch.setattr(agreement, "store_disagreements", lambda *_, **__: None)
+        monkeypatch.setattr(two_readers, "fetch", self._fetch)
+        monkeypatch.setattr(two_readers, "fetched", lambda *_, **__: None)
+        monkeypatch.setattr(two_readers, "store_disagreements", lambda *_, **__: None)
 
     def _take(self, *_: object, reader: Reader = CONNECTOR, **rest: Any) -> FinalLog:
         self.read.append(reader)
@@ -40,7 +40,7 @@ class Readers:
             raise self._failures.pop()
         if reader is CONNECTOR and self.meeting:
             self.meeting.wait()
-        return FinalLog(log=None, records=1, ends=tuple(rest["ends"]))  # type: ignore[arg-type]
+        return FinalLog(log=None, records=1, ends=tuple(rest["ends"]))
 
     def _fetch(self, folder: Path, **_: object) -> None:
         self.fetched.append(folder)
@@ -73,7 +73,7 @@ def test_a_second_reader_that_fails_is_no_agreement(
     def silent(*_: object, **__: object) -> None:
         raise AnalysisError("the brokers returned nothing")
 
-    monkeypatch.setattr(second_reading, "fetch", silent)
+    monkeypatch.setattr(two_readers, "fetch", silent)
     with pytest.raises(AnalysisError, match="returned nothing"):
         readers.take(tmp_path)
 

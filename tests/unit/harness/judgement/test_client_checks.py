@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ackproof.clients.shared_page import Progress, ProgressPage, State, recorded, recorded_span
+from ackproof.clients.shared_page import Progress, ProgressPage, State, recorded
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.client_checks import check_streams, client_counts
 from ackproof.judgement.judge import admit
@@ -68,8 +68,9 @@ def test_a_page_is_read_as_it_was_written(tmp_path: Path) -> None:
     written.count(sent=10, acked=8, failed=1, unknown=1, at=7)
     written.state = State.SETTLING
     counts = Progress(sent=10, acked=8, failed=1, unknown=1)
-    assert recorded(tmp_path / "page") == (State.SETTLING, counts)
-    assert recorded_span(tmp_path / "page") == (3, 7)
+    page = recorded(tmp_path / "page")
+    assert (page.state, page.counted) == (State.SETTLING, counts)
+    assert (page.started_at, page.updated_at) == (3, 7)
 
 
 @pytest.fixture

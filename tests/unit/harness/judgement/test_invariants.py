@@ -192,8 +192,20 @@ def changed(table: str, *, index: int = 0, name: str = "part-0", **changes: Any)
     return lambda run: run.change_row(table, index, name=name, **changes)
 
 
+def emptied(table: str) -> Change:
+    def remove(run: Any) -> None:
+        for path in (run.path / LOCATION[table]).glob("*"):
+            path.unlink()
+
+    return remove
+
+
 def removed(*paths: str) -> Change:
-    return lambda run: [(run.path / path).unlink() for path in paths]
+    def remove(run: Any) -> None:
+        for path in paths:
+            (run.path / path).unlink()
+
+    return remove
 
 
 def page(client: str, state: State, *counts: int, **times: float) -> Change:
@@ -712,7 +724,7 @@ for change, said in (
 case(
     "probed",
     "probe",
-    lambda run: [path.unlink() for path in (run.path / LOCATION["probe"]).glob("*")],
+    emptied("probe"),
     "the probe recorded nothing of orders-0",
 )
 
@@ -772,7 +784,7 @@ def test_every_invariant_has_a_case_in_which_it_fires() -> None:
 
 def test_the_table_has_a_line_for_every_question() -> None:
     lines = invariants.table().splitlines()
-    questions = [*invariants.ADMISSIONS, *INVARIANTS]
+    questions: list[Any] = [*invariants.ADMISSIONS, *INVARIANTS]
     assert len(lines) == 2 + len(questions)
     for line, asked in zip(lines[2:], questions, strict=True):
         assert line == f"| {asked.name} | {asked.question} | {asked.consequence} |"

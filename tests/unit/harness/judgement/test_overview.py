@@ -27,10 +27,12 @@ from ackproof.scenario import loader
 from ackproof_spark import by_time
 from ackproof_spark.tables import LOCATION, OPTIONAL
 from support import synthetic_run as synthetic
+from support.run_directories import RunDirectory
 
 ACKS = Path(__file__).parents[4] / "scenarios" / "acks.yaml"
 NEEDED = [name for name in LOCATION if name not in OPTIONAL]
 STALLED, RESUMED = 10.0, 20.0
+OF_RECORD = ("topic", "partition", "offset", "producer", "sequence")
 
 
 def finest(directory: Path) -> Timeline:
@@ -284,39 +286,20 @@ def test_a_stored_overview_is_taken_as_it_is_unless_it_is_damaged(acks_1, copied
     assert overview_of(directory) == collected
 
 
-def reads(ledger: pa.Table, group: str, *, stalls: bool) -> list[dict[str, Any]]:
+def reads(ledger: pa.Table, group: str, *, stalls: bool = False) -> list[dict[str, Any]]:
     """Return what a group reads: everything acked at once, or not between STALLED and RESUMED."""
     rows = []
     for row in ledger.to_pylist():
         at = max(row["resolved_at"], synthetic.START)
         if stalls and STALLED < (at - synthetic.START).total_seconds() < RESUMED:
             at = synthetic.at(RESUMED)
-        rows.append(
-            {
-                "consumer": 0,
-                "group": group,
-                "isolation_level": "read_uncommitted",
-                "poll": 0,
-                "number": 0,
-                "read_at": at,
-                **{key: row[key] for key in ("topic", "partition", "offset")},
-                **{key: row[key] for key in ("producer", "sequence")},
-            }
-        )
+        rows.append({"group": group, "read_at": at} | {key: row[key] for key in OF_RECORD})
     return rows
 
 
 def ended(outcome: str, second: float | None, number: int) -> dict[str, Any]:
-    return {
-        "producer": 0,
-        "transactional_id": "t",
-        "transaction": number,
-        "first_sequence": 0,
-        "end_sequence": 1,
-        "outcome": outcome,
-        "initialized_at": synthetic.START,
-        "ended_at": None if second is None else synthetic.at(second),
-    }
+    at = None if second is None else synthetic.at(second)
+    return {"transaction": number, "outcome": outcome, "ended_at": at}
 
 
 def probes() -> list[dict[str, Any]]:
@@ -350,12 +333,10 @@ def with_clients(tmp_path_factory, acks_all) -> Path:
         *(ended("aborted", 30.0, number) for number in range(3)),
         ended("unknown", None, 9),
     ]
-    for name, rows in {
-        "reads": reads(ledger, "steady", stalls=False) + reads(ledger, "stalling", stalls=True),
-        "transactions": transactions,
-        "probe": probes(),
-    }.items():
-        synthetic.write_rows(directory, name, rows)
+    run = RunDirectory(path=directory)
+    run.write("reads", [*reads(ledger, "steady"), *reads(ledger, "stalling", stalls=True)])
+    run.write("transactions", transactions)
+    run.write("probe", probes())
     return directory
 
 

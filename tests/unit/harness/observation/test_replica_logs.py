@@ -7,6 +7,7 @@ import struct
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -108,7 +109,7 @@ WHOLE = {
 LOG = ReplicaLog(broker=1, topic="t", partition=0, end_offset=20, bytes=0)
 
 
-def take_all(tmp_path: Path, node: Node, *partitions: int, limit: int = LIMIT):
+def take_all(tmp_path: Path, node: Any, *partitions: int, limit: int = LIMIT):
     run_dir = tmp_path / "run-of-tests"
     run_dir.mkdir()
     wanted = {("t", partition): [1, 2] for partition in partitions}
@@ -200,7 +201,7 @@ def test_one_stream_has_the_segments_of_all_partitions_of_a_running_broker(tmp_p
     assert node.asked == []
 
 
-def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path) -> None:
+def test_a_partition_missing_in_the_stream_is_read_through_the_engine(tmp_path: Path) -> None:
     node = Node({"/data": tar(OTHER)}, data_2_t_0=tar(WHOLE))
     logs, _ = take_all(tmp_path, node, 0, 10)
     assert [(log.partition, log.complete) for log in logs] == [(0, True), (10, True)]
@@ -215,7 +216,7 @@ def test_a_partition_that_the_stream_lacks_is_asked_of_the_engine(tmp_path: Path
     ],
     ids=["tar fails", "the stream is cut"],
 )
-def test_a_stream_that_fails_makes_what_it_had_incomplete(
+def test_a_failed_stream_makes_its_partitions_incomplete(
     tmp_path: Path, content: bytes, code: int, reason: str
 ) -> None:
     logs, _ = take_all(tmp_path, Node({"/data": content}, code), 0)
@@ -223,7 +224,7 @@ def test_a_stream_that_fails_makes_what_it_had_incomplete(
     assert reason in (logs[0].reason or "")
 
 
-def test_a_stream_is_left_at_the_limit(tmp_path: Path) -> None:
+def test_reading_of_a_stream_stops_at_the_limit(tmp_path: Path) -> None:
     node = Node({"/data": tar(OTHER | SEGMENTS)}, data_t_0=tar(WHOLE))
     logs, _ = take_all(tmp_path, node, 0, 10, limit=len(batch(0, count=5)) + 1)
     assert [(log.partition, log.complete) for log in logs] == [(0, False), (10, True)]

@@ -228,8 +228,8 @@ def test_a_bad_value_is_an_error_at_its_line(
 def test_every_setting_of_brokers_is_used_or_named(tmp_path: Path) -> None:
     server = "num.partitions=12\nprocess.roles=broker\nmin.insync.replicas=2\n"
     _, made = laid(tmp_path, server=server, producer="")
-    assert made.unused["the scenario has its own partitions"] == ("num.partitions",)
-    assert made.unused["ackproof chooses nodes, addresses and folders itself"] == ("process.roles",)
+    assert made.unused["the scenario has its own partitions"] == ["num.partitions"]
+    assert made.unused["ackproof chooses nodes, addresses and folders itself"] == ["process.roles"]
     assert "the scenario's producers (--producer reads yours)" in made.used
 
 
@@ -261,7 +261,7 @@ def test_what_a_running_broker_answers_is_in_force(tmp_path: Path) -> None:
         "  min.insync.replicas=2 sensitive=false synonyms={}\n"
         "  process.roles=broker sensitive=false synonyms={}\n"
     )
-    assert overlay(files.read(server=tmp_path / "s"), documents.parse(YOURS)).warnings == ()
+    assert overlay(files.read(server=tmp_path / "s"), documents.parse(YOURS)).warnings == []
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "iso-8859-1"])

@@ -251,8 +251,8 @@ def test_predictions_of_unprocessed_records(group, faults, unprocessed):
     ],
 )
 def test_b27_a_pipeline_is_exact_while_no_partition_that_it_needs_is_lossy(reset, lossy, expected):
-    group = {"commit": "transaction", "into": ["invoices"]}
-    group["settings"] = {"auto.offset.reset": reset}
+    settings = {"auto.offset.reset": reset}
+    group = {"commit": "transaction", "into": ["invoices"], "settings": settings}
     found = told(scenario(KILL, CRASH, consumers={"billing": group}), *lossy)
     assert tuple(found.values()) == expected
 
@@ -358,7 +358,9 @@ def test_b13_a_late_abort_may_lose_the_beginning_of_a_committed_transaction(dire
     from ackproof.scenario.loader import load
     from ackproof.scenario.shipped import find
 
-    arms = {one.name: one.scenario for one in load(find("B13"))}
+    path = find("B13")
+    assert path is not None
+    arms = {one.name: one.scenario for one in load(path)}
     name = {"request": "abort", "response": "response"}[direction]
     assert predict(arms[f"{name} delayed on 4.3.1"]).predicted["lost"] == lost
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from ackproof.prediction.exact import exact_effects, schedules, unsupported
 from ackproof.prediction.predict import partition_of
-from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model import (
     AnyOf,
@@ -29,8 +27,8 @@ from ackproof_model import (
     Stalls,
 )
 from ackproof_model.effects import Partition
+from unit.harness.prediction.scenarios import scenario
 
-SCENARIOS = Path(__file__).parents[4] / "scenarios"
 LEADER = {"target": "leader of orders-0"}
 TOPIC = {"topic": "orders"}
 ASSIGNED = {"orders": {"assignment": [[3, 1, 2]]}}
@@ -38,16 +36,13 @@ REPLICATION, CONTROLLERS = Cuts(channels=("replication",)), Cuts(channels=("cont
 
 
 def asked(*faults: dict[str, Any], **changes: Any) -> tuple[Scenario, Partition]:
-    found = load(SCENARIOS / "acks.yaml")[2].scenario
-    scenario = Scenario.model_validate(
-        {**found.model_dump(by_alias=True), "faults": list(faults), **changes}
-    )
-    return scenario, partition_of(scenario, "orders", 0)
+    given = scenario(*faults, **changes)
+    return given, partition_of(given, "orders", 0)
 
 
 def effects(fault: dict[str, Any], **changes: Any) -> tuple[Effect, ...] | None:
-    scenario, partition = asked(fault, **changes)
-    return exact_effects(scenario, partition, scenario.faults[0])
+    given, partition = asked(fault, **changes)
+    return exact_effects(given, partition, given.faults[0])
 
 
 def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
@@ -124,8 +119,8 @@ def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
     # It says itself what it takes, or a setting is changed while it runs.
     assert effects({**fault, "last": 5}, **settings) == (Ends(log="prefix"),)
     later = {"fault": "alter_config", **TOPIC, "key": "flush.messages", "value": 100}
-    scenario, partition = asked(fault, later, **settings)
-    assert exact_effects(scenario, partition, scenario.faults[0]) == (Ends(log="prefix"),)
+    given, partition = asked(fault, later, **settings)
+    assert exact_effects(given, partition, given.faults[0]) == (Ends(log="prefix"),)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,11 +12,12 @@ import pytest
 
 from ackproof.judgement.findings import contradictions
 from ackproof.prediction import cache
-from ackproof.prediction.predict import predict, settling_s
+from ackproof.prediction import predict as prediction
+from ackproof.prediction.predict import predict, predict_each, settling_s
+from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.runs.verdict import NOT_KAFKA
-from ackproof.scenario.loader import load
+from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.model import Scenario
-from ackproof_faults import Fault
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     AnyTime,
@@ -28,7 +33,9 @@ from ackproof_model import (
     Role,
 )
 from ackproof_model import predict as search
+from ackproof_model.effects import Anything, Effects
 from ackproof_spark.anomaly import PREDICTED
+from unit.harness.prediction.scenarios import ACKS
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 LEADER = frozenset({Role.LEADER})
@@ -53,8 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 def scenario(**changes: Any) -> Scenario:
-    found = load(SCENARIOS / "acks.yaml")[1].scenario
-    return Scenario.model_validate({**found.model_dump(by_alias=True), **changes})
+    return Scenario.model_validate({**ACKS[1].scenario.model_dump(by_alias=True), **changes})
 
 
 def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> None:
@@ -194,7 +200,10 @@ def test_several_of_many_brokers_are_bounded() -> None:
 def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
-        effects = Fault.effects
+
+        @property
+        def effects(self) -> Effects:
+            return (Anything(),)
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
@@ -484,3 +493,75 @@ def test_known_losses_by_three_faults_are_answered_exactly(
     assert record.prediction.bounds.startswith("Exact search")
     assert last in "".join(record.prediction.trace[-1:])
     assert bool(record.prediction.diagram) == bool(last)
+
+
+def written_by(client: object, *faults: dict[str, object]) -> Scenario:
+    settings = {"acks": "all", "enable.idempotence": True}
+    workload = {"topic": "orders", "client": client, "settings": settings}
+    return scenario(kafka="4.3.1", workload=workload, faults=list(faults))
+
+
+@pytest.mark.parametrize(
+    ("version", "affected"),
+    [
+        ("2.6.2", False),
+        ("2.8.0", True),
+        ("3.9.1", True),
+        ("3.9.2", False),
+        ("4.0.1", True),
+        ("4.1.1", True),
+        ("4.1.2", False),
+        ("4.2.0", False),
+    ],
+)
+def test_versions_from_2_8_until_the_fix_of_their_line_are_affected(version, affected):
+    found = list(reused_buffers(written_by({"java": version}, {"fault": "pause", "target": 1})))
+    assert [(str(anomaly), told.value) for anomaly, told, _ in found] == (
+        [("phantom", "possible")] if affected else []
+    )
+
+
+def test_librdkafka_is_not_affected_and_no_batch_expires_without_a_fault():
+    assert list(reused_buffers(written_by("librdkafka", {"fault": "pause", "target": 1}))) == []
+    assert list(reused_buffers(written_by({"java": "3.9.1"}))) == []
+    assert list(reused_buffers(written_by({"java": "3.9.1"}, {"fault": "none"}))) == []
+
+
+def test_several_processes_predict_the_same(monkeypatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    topics = {"orders": {"partitions": 1, "replication_factor": 2}}
+    kill = {"fault": "kill", "target": "leader of orders-0", "when": "100 acked"}
+    settings = [{"acks": acks, "enable.idempotence": False} for acks in ("0", "1", "all")]
+    scenarios = [
+        scenario(topics=topics, workload={"topic": "orders", "settings": one}, faults=[kill])
+        for one in settings
+    ]
+    alone = [predict(one) for one in scenarios]
+    assert len({record.predicted["lost"] for record in alone}) > 1
+    assert predict_each(scenarios) == alone
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    monkeypatch.setattr(prediction, "predict", lambda one: alone[scenarios.index(one)])
+    assert predict_each(scenarios) == alone
+
+
+def test_predicting_loads_no_library_of_tables() -> None:
+    code = (
+        "import sys, ackproof.cli.main, ackproof.prediction.predict\n"
+        "import ackproof.judgement.expectations\n"
+        "heavy = {'pyarrow', 'numpy', 'pyspark', 'docker'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "arm",
+    load_all(Path(__file__).parents[4] / "scenarios"),
+    ids=lambda arm: f"{arm.path.stem} {arm.name}",
+)
+def test_no_shipped_scenario_is_answered_by_everything_is_possible(
+    arm: Configured, asked: Asked
+) -> None:
+    record = predict(arm.scenario)
+    assert "impossible" in record.predicted.values(), record.prediction.bounds
+    assert all(record.prediction.reasons[anomaly] for anomaly in record.predicted)

@@ -120,7 +120,7 @@ def rule(action: str, direction: str = "response", **more: object) -> Rule:
             "action": action,
             "brokers": frozenset({1}),
             **more,
-        }  # type: ignore[arg-type]
+        }
     )
 
 

@@ -29,7 +29,7 @@ HIT = [
 
 
 def window(fault: str, parameters: dict[str, Any], *, number: int = 0) -> dict[str, Any]:
-    [cut, _] = synthetic._windows(synthetic.Options())
+    [cut, _] = synthetic.fault_windows(synthetic.Options())
     hit = {"fault": fault, "target": "all", "nodes": [1, 2, 3]}
     return cut | hit | {"window": number, "parameters": json.dumps(parameters)}
 
@@ -39,10 +39,8 @@ def hits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
     """A run with faults that hit no nodes."""
     run_dir = tmp_path_factory.mktemp("runs") / "run"
     rows = [window(fault, given, number=number) for number, (fault, given, _) in enumerate(HIT)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synthetic, "_windows", lambda options: rows)
-        synthetic.make(run_dir, synthetic.Options(rate=300, acks="1"))
-        return run_dir, synthetic.tell(run_dir)
+    synthetic.make(run_dir, synthetic.Options(rate=300, acks="1", windows=rows))
+    return run_dir, synthetic.tell(run_dir)
 
 
 @pytest.mark.parametrize(("fault", "parameters", "hit"), HIT)

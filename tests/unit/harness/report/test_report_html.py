@@ -19,10 +19,8 @@ from ackproof.report.run_plots import band_rows, figures, rate
 from ackproof.runs.directory import read_verdict, write_model
 from ackproof.runs.overview import AvailableSpan, ProbedPartition
 from ackproof.runs.verdict import PartitionState, Step
-from ackproof_spark.tables import LOCATION, OPTIONAL
+from ackproof_spark.tables import LOCATION
 from support import synthetic_run as synthetic
-
-NEEDED = [name for name in LOCATION if name not in OPTIONAL]
 
 
 class Page(HTMLParser):
@@ -290,19 +288,24 @@ def test_external_text_is_escaped(tmp_path, acks_1):
     assert evil not in str(page.figures)
 
 
-@pytest.mark.parametrize("name", NEEDED)
-@pytest.mark.parametrize("state", ["missing", "empty"])
-def test_page_survives_any_table_missing_or_empty(tmp_path, acks_1, name, state):
+def test_the_page_survives_empty_tables(tmp_path, acks_1):
     directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
-    path = directory / LOCATION[name]
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    for file in files:
-        if state == "empty":
-            pq.write_table(pq.read_table(file).slice(0, 0), file)
-    if state == "missing":
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    page = page_of(tmp_path, directory)
-    assert ("This run is incomplete" in page.text) == (state == "missing")
+    for file in directory.rglob("*.parquet"):
+        pq.write_table(pq.read_table(file).slice(0, 0), file)
+    assert "This run is incomplete" not in page_of(tmp_path, directory).text
+
+
+def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, told):
+    directory = Path(shutil.copytree(told.directory, tmp_path / "run"))
+    before = page_of(tmp_path, directory)
+    write_model(directory / "overview.json", overview_of(directory))
+    for location in LOCATION.values():
+        path = directory / location
+        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
+    after = page_of(tmp_path, directory)
+    assert after.text == before.text
+    assert after.figures == before.figures
 
 
 def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):

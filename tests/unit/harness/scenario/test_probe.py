@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from ackproof.clients.scenario_specs import ClientSpecs
-from ackproof.scenario.validation import PROBED_PARTITIONS, validate
+from ackproof.scenario.loader import validate
+from ackproof.scenario.validation import PROBED_PARTITIONS
 from ackproof_spark.tables import PROBE_PRODUCERS
 
 SENDS = {"settings": {"acks": 1, "enable.idempotence": False}}

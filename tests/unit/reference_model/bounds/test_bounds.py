@@ -31,7 +31,7 @@ def configuration(*, acks: Acks = "all", minimum: int = 2, **changes: object) ->
         replication_factor=3,
         min_insync_replicas=minimum,
     )
-    return replace(given, **changes)  # type: ignore[arg-type]
+    return replace(given, **changes)
 
 
 def question(version: str = "3.9.1", **changes: object) -> Question:
@@ -43,7 +43,7 @@ def question(version: str = "3.9.1", **changes: object) -> Question:
         min_insync_replicas=1,
         unclean=False,
     )
-    return replace(given, **changes)  # type: ignore[arg-type]
+    return replace(given, **changes)
 
 
 def answers(found: Bound, likelihood: Likelihood) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -160,12 +161,12 @@ def drawn(seed, count):
     chance = random.Random(seed)
     faults = []
     for number in range(count):
-        heals = [
+        heals: list[dict[str, Any]] = [
             {"heal_when": (FaultEvent(fault=count, event="began"),), "heal_or_after": None},
             {"heal_when": (LeaderChanged(),), "heal_or_after": 20.0},
             {"heal_when": (), "heal_or_after": 5.0},
         ]
-        begins = [
+        begins: list[dict[str, Any]] = [
             {"when": (), "or_after": None},
             {"when": (ACKED if number == 0 else MORE_ACKED,), "or_after": 5.0},
         ]

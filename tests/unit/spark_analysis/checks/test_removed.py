@@ -26,7 +26,7 @@ def compared(
     return compare(spark, folder, keys=keys, count_removed=True, sizing=sizing)
 
 
-def counted(result: Comparison) -> tuple[int, int, int]:
+def counted(result: Comparison) -> tuple[int, int, int | None]:
     return result.counts[Anomaly.LOST], result.counts[Anomaly.UNSEEN], result.removed
 
 

@@ -88,7 +88,7 @@ def test_jars_are_fetched_once(monkeypatch):
     assert len(asked) == 1
 
 
-def test_a_jar_with_another_digest_than_the_published_one_is_refused(monkeypatch, cache):
+def test_a_jar_with_a_different_digest_than_published_is_refused(monkeypatch, cache):
     name = "org.apache.spark_spark-sql-kafka-0-10_2.13-4.0.0.jar"
     _fetches(monkeypatch, name)  # an empty file
     with pytest.raises(AnalysisError, match=rf"{name} is not the jar that was published"):

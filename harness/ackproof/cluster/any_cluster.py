@@ -1,4 +1,4 @@
-"""What a run and an application's ledger use of a running cluster, whoever started it."""
+"""A running cluster, as runs and ledgers of applications use it, whoever started it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache folder, and the processes of this machine: their shared locks, and which ones run."""
+"""The cache folder, locks between processes of this machine, and whether a process runs."""
 
 from __future__ import annotations
 
