@@ -1,4 +1,4 @@
-"""Everything that Spark answers about a stored run, from tables that are opened once."""
+"""All questions that Spark answers about a stored run, from tables that are opened once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackproof_spark.spark.small_data import FEW, answers, small_plans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """What Spark found in the tables of a run, by topic where the run has several.
+    """The results of Spark for one run, by topic where the run has several.
 
     `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
     `by_topic`: outcomes and anomalies, without anomalies of count 0; empty for one topic.

@@ -1,4 +1,4 @@
-"""What can stop the analysis."""
+"""Errors of the analysis."""
 
 
 class AnalysisError(Exception):
@@ -17,7 +17,7 @@ class ConnectorMissing(AnalysisError):  # noqa: N818  it names what is wrong
 
 
 class WarehouseError(AnalysisError):
-    """What was named as a warehouse is none, is of another format or version, or is damaged."""
+    """The named place is no warehouse, one of another format or version, or a damaged one."""
 
 
 class HistoryError(AnalysisError):

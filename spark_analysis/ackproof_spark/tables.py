@@ -20,7 +20,7 @@ TIME = pa.timestamp("us", tz="UTC")
 
 
 class Outcome(StrEnum):
-    """What became of a send.
+    """The outcome of a send.
 
     `ACKED`: a delivery report without error. `FAILED`: certainly not written.
     `UNKNOWN`: may or may not be written (timeouts, disconnects, a client that died); in a
@@ -35,7 +35,7 @@ class Outcome(StrEnum):
 
 
 class RecordState(StrEnum):
-    """What a record of the final log is, judged by its bytes alone.
+    """The state of a record of the final log, judged by its bytes alone.
 
     `INTACT`: ours and whole. `CORRUPT`: carries our magic, its checksum does not match.
     `FOREIGN`: not of this run. Where an application wrote, a record is `INTACT` if its identity

@@ -174,7 +174,7 @@ def _compared(
                 unknown=outcomes[number][Outcome.UNKNOWN],
                 aborted=outcomes[number][Outcome.ABORTED],
                 counts={anomaly: anomalies[number][anomaly] for anomaly in comparison.counts},
-                telling=[],
+                shown=[],
             ),
             investigation=Investigation(
                 counts={anomaly: anomalies[number][anomaly] for anomaly in investigation.counts},

@@ -264,4 +264,4 @@ def test_sends_and_anomalies_are_counted(compared):
     assert (result.failed, result.unknown) == (0, 0)
     expected = [line.split()[0] for bite in BITES.values() for line in bite.expected]
     assert result.counts == {anomaly: expected.count(anomaly) for anomaly in Anomaly}
-    assert [row["anomaly"] for row in result.telling] == sorted(expected, key=[*Anomaly].index)
+    assert [row["anomaly"] for row in result.shown] == sorted(expected, key=[*Anomaly].index)

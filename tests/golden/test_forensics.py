@@ -593,7 +593,7 @@ def test_they_are_counted(agreement):
 
 
 @pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
-def test_what_was_not_taken_is_not_called_whole(spark, tmp_path, rows):
+def test_partial_evidence_is_not_called_complete(spark, tmp_path, rows):
     topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
     write(tmp_path, topics, incomplete=["agree"])
     found, _, _ = judged(spark, tmp_path, {}, rows=rows)

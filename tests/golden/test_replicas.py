@@ -115,7 +115,7 @@ def test_a_real_partition_is_explained_to_its_end(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_what_was_not_seen_is_refuted(path: Path) -> None:
+def test_an_unobserved_state_is_refuted(path: Path) -> None:
     trace = read(path)
     refuted: Counter[str] = Counter()
     accepted: Counter[str] = Counter()

@@ -79,7 +79,7 @@ def test_elections_are_named_as_the_controller_recorded_them(path: Path) -> None
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_what_the_controller_did_not_write_is_refuted(path: Path, every: int) -> None:
+def test_a_state_that_the_controller_did_not_write_is_refuted(path: Path, every: int) -> None:
     rules = ControllerRules.of(numbers(path.stem))
     records = [
         MetadataRecord(offset=one.offset, kind=one.kind, data=one.data, snapshot=one.snapshot)

@@ -33,7 +33,7 @@ Unseen: acked, and the log could not be read far enough to tell. Makes a run inc
     orders-0 holds, at 7: sequence 7; incomplete: read up to 8 of 12
 
 Unseen too: a send without an acked offset that is absent from a log whose begin retention moved,
-and a send of an application whose record nobody can tell (`tables.UNDECIDABLE`).
+and a send of an application whose record cannot be identified (`tables.UNDECIDABLE`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.anomaly_rows import as_anomalies, standing, text, what_stands
-from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
+from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
 
@@ -62,12 +62,12 @@ def removed(tables: RunTables) -> DataFrame:
     """Return acked sends that retention or compaction may have removed.
 
     Retention: the acked offset is before `begin_offset`. Compaction: a later record of the same key
-    stands. Whether they had been lost before nobody can tell any more.
+    stands. Whether they had been lost before is not known any more.
     """
     return _explained(tables).where("removed")
 
 
-@kept
+@cached_for_run
 def _explained(tables: RunTables) -> DataFrame:
     """Return what `absent` and `removed` return, with `removed`."""
     complete = F.coalesce("complete", F.lit(False))
@@ -121,7 +121,7 @@ def with_newest(tables: RunTables, sends: DataFrame) -> DataFrame:
     )
 
 
-@kept
+@cached_for_run
 def how_far(tables: RunTables) -> DataFrame:
     """Return the ends of each partition and `read_to`, the offset up to which it was read."""
     ends = tables.partition_ends.select(

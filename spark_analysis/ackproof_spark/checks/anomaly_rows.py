@@ -1,4 +1,4 @@
-"""What the checks share: the shape of their rows, the fault in force, the record at an offset."""
+"""Shared by the checks: the shape of their rows, the fault in force, the record at an offset."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ackproof_spark.checks import (
     transactions,
 )
 from ackproof_spark.matching.offset_pass import unmatched
-from ackproof_spark.matching.row_groups import Sizing, Unaligned
+from ackproof_spark.matching.row_groups import Sizing, TakeGeneralPath
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import (
     Column,
@@ -57,7 +57,7 @@ CLIENT_CHECKS = {
 }
 
 #: How many rows of each anomaly are shown; the table holds all.
-TELLING = 8
+SHOWN_PER_ANOMALY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,9 @@ class Comparison:
     """How many sends there were by outcome, and the anomalies found.
 
     `removed` sends were acked, and retention or compaction may have removed their records; None if
-    they were not counted. `counts` has every anomaly, 0 where there is none. `telling` holds up to
-    `TELLING` rows of `tables.ANOMALIES` for each anomaly, in the order of `Anomaly`: rows within a
-    fault window first, then the earliest.
+    they were not counted. `counts` has every anomaly, 0 where there is none. `shown` has up to
+    `SHOWN_PER_ANOMALY` rows of `tables.ANOMALIES` of each anomaly, in the order of `Anomaly`: rows
+    within a fault window first, then the earliest.
     """
 
     sent: int
@@ -76,7 +76,7 @@ class Comparison:
     unknown: int
     aborted: int
     counts: dict[Anomaly, int]
-    telling: list[dict[str, Any]]
+    shown: list[dict[str, Any]]
     removed: int | None = None
 
 
@@ -154,7 +154,7 @@ def compare(
     place = f"{address(run.place if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
         tables = whole
-        with suppress(Unaligned):
+        with suppress(TakeGeneralPath):
             tables = unmatched(spark, run.place, whole, sizing=sizing, caches=caches)
         outcomes, rows = tables.outcomes, tables.rows
         found: list[DataFrame] = []
@@ -176,7 +176,7 @@ def compare(
         with small_plans(spark, rows=rows, few=sizing.few):
             keep = local if few else partial(_persisted, caches)
             found += [check(replace(whole, keep=keep), run) for check in client_checks]
-            counts, telling = _stored(found, place, omitted=omitted, few=few, spark=spark)
+            counts, shown = _stored(found, place, omitted=omitted, few=few, spark=spark)
     return Comparison(
         sent=sum(outcomes.values()),
         acked=outcomes.get(Outcome.ACKED, 0),
@@ -184,7 +184,7 @@ def compare(
         unknown=outcomes.get(Outcome.UNKNOWN, 0),
         aborted=outcomes.get(Outcome.ABORTED, 0),
         counts=dict.fromkeys(Anomaly, 0) | counts,
-        telling=telling,
+        shown=shown,
         removed=gone,
     )
 
@@ -227,15 +227,15 @@ def _stored(
 
 def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
     by_anomaly = Window.partitionBy("anomaly")
-    telling_first = by_anomaly.orderBy(
+    in_order = by_anomaly.orderBy(
         F.col("window").isNull(),
         F.col("resolved_at").asc_nulls_last(),
         *("topic", "partition", "offset", "producer", "sequence"),
     )
     rows = (
-        anomalies.withColumn("rank", F.row_number().over(telling_first))
+        anomalies.withColumn("rank", F.row_number().over(in_order))
         .withColumn("count", F.count("*").over(by_anomaly))
-        .where(F.col("rank") <= TELLING)
+        .where(F.col("rank") <= SHOWN_PER_ANOMALY)
         .collect()
     )
     order = list(Anomaly)

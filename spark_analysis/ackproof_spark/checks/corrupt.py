@@ -16,7 +16,7 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.record_columns import number
-from ackproof_spark.reading.run_tables import PLACE, RunTables, kept
+from ackproof_spark.reading.run_tables import PLACE, RunTables, cached_for_run
 from ackproof_spark.record import HEADER_SIZE, run_token
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
@@ -46,7 +46,7 @@ def find(tables: RunTables) -> DataFrame:
     )
 
 
-@kept
+@cached_for_run
 def identified(tables: RunTables) -> DataFrame:
     """Return the send that each corrupt record stands for, where there is one.
 

@@ -22,7 +22,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
+from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
 
@@ -50,7 +50,7 @@ def find(tables: RunTables) -> DataFrame:
     )
 
 
-@kept
+@cached_for_run
 def _candidates(tables: RunTables) -> DataFrame:
     """Return sends acked at an `offset` where no record of theirs stands, damaged or not."""
     astray = tables.suspects.where(

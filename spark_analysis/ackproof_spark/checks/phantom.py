@@ -67,13 +67,13 @@ def _foreign(tables: RunTables) -> DataFrame:
         .when(F.col("size") == 0, F.lit("foreign: an empty record"))
         .otherwise(text("foreign: starts with {}", F.substring(head, 1, 32)))
     )
-    nobody = F.lit(None)
+    unknown = F.lit(None)
     foreign = (
         tables.damaged.where(F.col("state") == RecordState.FOREIGN)
-        .withColumn("producer", nobody.cast("bigint"))
-        .withColumn("sequence", nobody.cast("bigint"))
-        .withColumn("sent_at", nobody.cast("timestamp"))
-        .withColumn("resolved_at", nobody.cast("timestamp"))
+        .withColumn("producer", unknown.cast("bigint"))
+        .withColumn("sequence", unknown.cast("bigint"))
+        .withColumn("sent_at", unknown.cast("timestamp"))
+        .withColumn("resolved_at", unknown.cast("timestamp"))
     )
     return as_anomalies(
         foreign, Anomaly.PHANTOM, tables=tables, offset=F.col("offset"), found=found

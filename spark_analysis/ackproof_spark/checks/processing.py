@@ -1,4 +1,4 @@
-"""What the groups of consumers processed.
+"""Records that a consumer group did not process, or processed again.
 
 Unprocessed: in the final log, and a group that consumed up to the end did not process it.
 

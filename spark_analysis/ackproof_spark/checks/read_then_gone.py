@@ -60,7 +60,7 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
 def _promised(tables: RunTables, run: StoredRun, gone: DataFrame) -> DataFrame:
     """Return those reads that promised the record to stay, with outcome and time of its send.
 
-    Until a transaction ends, nobody promises what read_uncommitted returns of it.
+    Kafka promises no record of an open transaction that read_uncommitted returns.
     """
     transactional = run["transactions"].select("producer").distinct()
     open_ended = (F.col("reader") == _PROBE) & (F.col("outcome") != Outcome.ACKED)
@@ -76,13 +76,13 @@ def _gone(tables: RunTables, run: StoredRun) -> DataFrame:
     intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME)
     stands_for = corrupt.identified(tables)
     damaged = tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(*PLACE)
-    of_nobody = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
+    unidentified = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
     reached = F.col("complete") | (F.col("offset") < F.col("read_to"))
     return (
         _reads(run)
         .join(intact, NAME, "left_anti")
         .join(stands_for.select(*NAME), NAME, "left_anti")
-        .join(of_nobody, PLACE, "left_anti")
+        .join(unidentified, PLACE, "left_anti")
         .join(how_far(tables), _PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))
         .join(_created_anew(run), _PARTITION, "left")

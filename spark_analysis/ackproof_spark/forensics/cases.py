@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """What stories need to know of a fault; the caller knows it, because faults are plugins.
+    """The properties of a fault that stories need; the caller knows them, as faults are plugins.
 
     hit_by: returns what it hit in place of nodes, by its stored parameters; None if it hit nodes.
     past_tense: what it did to a broker that it stopped or damaged ("was killed"), else ''.
@@ -108,7 +108,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What a group of lost records has in common.
+    """The circumstances that a group of lost records shares.
 
     acked: the term in which they were acked, None if unknown. isr: the ISR at that time. next: the
     first later term whose log lacks them, None if there is none. offsets: first and last, None
@@ -162,7 +162,7 @@ class Circumstances:
 
     @property
     def undated(self) -> bool:
-        """Whether nobody can know where the next leader's log began, and no fault took bytes.
+        """Whether the begin of the next leader's log cannot be known, and no fault took bytes.
 
         Before 0.11 no batch has its leader's epoch. What was lost must then have been missing in
         the next leader's log, or been truncated by it.

@@ -33,8 +33,8 @@ def cause(c: Circumstances, case: Case, because: str, cut: tuple[int, int, datet
     cut: which broker truncated to which offset, and when.
     """
     headline = f"unexplained: {because}" if case is Case.UNEXPLAINED else _headline(c, case)
-    told = decisive(c) if _struck(c) in headline else None
-    return "; ".join([headline, *_facts(c, cut, told=told)])
+    named = decisive(c) if _struck(c) in headline else None
+    return "; ".join([headline, *_facts(c, cut, named=named)])
 
 
 def _headline(c: Circumstances, case: Case) -> str:
@@ -85,10 +85,10 @@ def _named(fault: Fault) -> str:
 
 
 def _facts(
-    c: Circumstances, cut: tuple[int, int, datetime] | None, *, told: Fault | None
+    c: Circumstances, cut: tuple[int, int, datetime] | None, *, named: Fault | None
 ) -> list[str]:
     facts = []
-    others = [fault for fault in c.faults if fault is not told]
+    others = [fault for fault in c.faults if fault is not named]
     if others:
         # Records that were acked between two faults are one group with those before and after.
         when = "meanwhile" if c.timely else "acked before or after"

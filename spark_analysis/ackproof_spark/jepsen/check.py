@@ -50,7 +50,7 @@ UNSEEN_SERIES = "unseen-series"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is wrong with one history.
+    """The anomalies of one history, and its verdict.
 
     `anomalies` and `further` (those that Jepsen's checker does not name) hold the evidence of
     each that occurs, in the tuples of `evidence`; `anomalies` also `UNSEEN_SERIES`.

@@ -109,7 +109,7 @@ UNDECIDED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the anomalies of one history amount to.
+    """The verdict on the anomalies of one history.
 
     `allowed` has the reason for each anomaly that is allowed, by its name.
     """
@@ -120,7 +120,7 @@ class Judgement:
 
 
 def judge(counts: Mapping[str, int], configuration: Configuration, *, records: int) -> Judgement:
-    """Judge a history by how often each anomaly occurs in it, and how many records it tells of."""
+    """Judge a history by how often each anomaly occurs in it, and its number of records."""
     present = {name for name, count in counts.items() if count}
     allowed = {
         anomaly.value: row.reason

@@ -1,4 +1,4 @@
-"""What all checks start from: a history's sends, its polls, and the log they tell of.
+"""The frames that all checks start from: sends, polls, and the log that they imply.
 
 The log of a key holds, at each offset, the values seen there: by sends that are known to have
 committed, and by all polls, whatever became of their transaction, because a consumer must never
@@ -21,7 +21,7 @@ from ackproof_spark.jepsen.tables import (
 )
 from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 
-#: What names a send: values are unique within a key.
+#: The columns that identify a send: values are unique within a key.
 SEND = ["history", "key", "value"]
 
 

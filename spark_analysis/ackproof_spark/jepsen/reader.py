@@ -188,7 +188,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 class _WrongError(Exception):
-    """What is wrong in a file, and where, without the file's name."""
+    """A defect of a file and its place, without the file's name."""
 
 
 def _wrong(where: str, what: str, value: object, legal: str) -> _WrongError:

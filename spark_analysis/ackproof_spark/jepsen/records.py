@@ -1,4 +1,4 @@
-"""What became of single records: where they stand, whether they were read, whether they may be.
+"""Anomalies of single records: their offsets, lost and unseen writes, forbidden reads.
 
 Two values at one offset, one value at two offsets.
 
@@ -25,14 +25,14 @@ operation is known to have committed: `ok`, or `info` with a value that was read
 `torn-transaction`: a lost write one of whose siblings, sent by the same operation, was read: the
 transaction is visible in part. Judged only where `lost-write` is: readers passed its place.
 
-What nobody got past is `unseen`, not lost.
+A value that no reader got past is `unseen`, not lost.
 
 Unseen: sent by an `ok` operation, and never returned by an `ok` poll.
 
 op 0   ok    send  x: a at 0, b at 1
 op 1   ok    poll  x: a at 0        <- unseen in the end: b, which may be lost or just late
 
-Whether a value is lost can be told only once readers got past it: see `lost_writes`.
+A value is known to be lost only once readers got past it: see `lost_writes`.
 
 Records that a poll must not return: aborted ones, uncommitted ones, ones that nobody sent.
 

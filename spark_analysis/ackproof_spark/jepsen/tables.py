@@ -25,18 +25,18 @@ class Completion(StrEnum):
 
 
 class Action(StrEnum):
-    """What one record of an operation is: `SEND` one sent, `POLL` one returned by a poll."""
+    """How an operation handled a record: it sent it, or a poll returned it."""
 
     SEND = "send"
     POLL = "poll"
 
 
 class Function(StrEnum):
-    """What an operation is.
+    """The kind of an operation.
 
     `SEND`, `POLL`, `TXN`: a transaction of sends, of polls, of both. `SUBSCRIBE`, `ASSIGN`: the
     process consumes from now on what `keys` lists. `CRASH`: its clients are replaced by new ones.
-    `DEBUG`: Jepsen's `debug-topic-partitions`; tells nothing.
+    `DEBUG`: Jepsen's `debug-topic-partitions`; has no effect.
     """
 
     SEND = "send"
@@ -79,7 +79,7 @@ class HistoryAnomaly(StrEnum):
     G2_ITEM = "G2-item"
 
 
-#: What Jepsen's checker does not name.
+#: Anomalies that Jepsen's checker does not name.
 FURTHER = (
     HistoryAnomaly.PHANTOM,
     HistoryAnomaly.TORN_TRANSACTION,

@@ -16,7 +16,7 @@ from ackproof_spark.matching.row_groups import (
     MAX_PRODUCERS,
     Producers,
     RecordGroup,
-    Unaligned,
+    TakeGeneralPath,
     whole,
 )
 from ackproof_spark.tables import RecordState
@@ -75,7 +75,7 @@ class LogReader:
     def take(self, before: int) -> Iterator[Records]:
         """Yield the records before offset `before` that were not yielded yet.
 
-        Raises `Unaligned` if the records are not sorted by offset.
+        Raises `TakeGeneralPath` if the records are not sorted by offset.
         """
         while (rest := self._rest or next(self._batches, None)) is not None:
             count = int(np.searchsorted(rest.offset, before))
@@ -101,7 +101,7 @@ class LogReader:
                 ):
                     offset = batch["offset"].to_numpy()
                     if offset[0] <= at or not (offset[1:] > offset[:-1]).all():
-                        raise Unaligned(
+                        raise TakeGeneralPath(
                             f"{group.topic}-{group.partition} is not sorted by offset in "
                             f"{group.path}, near offset {offset[0]}"
                         )

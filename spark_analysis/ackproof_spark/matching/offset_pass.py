@@ -44,7 +44,7 @@ from ackproof_spark.matching.row_groups import (
     Layout,
     Producers,
     Sizing,
-    Unaligned,
+    TakeGeneralPath,
     read_layout,
     verify_pages,
 )
@@ -115,12 +115,12 @@ def unmatched(
 ) -> Unmatched:
     """Return the rows of `tables` (of `run_dir`) that the pass by offset leaves.
 
-    `caches` keeps the rows until it is closed. Raises `Unaligned` if the layout of the tables does
-    not allow the pass.
+    `caches` keeps the rows until it is closed. Raises `TakeGeneralPath` if the layout of the tables
+    does not allow the pass.
     """
     layout = read_layout(run_dir)
     if importlib.util.find_spec("pandas") is None:
-        raise Unaligned("pyspark wants pandas for this (pip install pandas)")
+        raise TakeGeneralPath("pyspark wants pandas for this (pip install pandas)")
     cores = _cores(spark)
     pieces = slices(layout, sizing=sizing, cores=cores)
     here = layout.rows < sizing.from_rows
@@ -173,10 +173,10 @@ def unmatched(
 
 
 def _cores(spark: SparkSession) -> int:
-    """Return the number of parallel tasks; raise Unaligned if the driver is another process."""
+    """Return the number of parallel tasks, if the driver is this process."""
     context = getattr(spark, "sparkContext", None)
     if context is None:
-        raise Unaligned("the driver of Spark Connect may see other files")
+        raise TakeGeneralPath("the driver of Spark Connect may see other files")
     return int(context.defaultParallelism)
 
 
@@ -197,11 +197,11 @@ def _in_tasks(
 
 
 def _in_driver(spark: SparkSession, few: int, worker: _Worker, *, positions: int) -> DataFrame:
-    """Raise `Unaligned` if more than `few` rows are left: Spark is faster then."""
+    """Raise `TakeGeneralPath` if more than `few` rows are left: Spark is faster then."""
     indices = pa.record_batch({"id": pa.array(range(positions), pa.int64())})
     rows = pa.Table.from_batches(worker([indices]), UNMATCHED)
     if rows.num_rows > few:
-        raise Unaligned(f"{rows.num_rows} rows of a small run do not match")
+        raise TakeGeneralPath(f"{rows.num_rows} rows of a small run do not match")
     return from_arrow(spark, rows)
 
 
@@ -219,7 +219,7 @@ def _compare(
 
 
 def _summaries(compared: DataFrame) -> list[SliceSummary]:
-    """Run the pass and return the summaries of its slices; raise Unaligned if one could not."""
+    """Run the pass and return the summaries of its slices, if all could be compared."""
     from pyspark.errors import PythonException
 
     try:
@@ -228,13 +228,13 @@ def _summaries(compared: DataFrame) -> list[SliceSummary]:
         if compared.sparkSession.sparkContext.master.startswith("local"):
             raise
         # Executors of a cluster may lack a library, or see other files than the driver.
-        raise Unaligned(f"the executors' Python fails: {error}") from error
+        raise TakeGeneralPath(f"the executors' Python fails: {error}") from error
     summaries = sorted(
         (SliceSummary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
     )
     for summary in summaries:
         if summary.unaligned is not None:
-            raise Unaligned(summary.unaligned)
+            raise TakeGeneralPath(summary.unaligned)
     return summaries
 
 
@@ -271,7 +271,7 @@ def _across(
 def _names(compared: DataFrame, lookups: DataFrame, *, limit: int) -> set[tuple[str, int, int]]:
     """Return the names to look up, and the names of remaining records whose send matched.
 
-    Raises `Unaligned` if there are more than `limit`.
+    Raises `TakeGeneralPath` if there are more than `limit`.
     """
     records = compared.where(
         (compared.kind == Kind.RECORD) & (compared.state == RecordState.INTACT)
@@ -281,7 +281,7 @@ def _names(compared: DataFrame, lookups: DataFrame, *, limit: int) -> set[tuple[
     )
     rows = orphans.unionByName(lookups.select(_NAME)).distinct().limit(limit + 1).collect()
     if len(rows) > limit:
-        raise Unaligned(f"more than {limit} records have to be looked up again")
+        raise TakeGeneralPath(f"more than {limit} records have to be looked up again")
     return {(row["topic"], row["producer"], row["sequence"]) for row in rows}
 
 

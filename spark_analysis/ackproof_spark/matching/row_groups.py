@@ -2,8 +2,7 @@
 
 Both tables are nearly sorted by offset, and the statistics of every row group say which offsets it
 holds. So a range of offsets over all partitions of a topic meets few row groups of either
-(`slices`). Where the statistics do not help, `Unaligned` says why, and the comparison takes the
-general path.
+(`slices`). Where the statistics do not help, `TakeGeneralPath` says why.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _WHOLE_TEXT = 32
 MAX_PRODUCERS = 2**16 - 1
 
 
-class Unaligned(Exception):  # noqa: N818  no error: the general path takes over
+class TakeGeneralPath(Exception):  # noqa: N818  no error
     """The layout of the tables does not allow the pass by offset; the message says why."""
 
 
@@ -146,13 +145,13 @@ class Layout:
 
     @property
     def producers(self) -> Producers:
-        """The producers of the ledger; Unaligned if their numbers are too many."""
+        """The producers of the ledger; TakeGeneralPath if their numbers are too many."""
         counts = {False: 0, True: 0}
         for low, high in {group.producers for group in self.sends}:
             of_probe = low >= PROBE_PRODUCERS
             counts[of_probe] = max(counts[of_probe], high + 1 - of_probe * PROBE_PRODUCERS)
             if low < 0 or sum(counts.values()) > MAX_PRODUCERS:
-                raise Unaligned(f"producers are numbered {low} to {high}")
+                raise TakeGeneralPath(f"producers are numbered {low} to {high}")
         return Producers(workload=counts[False], probe=counts[True])
 
     @property
@@ -170,8 +169,8 @@ class Layout:
 def read_layout(run_dir: Path | str) -> Layout:
     """Return the layout of the run's big tables, from the Parquet footers alone.
 
-    Raises `Unaligned` if pyarrow has no filesystem for `run_dir`, or cannot read the files, or if
-    statistics are missing.
+    Raises `TakeGeneralPath` if pyarrow has no filesystem for `run_dir` or cannot read the files, or
+    if statistics are missing.
     """
     try:
         filesystem, root = pafs.FileSystem.from_uri(address(run_dir))
@@ -180,7 +179,7 @@ def read_layout(run_dir: Path | str) -> Layout:
             for name, schema in (("ledger", LEDGER), ("final_log", FINAL_LOG))
         }
     except (pa.ArrowException, OSError) as error:
-        raise Unaligned(f"pyarrow cannot read {run_dir}: {error}") from error
+        raise TakeGeneralPath(f"pyarrow cannot read {run_dir}: {error}") from error
     records = sorted(
         map(_record_group, groups["final_log"]),
         key=lambda group: (group.topic, group.partition, group.first),
@@ -189,7 +188,7 @@ def read_layout(run_dir: Path | str) -> Layout:
         if (one.topic, one.partition) == (other.topic, other.partition) and (
             one.last >= other.first
         ):
-            raise Unaligned(f"row groups of {one.topic}-{one.partition} overlap in offsets")
+            raise TakeGeneralPath(f"row groups of {one.topic}-{one.partition} overlap in offsets")
     return Layout(
         filesystem=filesystem,
         sends=tuple(map(_send_group, groups["ledger"])),
@@ -209,7 +208,7 @@ class _Footer:
 
     def range_of(self, column: str) -> tuple[Any, Any]:
         if column not in self.ranges or self.nulls.get(column) != 0:
-            raise Unaligned(f"{self.path} has no statistics of {column}")
+            raise TakeGeneralPath(f"{self.path} has no statistics of {column}")
         return self.ranges[column]
 
     def constant(self, *columns: str) -> dict[str, Any]:
@@ -246,7 +245,7 @@ def _footers_of(filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> li
     with pq.ParquetFile(path, filesystem=filesystem) as file:
         metadata = file.metadata
         if set(schema.names) - set(file.schema_arrow.names):
-            raise Unaligned(f"{path} lacks columns of its table")
+            raise TakeGeneralPath(f"{path} lacks columns of its table")
         footers = []
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -272,10 +271,10 @@ def _footers_of(filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> li
 
 def _send_group(footer: _Footer) -> SendGroup:
     if "offset" not in footer.nulls:
-        raise Unaligned(f"{footer.path} has no statistics of offset")
+        raise TakeGeneralPath(f"{footer.path} has no statistics of offset")
     without = footer.nulls["offset"]
     if without < footer.rows and "offset" not in footer.ranges:
-        raise Unaligned(f"{footer.path} has no statistics of offset")
+        raise TakeGeneralPath(f"{footer.path} has no statistics of offset")
     first, last = footer.ranges["offset"] if without < footer.rows else (None, None)
     return SendGroup(
         path=footer.path,
@@ -294,7 +293,7 @@ def _send_group(footer: _Footer) -> SendGroup:
 def _record_group(footer: _Footer) -> RecordGroup:
     constant = footer.constant("topic", "partition", "state")
     if "topic" not in constant or "partition" not in constant:
-        raise Unaligned(f"a row group of {footer.path} holds more than one partition")
+        raise TakeGeneralPath(f"a row group of {footer.path} holds more than one partition")
     first, last = footer.range_of("offset")
     return RecordGroup(
         path=footer.path,
@@ -311,7 +310,7 @@ def _record_group(footer: _Footer) -> RecordGroup:
 def verify_pages(layout: Layout) -> None:
     """Read every column, those too that a comparison does not need.
 
-    Raises `Unaligned` if a file is damaged: Spark says which, on the general path.
+    Raises `TakeGeneralPath` if a file is damaged: Spark says which, on the general path.
     """
     sends, records = layout.sends, layout.records
     for path in sorted({group.path for group in sends} | {group.path for group in records}):
@@ -322,7 +321,7 @@ def verify_pages(layout: Layout) -> None:
                 for _ in file.iter_batches(use_threads=False):
                     pass
         except (pa.ArrowException, OSError) as error:
-            raise Unaligned(f"pyarrow cannot read {path}: {error}") from error
+            raise TakeGeneralPath(f"pyarrow cannot read {path}: {error}") from error
 
 
 def whole(group: RecordGroup) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ackproof_spark.matching.row_groups import Unaligned
+from ackproof_spark.matching.row_groups import TakeGeneralPath
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -40,7 +40,7 @@ class SendOrder:
     def __init__(self, partitions: Sequence[int], bounds: Int64s, carry: Carry) -> None:
         shape = (len(partitions), len(bounds))
         if shape[0] * shape[1] > _MOST:
-            raise Unaligned(f"{shape[0]} partitions times {shape[1]} producers are too many")
+            raise TakeGeneralPath(f"{shape[0]} partitions times {shape[1]} producers are too many")
         self._partitions = tuple(partitions)
         self._bounds = bounds
         self._sent = np.full(shape, _NONE, np.int64)

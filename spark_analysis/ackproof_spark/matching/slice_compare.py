@@ -33,7 +33,7 @@ from ackproof_spark.matching.ledger_group import (
     unmatched_rows,
 )
 from ackproof_spark.matching.log_window import NOBODY, LogReader, LogWindow
-from ackproof_spark.matching.row_groups import Producers, SendGroup, Unaligned
+from ackproof_spark.matching.row_groups import Producers, SendGroup, TakeGeneralPath
 from ackproof_spark.matching.send_order import Carry, SendOrder
 from ackproof_spark.matching.slices import Slice
 from ackproof_spark.tables import RecordState
@@ -134,7 +134,7 @@ class _Comparison:
                 self._retire(window.end)
                 yield from self._flush()
             yield from self._flush()
-        except Unaligned as reason:
+        except TakeGeneralPath as reason:
             self._summary.unaligned = str(reason)
         self._summary.order = self._order.summary()
         summary = pa.array([json.dumps(asdict(self._summary))])

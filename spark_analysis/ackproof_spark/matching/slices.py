@@ -12,7 +12,7 @@ from ackproof_spark.matching.row_groups import (
     RecordGroup,
     SendGroup,
     Sizing,
-    Unaligned,
+    TakeGeneralPath,
 )
 
 #: Offsets for each row of a topic, beyond which its log is too sparse to walk through.
@@ -47,20 +47,20 @@ class Slice:
 def slices(layout: Layout, *, sizing: Sizing, cores: int) -> list[Slice]:
     """Cut every topic into slices of offsets; at least one for each core if there is enough.
 
-    Raises `Unaligned` if too few sends have an offset, a log is sparse, or a slice would need too
-    much memory.
+    Raises `TakeGeneralPath` if too few sends have an offset, a log is sparse, or a slice would need
+    too much memory.
     """
     sends = sum(group.rows for group in layout.sends)
     without = sum(group.without_offset for group in layout.sends)
     if sends and (sends - without) / sends < sizing.placed:
-        raise Unaligned(f"{without} of {sends} sends have no offset")
+        raise TakeGeneralPath(f"{without} of {sends} sends have no offset")
     of_topic: dict[str, list[SendGroup]] = defaultdict(list)
     logs: dict[str, list[RecordGroup]] = defaultdict(list)
     for record_group in layout.records:
         logs[record_group.topic].append(record_group)
     for group in layout.sends:
         if group.topics[0] != group.topics[1]:
-            raise Unaligned(f"a row group of {group.path} holds more than one topic")
+            raise TakeGeneralPath(f"a row group of {group.path} holds more than one topic")
         of_topic[group.topics[0]].append(group)
     cut: list[Slice] = []
     for topic in sorted({*of_topic, *logs}):
@@ -68,7 +68,7 @@ def slices(layout: Layout, *, sizing: Sizing, cores: int) -> list[Slice]:
         first = min((group.first for group in logs[topic]), default=0)
         last = max((group.last for group in logs[topic]), default=0)
         if last - first > max(_OFFSETS_A_ROW * rows, _FEW_OFFSETS):
-            raise Unaligned(f"{topic} has {rows} rows at offsets {first} to {last}")
+            raise TakeGeneralPath(f"{topic} has {rows} rows at offsets {first} to {last}")
         count = max(1, -(-rows // sizing.rows_a_slice))
         if rows >= cores * sizing.from_rows:
             count = -(-count // cores) * cores
@@ -158,6 +158,6 @@ def _check_memory(piece: Slice, sizing: Sizing) -> None:
         high = max(high, min(group.last + 1, end if piece.end is None else min(piece.end, end)))
         needed = (high - low) * len(piece.log_ends) * _BYTES_AN_OFFSET
         if needed > sizing.buffer_bytes:
-            raise Unaligned(
+            raise TakeGeneralPath(
                 f"offsets {low} to {high} of {piece.topic} must be held at once: {needed} bytes"
             )

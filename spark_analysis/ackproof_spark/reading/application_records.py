@@ -23,13 +23,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.record import ID_HEADER
 from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
-    IDENTITIES,
-    LEDGER,
     LOCATION,
     SCHEMA_VERSION,
     Outcome,
@@ -61,10 +59,11 @@ class Application:
     @classmethod
     def of_run(cls, spark: SparkSession, run_dir: Path, *, header: str = ID_HEADER) -> Application:
         """Return the application whose acked logs a run has as tables."""
-        identities = read_table(spark, run_dir, "identities", IDENTITIES)
+        run = StoredRun(spark=spark, place=run_dir)
+        identities = run["identities"]
         kinds = sorted(row["kind"] for row in identities.select("kind").distinct().collect())
         return cls(
-            ledger=read_table(spark, run_dir, "ledger", LEDGER),
+            ledger=run["ledger"],
             identities=identities,
             kinds=tuple(kinds) or PARTS[:1],
             header=header,

@@ -84,7 +84,13 @@ class StoredRun:
 
     def has(self, name: str) -> bool:
         """Return whether the run has left a table."""
-        return has_table(self.spark, self.place, name)
+        if isinstance(self.place, Path):
+            return (self.place / LOCATION[name]).exists()
+        try:
+            read_table(self.spark, self.place, name, pa.schema([]))
+        except RunError:
+            return False
+        return True
 
     def rows(self, *names: str) -> int:
         """Return the number of rows of these tables together, from their footers."""
@@ -157,15 +163,15 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
+def cached_for_run(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
     """Call `make` once for the same tables, and keep its result as `RunTables.keep` says."""
 
     @wraps(make)
     def once(tables: RunTables) -> DataFrame:
         name = f"{make.__module__}.{make.__qualname__}"
-        if name not in tables._kept:
-            tables._kept[name] = tables.keep(make(tables))
-        return tables._kept[name]
+        if name not in tables._cached:
+            tables._cached[name] = tables.keep(make(tables))
+        return tables._cached[name]
 
     return once
 
@@ -187,7 +193,7 @@ class RunTables:
     undecidable: DataFrame | None = None
     keys: Mapping[str, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = _as_it_is
-    _kept: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
+    _cached: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> RunTables:
@@ -348,17 +354,6 @@ def read_tables(
         return spark.createDataFrame([], kind)
     places_found = (address(place) for place in found)
     return spark.read.schema(kind).parquet(*places_found, pathGlobFilter=PARTS)
-
-
-def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
-    """Return whether the run has left a table."""
-    if isinstance(run_dir, Path):
-        return (run_dir / LOCATION[name]).exists()
-    try:
-        read_table(spark, run_dir, name, pa.schema([]))
-    except RunError:
-        return False
-    return True
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ackproof_spark.errors import AnalysisError
 
-#: What to do about a difference.
+#: The remedy if a jar differs.
 ADVICE = "Ask who runs this machine's Maven repository what it serves."
 
 

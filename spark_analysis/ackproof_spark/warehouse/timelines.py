@@ -64,7 +64,7 @@ def _ids(column: str) -> Column:
     return F.concat(F.lit("{"), F.array_join(column, ", "), F.lit("}"))
 
 
-#: What names a partition of a topic of a run.
+#: The columns that identify a partition of a run.
 PARTITION = ["run_id", "topic", "partition"]
 
 

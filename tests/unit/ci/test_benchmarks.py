@@ -57,7 +57,7 @@ def without_checks(spark, run_dir):
         unknown=0,
         aborted=0,
         counts=dict.fromkeys(Anomaly, 0),
-        telling=[],
+        shown=[],
     )
 
 

@@ -17,7 +17,7 @@ NUMBERS = st.integers(0, 2**63 - 1)
 
 
 @given(producer=NUMBERS, sequence=NUMBERS, size=st.integers(HEADER_SIZE, 200))
-def test_what_is_encoded_is_decoded(producer, sequence, size):
+def test_encoded_records_are_decoded(producer, sequence, size):
     value = encoder(run_id="r", producer=producer, size=size)(sequence)
     assert len(value) == size
     assert decode(value) == (run_token("r"), producer, sequence)

@@ -315,5 +315,5 @@ def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_told_of_transactions_and_consumers(name, found):
+def test_anomalies_of_transactions_and_consumers(name, found):
     assert found[name] == CASES[name].expected

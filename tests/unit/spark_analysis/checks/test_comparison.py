@@ -10,7 +10,7 @@ import pytest
 
 from ackproof_spark import job
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks.comparison import TELLING, compare
+from ackproof_spark.checks.comparison import SHOWN_PER_ANOMALY, compare
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.matching.row_groups import Sizing
 from ackproof_spark.tables import ANOMALIES, LOCATION
@@ -29,14 +29,14 @@ def _loses(count: int) -> History:
     return parse({"sends": sends, "ends": ["0: 0-0"], "windows": ["1: 10-12"]})
 
 
-def test_all_are_counted_and_the_most_telling_shown(spark, tmp_path):
+def test_all_are_counted_and_those_within_a_window_shown_first(spark, tmp_path):
     write_run(tmp_path, {"t": _loses(20)})
     result = compare(spark, tmp_path)
     assert result.counts == {**dict.fromkeys(Anomaly, 0), Anomaly.LOST: 20}
     # Those within the fault window first, then the earliest.
-    assert [row["sequence"] for row in result.telling] == [10, 11, 0, 1, 2, 3, 4, 5]
-    assert len(result.telling) == TELLING
-    assert set(result.telling[0]) == set(ANOMALIES.names)
+    assert [row["sequence"] for row in result.shown] == [10, 11, 0, 1, 2, 3, 4, 5]
+    assert len(result.shown) == SHOWN_PER_ANOMALY
+    assert set(result.shown[0]) == set(ANOMALIES.names)
     assert _stored(tmp_path) == [RUN_ID] * 20
     assert compare(spark, tmp_path) == result, "a second comparison"
 
@@ -54,7 +54,7 @@ def test_a_run_without_sends_has_no_anomalies(spark, tmp_path):
     assert _stored(tmp_path) == []
     assert (result.sent, result.acked, result.failed, result.unknown) == (0, 0, 0, 0)
     assert set(result.counts.values()) == {0}
-    assert result.telling == []
+    assert result.shown == []
 
 
 def test_outcomes_are_counted(spark, tmp_path):
@@ -94,7 +94,7 @@ def test_a_missing_table_is_named(spark, tmp_path):
         compare(spark, tmp_path)
 
 
-def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, capsys):
+def test_the_job_prints_counts_and_writes_to_its_output(spark, tmp_path, capsys):
     run_dir, output = tmp_path / "run", tmp_path / "output"
     run_dir.mkdir()
     write_run(run_dir, {"t": _loses(2)})
@@ -113,7 +113,7 @@ def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, caps
     assert not (run_dir / LOCATION["anomalies"]).exists()
 
 
-def test_the_job_says_what_is_missing(spark, tmp_path, capsys):
+def test_the_job_names_a_missing_table(spark, tmp_path, capsys):
     assert job.main(["diff", "--input", str(tmp_path / "nowhere")]) == 2
     assert "has no table ledger" in capsys.readouterr().err
 

@@ -34,7 +34,7 @@ SENDS = [f"1/{n} to 0: acked at {n}" for n in range(30)]
 
 
 @pytest.mark.parametrize("sizing", SIZINGS)
-def test_what_a_later_record_of_its_key_replaced_is_not_lost(spark, tmp_path, sizing):
+def test_a_record_that_a_later_one_of_its_key_replaced_is_not_lost(spark, tmp_path, sizing):
     log = [f"0@{n}: 1/{n}" for n in range(20, 30)]
     assert counted(compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)) == (0, 0, 20)
 
@@ -52,7 +52,7 @@ def test_the_newest_record_of_a_key_is_lost_if_it_is_absent(spark, tmp_path, siz
     log.insert(0, "0@18: 1/18")
     result = compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)
     assert counted(result) == (4, 0, 17)
-    assert sorted(row["sequence"] for row in result.telling) == [7, 17, 27, 28]
+    assert sorted(row["sequence"] for row in result.shown) == [7, 17, 27, 28]
 
 
 def test_the_later_record_may_be_another_producers(spark, tmp_path):
@@ -86,12 +86,12 @@ def test_a_send_without_an_offset_may_have_been_removed_if_its_key_stands(spark,
     sends = ["1/3 to 0: acked", "1/4 to 0: acked", "1/13 to 0: acked at 2"]
     result = compared(spark, tmp_path, sends, ["0@2: 1/13"], ends="0: 0-3", keys=TEN)
     assert counted(result) == (1, 1, 0)
-    (found,) = [row["found"] for row in result.telling if row["anomaly"] == Anomaly.UNSEEN]
+    (found,) = [row["found"] for row in result.shown if row["anomaly"] == Anomaly.UNSEEN]
     assert found.endswith("compaction may have removed it")
 
 
 @pytest.mark.parametrize("sizing", SIZINGS)
-def test_what_stood_before_the_begin_of_the_log_was_removed(spark, tmp_path, sizing):
+def test_records_before_the_begin_of_the_log_were_removed(spark, tmp_path, sizing):
     log = [f"0@{n}: 1/{n}" for n in range(20, 29)]
     assert counted(compared(spark, tmp_path, SENDS, log, ends="0: 20-30", sizing=sizing)) == (
         1,

@@ -123,12 +123,12 @@ def test_every_rule_is_tried():
 
 
 @pytest.mark.parametrize("case", FITTING)
-def test_what_fits_is_called_so(case):
+def test_each_case_is_recognized(case):
     assert classify(FITTING[case])[0] is case
 
 
 @pytest.mark.parametrize("case", [case for case in FITTING if case is not Case.B13])
-def test_a_loss_whose_bytes_still_stand_is_none_of_them(case):
+def test_a_loss_whose_bytes_still_stand_fits_no_case(case):
     unread = replace(FITTING[case], held_by=(1, 2), standing=False)
     assert classify(unread) == (
         Case.UNEXPLAINED,
@@ -263,7 +263,7 @@ NEAR_MISSES = {
 
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
-def test_what_nearly_fits_is_called_otherwise(name):
+def test_near_misses_are_other_cases(name):
     circumstances, case = NEAR_MISSES[name]
     assert classify(circumstances)[0] is case
 
@@ -298,7 +298,7 @@ def test_a_cause_is_a_sentence():
     assert counted(2, "orders", 0, None, "x") == "2 records of orders-0: x"
 
 
-def test_an_unexplained_loss_says_what_is_in_the_way():
+def test_an_unexplained_loss_gives_its_reason():
     lost = replace(B2, next=None, faults=())
     case, because = classify(lost)
     assert cause(lost, case, because, None).startswith("unexplained: no later leader's log begins")
@@ -341,13 +341,13 @@ HEADLINES = {
 
 
 @pytest.mark.parametrize("case", FITTING)
-def test_every_case_has_its_headline_and_what_follows_it(case):
+def test_every_case_has_its_headline_and_facts(case):
     phrase = cause(FITTING[case], case, "", None)
     assert phrase.startswith(f"{HEADLINES[case]}; ")
 
 
 @pytest.mark.parametrize("case", FITTING)
-def test_every_fault_in_force_is_told_once(case):
+def test_every_fault_in_force_is_named_once(case):
     known = FITTING[case]
     for circumstances in (known, replace(known, faults=known.faults[:1])):
         phrase = cause(circumstances, case, "", None)
@@ -356,7 +356,7 @@ def test_every_fault_in_force_is_told_once(case):
             assert one.fault in phrase
 
 
-def test_the_fault_of_a_case_that_does_not_tell_what_struck_the_leader_is_in_the_list():
+def test_a_fault_that_the_headline_omits_is_in_the_list():
     both = "isolate_replication of broker 1 (fault 1) and kill of broker 1 (fault 2)"
     assert f"; meanwhile {both}; " in cause(B3, Case.B3, "", None)
 
@@ -385,7 +385,7 @@ def test_a_fault_without_a_past_tense_is_named(case, follows):
         (fault("isolate"), "isolate (fault 1)"),
     ],
 )
-def test_a_fault_is_told_with_what_it_hit(hit, words):
+def test_a_sentence_names_the_target_of_a_fault(hit, words):
     kill = fault("kill", 1, window=1)
     phrase = cause(replace(B2, faults=(hit, kill)), Case.B2, "", None)
     assert f"; meanwhile {words}; " in phrase

@@ -58,7 +58,7 @@ def test_real_batches_read_as_kafkas_own_tool_reads_them() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_real_records_are_unpacked_whatever_compresses_them(codec: str) -> None:
+def test_real_records_are_unpacked_with_every_compression(codec: str) -> None:
     one = next(b for b in read(REAL)[0] if b.codec == codec and not b.transactional)
     found = list(records(REAL[one.position : one.position + one.size]))
     assert [record.offset for record in found] == [*range(one.base_offset, one.last_offset + 1)]
@@ -80,7 +80,7 @@ def test_a_flipped_byte_breaks_the_checksum_and_nothing_else(byte: int) -> None:
     assert tail.torn == 0
 
 
-def test_the_checksum_does_not_cover_what_brokers_set() -> None:
+def test_the_checksum_does_not_cover_fields_that_brokers_set() -> None:
     data = bytearray(batch(0))
     data[15] = 7  # the leader epoch's last byte
     (one,) = read(bytes(data))[0]
@@ -88,7 +88,7 @@ def test_the_checksum_does_not_cover_what_brokers_set() -> None:
 
 
 @pytest.mark.parametrize("left", [1, 11, 12, 40, 60, len(batch(3)) - 1])
-def test_a_torn_tail_is_dropped_and_told(left: int) -> None:
+def test_a_torn_tail_is_dropped_and_reported(left: int) -> None:
     whole = batch(0, count=3)
     found, tail = read(whole + batch(3)[:left])
     assert [one.last_offset for one in found] == [2]
@@ -112,7 +112,7 @@ def test_snappy_blocks_may_stand_in_the_frames_of_snappy_java() -> None:
 
 
 @pytest.mark.parametrize("rubbish", [bytes(100), b"\xff" * 100, b"not a batch at all" * 9])
-def test_what_is_no_batch_ends_the_log(rubbish: bytes) -> None:
+def test_bytes_that_are_no_batch_end_the_log(rubbish: bytes) -> None:
     found, tail = read(batch(0) + rubbish)
     assert len(found) == 1
     assert tail.torn == len(rubbish)
@@ -127,7 +127,7 @@ def test_a_length_beyond_the_file_is_never_allocated() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_older_message_sets_are_told_message_by_message(magic: int) -> None:
+def test_older_message_sets_are_read_message_by_message(magic: int) -> None:
     data = message(4, magic=magic) + message(9, magic=magic, attributes=1)
     found, _ = read(data)
     assert [(one.base_offset, one.magic, one.crc_ok) for one in found] == [

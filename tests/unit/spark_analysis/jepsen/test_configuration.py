@@ -49,7 +49,7 @@ def test_some_are_never_allowed(anomaly: Is) -> None:
     assert list(judgement.allowed) == [Is.G0]
 
 
-def test_what_cannot_be_told_is_inconclusive() -> None:
+def test_an_undecided_history_is_inconclusive() -> None:
     assert judge({Is.UNSEEN: 1}, DEFAULTS, records=1).verdict == "inconclusive"
     assert judge({}, DEFAULTS, records=0).verdict == "inconclusive"
     assert judge({Is.UNSEEN: 0, Is.PHANTOM: 0}, DEFAULTS, records=1).verdict == "holds"

@@ -42,7 +42,7 @@ def test_anomalies_are_rows_with_their_history(spark) -> None:
     assert (lost["index"], lost["max_read_index"]) == (0, 1)
 
 
-def test_the_log_keeps_what_stands_where(spark) -> None:
+def test_the_log_has_gaps_and_several_values_at_an_offset(spark) -> None:
     """Jepsen's VO1: a gap, and an offset with two values."""
     from ackproof_spark.jepsen.frames import Histories
 

@@ -115,7 +115,7 @@ def test_the_notation() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(text: str, problem: str, tmp_path: Path) -> None:
+def test_errors_are_named(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(HistoryError) as raised:
         read([history(tmp_path, text)])
     assert problem in str(raised.value)

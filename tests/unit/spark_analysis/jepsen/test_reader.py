@@ -77,7 +77,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said_with_its_place_and_what_is_legal(name: str, tmp_path: Path) -> None:
+def test_errors_name_the_place_and_the_legal_values(name: str, tmp_path: Path) -> None:
     document, message = WRONG[name]
     path = write(tmp_path, document)
     with pytest.raises(HistoryError) as raised:
@@ -137,7 +137,7 @@ def test_records_become_rows_in_their_order(tmp_path: Path) -> None:
         (poll({"11": [[0, "a"]]}), set()),  # JSON has no other keys
     ],
 )
-def test_keys_that_are_numbers_are_told_as_numbers(
+def test_keys_that_are_numbers_stay_numbers(
     tmp_path: Path, ops: dict[str, Any], numbers: set[str]
 ) -> None:
     (file,) = read([write(tmp_path, ops)]).files
@@ -160,7 +160,7 @@ def test_keys_that_are_numbers_are_told_as_numbers(
         ([], {}, None),
     ],
 )
-def test_how_consumers_came_by_their_partitions_is_told_by_the_file(
+def test_the_file_says_how_consumers_got_their_partitions(
     functions: list[str], settings: dict[str, str], sub_via: str | None, tmp_path: Path
 ) -> None:
     ops = [{"proc": 0, "type": "ok", "f": f, "keys": []} for f in functions]

@@ -157,7 +157,7 @@ def test_every_outcome_and_every_read_is_counted_once(undisturbed):
     assert {row["acked_per_s"] for row in middle} == {RATE / PARTITIONS}
 
 
-def test_candidates_are_raised_for_what_was_passed_over_and_withdrawn_when_it_comes(undisturbed):
+def test_candidates_are_raised_for_overtaken_sends_and_withdrawn_when_these_are_read(undisturbed):
     changes = tables(undisturbed)["loss_candidates"]
     raised = {row["sequence"] for row in changes if row["change"] == "raised"}
     withdrawn = {row["sequence"] for row in changes if row["change"] == "withdrawn"}
@@ -199,7 +199,7 @@ def after(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
     raise _PowerCutError
 
 
-def test_a_job_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
+def test_a_job_that_dies_repeatedly_leaves_the_same_tables_as_an_undisturbed_one(
     spark, undisturbed, tmp_path, monkeypatch
 ):
     run = Run.begun(tmp_path / "disturbed")

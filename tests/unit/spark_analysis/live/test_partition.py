@@ -213,6 +213,8 @@ def test_a_truncation_reverts_only_the_reads_from_its_offset_on(tmp_path):
     batches = [acked(*offsets) + read(*offsets) for offsets in (range(5), range(5, 10))]
     followed = Followed(tmp_path, *batches, read(7, first=100, at=2))
     assert sorted(followed.partition.unseen.sequence.tolist()) == [7, 8, 9]
+    followed.take(*read(7, first=200, at=3))
+    assert sorted(followed.partition.unseen.sequence.tolist()) == [7, 8, 9], "truncated again"
 
 
 def test_a_send_that_was_read_again_is_reverted_from_where_it_was_read_last(tmp_path):

@@ -21,7 +21,7 @@ from ackproof_spark.matching.row_groups import (
     Layout,
     RecordGroup,
     Sizing,
-    Unaligned,
+    TakeGeneralPath,
     read_layout,
 )
 from ackproof_spark.matching.slices import slices
@@ -54,7 +54,7 @@ def run(tmp_path_factory) -> tuple[Path, set]:
         pytest.param(Sizing(from_rows=0, few=0), marks=pytest.mark.slow),
     ],
 )
-def test_what_was_planted_is_found_and_nothing_else(spark, run, tmp_path, sizing):
+def test_exactly_the_planted_anomalies_are_found(spark, run, tmp_path, sizing):
     from ackproof_spark.checks.comparison import compare
 
     run_dir, planted = run
@@ -114,12 +114,12 @@ def test_the_driver_compares_a_small_run_itself(spark, run):
 def test_a_small_run_of_which_much_is_left_takes_the_general_path(spark, run):
     run_dir, _ = run
     whole = RunTables.read(spark, run_dir)
-    with ExitStack() as caches, pytest.raises(Unaligned, match="do not match"):
+    with ExitStack() as caches, pytest.raises(TakeGeneralPath, match="do not match"):
         unmatched(spark, run_dir, whole, sizing=Sizing(few=10), caches=caches)
 
 
 @pytest.mark.spark
-def test_what_cannot_be_decided_stays_with_the_rows(spark, run):
+def test_undecidable_sends_stay_with_the_rows(spark, run):
     run_dir, _ = run
     reasons = spark.createDataFrame([("t", 0, 1, 7, "why")], UNDECIDABLE)
     whole = replace(RunTables.read(spark, run_dir), undecidable=reasons)
@@ -145,7 +145,7 @@ def test_too_many_names_to_look_up_are_refused(spark, run):
     run_dir, _ = run
     whole = RunTables.read(spark, run_dir)
     sizing = Sizing(from_rows=0, lookups=3)
-    with ExitStack() as caches, pytest.raises(Unaligned, match="more than 3"):
+    with ExitStack() as caches, pytest.raises(TakeGeneralPath, match="more than 3"):
         unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
 
 
@@ -162,15 +162,15 @@ def test_slices_cover_every_row_group_and_own_each_once(run):
     assert read == {(group.path, group.number) for group in layout.records}
 
 
-def test_what_does_not_lie_as_the_pass_needs_it_is_refused_with_its_reason(run, tmp_path):
+def test_a_layout_that_the_pass_cannot_use_is_refused_with_its_reason(run, tmp_path):
     layout = read_layout(run[0])
-    with pytest.raises(Unaligned, match="must be held at once"):
+    with pytest.raises(TakeGeneralPath, match="must be held at once"):
         slices(layout, sizing=Sizing(from_rows=0, buffer_bytes=1000), cores=1)
-    with pytest.raises(Unaligned, match="sends have no offset"):
+    with pytest.raises(TakeGeneralPath, match="sends have no offset"):
         slices(layout, sizing=Sizing(from_rows=0, placed=1.0), cores=1)
-    with pytest.raises(Unaligned, match="cannot read"):
+    with pytest.raises(TakeGeneralPath, match="cannot read"):
         read_layout("s3a://nowhere/run")
-    with pytest.raises(Unaligned, match="cannot read"):
+    with pytest.raises(TakeGeneralPath, match="cannot read"):
         read_layout(tmp_path)
 
 
@@ -192,7 +192,7 @@ def test_a_log_of_several_partitions_in_one_row_group_is_refused(run, tmp_path, 
     if reason is None:
         read_layout(tmp_path)
     else:
-        with pytest.raises(Unaligned, match=reason):
+        with pytest.raises(TakeGeneralPath, match=reason):
             read_layout(tmp_path)
 
 
@@ -211,7 +211,7 @@ def test_a_log_out_of_order_is_compared_all_the_same(spark, tmp_path):
     log = pq.read_table(file)
     pq.write_table(log.sort_by([("offset", "descending")]), file)
     whole = RunTables.read(spark, tmp_path)
-    with ExitStack() as caches, pytest.raises(Unaligned, match="not sorted by offset"):
+    with ExitStack() as caches, pytest.raises(TakeGeneralPath, match="not sorted by offset"):
         unmatched(spark, tmp_path, whole, sizing=FORCED, caches=caches)
     found = compare(spark, tmp_path, sizing=FORCED).counts
     assert {anomaly: count for anomaly, count in found.items() if count} == {Anomaly.LOST: 1}
@@ -236,5 +236,5 @@ def test_a_log_with_a_far_offset_takes_the_general_path(last: int, aligned: bool
     if aligned:
         assert slices(layout, sizing=FORCED, cores=2)
         return
-    with pytest.raises(Unaligned, match=f"orders has 200 rows at offsets 0 to {last + 99}"):
+    with pytest.raises(TakeGeneralPath, match=f"orders has 200 rows at offsets 0 to {last + 99}"):
         slices(layout, sizing=FORCED, cores=2)

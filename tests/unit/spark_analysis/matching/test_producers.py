@@ -11,7 +11,7 @@ from ackproof_spark.matching.row_groups import (
     Layout,
     Producers,
     SendGroup,
-    Unaligned,
+    TakeGeneralPath,
 )
 from ackproof_spark.tables import PROBE_PRODUCERS as PROBE
 
@@ -61,5 +61,5 @@ def test_a_ledger_says_which_producers_there_are_and_how_far_they_came() -> None
     ("low", "high"), [(-1, 0), (0, PROBE), (0, MAX_PRODUCERS), (PROBE, PROBE + MAX_PRODUCERS)]
 )
 def test_more_producers_than_an_index_has_bits_for_are_refused(low: int, high: int) -> None:
-    with pytest.raises(Unaligned, match=f"producers are numbered {low} to {high}"):
+    with pytest.raises(TakeGeneralPath, match=f"producers are numbered {low} to {high}"):
         _ = layout(group(low, high)).producers

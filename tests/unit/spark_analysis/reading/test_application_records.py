@@ -98,7 +98,7 @@ def test_a_unique_identity_is_found_wherever_it_stands(spark: SparkSession, kind
     assert doubtful == {}
 
 
-def test_equal_identities_are_told_apart_by_their_offsets(spark: SparkSession) -> None:
+def test_offsets_distinguish_equal_identities(spark: SparkSession) -> None:
     sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("a", 1, "acked")]
     names, doubtful = judged(spark, sends, [(0, "a"), (1, "x")])
     assert names == {0: 0, 1: None}

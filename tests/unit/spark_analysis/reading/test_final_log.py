@@ -238,7 +238,7 @@ def test_an_end_marker_that_was_read_proves_the_gap_before_it_without_a_second_r
     assert sorted(offsets) == [(0, 0), (1, 5), (1, 6)]
 
 
-def test_without_its_end_marker_a_partition_is_read_again_and_told(spark, take):
+def test_a_partition_without_its_end_marker_is_read_again_and_reported(spark, take):
     """An end marker of an earlier run is a record like any other."""
     mine = encoder(run_id=RUN_ID, producer=1, size=40)
     records = raw(spark, (0, 0, mine(0)), (0, 3, END_MARKER), (1, 0, END_MARKER), (1, 1, mine(1)))

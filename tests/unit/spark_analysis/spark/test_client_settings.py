@@ -31,7 +31,7 @@ def test_a_user_and_a_password_are_a_login_module() -> None:
     }
 
 
-def test_certificates_travel_as_what_they_hold(tmp_path: Path) -> None:
+def test_certificates_are_passed_by_their_content(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("CA")
     given = {
         "ssl.ca.location": str(tmp_path / "ca.pem"),
@@ -58,6 +58,6 @@ def test_certificates_travel_as_what_they_hold(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_has_no_counterpart_is_refused(given: dict[str, str], said: str) -> None:
+def test_a_setting_without_a_counterpart_is_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(AnalysisError, match=said):
         for_connector(given)

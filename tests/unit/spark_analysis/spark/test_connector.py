@@ -126,7 +126,7 @@ def test_of_two_fetches_at_once_one_wins_and_both_succeed(monkeypatch):
     assert [jar.name for jar in connector.resolve()] == ["org.example_first.jar"]
 
 
-def test_what_spark_brings_is_not_kept(monkeypatch):
+def test_jars_that_spark_has_are_dropped(monkeypatch):
     import pyspark
 
     brought = next((Path(pyspark.__file__).parent / "jars").glob("slf4j-api-*.jar")).name

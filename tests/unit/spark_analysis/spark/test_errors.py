@@ -74,6 +74,6 @@ def test_each_failure_has_its_meaning(said: str, means: str) -> None:
     assert said in str(caught.value)
 
 
-def test_what_is_not_sparks_passes_through() -> None:
+def test_other_exceptions_pass_through() -> None:
     with pytest.raises(ZeroDivisionError), explained():
         raise ZeroDivisionError

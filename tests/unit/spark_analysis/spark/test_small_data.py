@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from ackproof_spark.reading.run_tables import RunTables, kept
+from ackproof_spark.reading.run_tables import RunTables, cached_for_run
 from ackproof_spark.spark.small_data import (
     FEW,
     answers,
@@ -75,7 +75,7 @@ def test_questions_of_many_rows_are_asked_one_after_the_other():
     assert asked_by == [threading.get_ident()] * 2
 
 
-def test_what_one_question_raises_is_raised():
+def test_an_error_of_one_question_is_raised():
     def fail():
         raise ValueError("no such table")
 
@@ -83,10 +83,10 @@ def test_what_one_question_raises_is_raised():
         side_by_side(list, fail, rows=FEW)
 
 
-def test_what_several_checks_start_from_is_made_once_for_the_same_tables(spark):
+def test_a_frame_of_several_checks_is_made_once_for_the_same_tables(spark):
     made = []
 
-    @kept
+    @cached_for_run
     def numbers(tables):
         made.append(tables.run_id)
         return spark.range(3)

@@ -84,7 +84,7 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
 
 
 @pytest.mark.slow
-def test_why_records_were_lost_is_told_with_settings_and_availability(loaded, run_dirs):
+def test_causes_are_loaded_with_settings_and_availability(loaded, run_dirs):
     [why] = loaded.query("SELECT * FROM loss_causes")
     lost = [verdict_of(run_dirs[name]).observed["lost"] for name in ("one", "two")]
     assert (why["case"], why["runs"], why["lost"]) == ("B2", 2, sum(lost))
