@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.command import ROOT
-from unit.harness.test_api import example
+from support.examples import example
 
 pytestmark = pytest.mark.cluster
 

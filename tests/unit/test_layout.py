@@ -5,6 +5,7 @@ Who may import whom is import-linter's (`pyproject.toml`); what it cannot say is
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -25,13 +26,6 @@ LEVELS = {"ackproof": 12, "ackproof_faults": 8, "ackproof_model": 8, "ackproof_s
 
 #: The most levels of modules inside a subpackage.
 LEVELS_INSIDE = 8
-#: Subpackages that still have more levels: the aim is none.
-DEEP = {
-    "ackproof.report": 9,
-    "ackproof.scenario": 11,
-    "ackproof_model.adversary": 9,
-    "ackproof_model.replication": 9,
-}
 
 #: Modules that may have more than 400 lines, each with its reason.
 LONG = {
@@ -117,8 +111,7 @@ def test_stages_have_few_levels_and_no_circle(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_subpackages_have_few_levels_inside(package: str) -> None:
     depths = {name: levels(graph) for name, graph in inside(imports(package)).items()}
-    deep = {name: depth for name, depth in depths.items() if depth > DEEP.get(name, LEVELS_INSIDE)}
-    assert deep == {}
+    assert {name: depth for name, depth in depths.items() if depth > LEVELS_INSIDE} == {}
 
 
 def test_a_circle_and_its_levels_are_noticed() -> None:
@@ -176,3 +169,22 @@ def test_a_long_module_is_noticed() -> None:
     assert too_long({"a.py": 401, "b.py": 400, "c.py": 500}, most=400, allowed={"c.py": "why"}) == {
         "a.py": 401
     }
+
+
+#: An import from a test module.
+TEST_IMPORT = re.compile(r"^(from (\w+\.)*test_\w+ import|from [\w.]+ import .*\btest_\w+)", re.M)
+
+
+def test_no_test_imports_from_a_test_module() -> None:
+    importers = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if TEST_IMPORT.search(path.read_text(encoding="utf-8"))
+    ]
+    assert importers == []
+
+
+def test_an_import_from_a_test_module_is_noticed() -> None:
+    assert TEST_IMPORT.search("import a\nfrom unit.harness.test_api import example\n")
+    assert TEST_IMPORT.search("from unit.harness import test_api\n")
+    assert not TEST_IMPORT.search("from support.examples import example\n")

@@ -19,6 +19,7 @@ from ackproof.errors import ClusterError, ScenarioError
 from ackproof.ledger import application_ledger as application
 from ackproof.ledger.application_ledger import Ledger
 from ackproof_faults import FaultError, Kill, acked, isr, leader
+from support.examples import example
 from support.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[3]
@@ -223,17 +224,6 @@ def test_a_fault_that_does_not_begin_or_does_not_take_effect_is_an_error() -> No
         ap.inject(kafka(down), Kill(target=1)),
     ):
         pass
-
-
-def example(name: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, ROOT / "examples" / name, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 def test_the_example_that_predicts() -> None:
