@@ -137,9 +137,10 @@ class _Search:
         self._found = Exploration(model, Stepping(model))
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
-        # Of the current layer: the predecessors of a state, the timers that run in it, and its
-        # successors by which a broker learns metadata.
-        self._before: dict[int, list[tuple[int, Timer | None]]] = {}
+        # Of the current layer: the predecessors of a state, by steps without and with a timer; the
+        # timers that run in it; and its successors by which a broker learns metadata.
+        self._before: dict[int, list[int]] = {}
+        self._before_by_timer: dict[int, list[tuple[int, Timer]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
         # The states of the layer that have successors in it.
@@ -186,7 +187,8 @@ class _Search:
     def _members(self, layer: Layer) -> list[int]:
         """Return the layer's states."""
         entries = self._entries.pop(layer)
-        self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
+        self._before, self._before_by_timer = defaultdict(list), defaultdict(list)
+        self._timers, self._learned = {}, defaultdict(list)
         self._moving, self._sources = set(), set()
         return entries if self._passes(layer) else self._close(layer, entries)
 
@@ -239,12 +241,14 @@ class _Search:
             taken.add(kind)
             if timer is not None:
                 timers.append(timer)
-            elif kind in PROMPT:
+                self._before_by_timer[other].append((index, timer))
+                continue
+            if more:
+                before[other].append(index)
+            if kind in PROMPT:
                 self._moving.add(index)
                 if kind == "learn":
                     self._learned[index].append(other)
-            if more:
-                before[other].append((index, timer))
         if timers:
             self._timers[index] = timers
         return nearest
@@ -341,7 +345,7 @@ class _Search:
 
         if pending.counts_progress:
             # Records of other partitions count, too: they are acked while this one waits.
-            prompt = self._reaching(goals, lambda timer: timer is None)
+            prompt = self._reaching(goals, lambda _: False)
             for index in due:
                 if (
                     index not in prompt
@@ -355,7 +359,7 @@ class _Search:
         seconds = wait.or_after
         awaited = self._reaching(
             goals,
-            lambda timer: timer is None or model.must_have_fired(timer, pending.reference, seconds),
+            lambda timer: model.must_have_fired(timer, pending.reference, seconds),
         )
         for index in ready:
             if index not in awaited and self._in_time(pending, index, seconds):
@@ -413,15 +417,20 @@ class _Search:
             self._in_time(pending, other, seconds) for other in self._learned.get(index, ())
         )
 
-    def _reaching(self, goals: Iterable[int], counts: Callable[[Timer | None], bool]) -> set[int]:
-        """Return the states of the layer from which steps that count reach a goal."""
+    def _reaching(self, goals: Iterable[int], counts: Callable[[Timer], bool]) -> set[int]:
+        """Return the states of the layer from which prompt steps, and timers that count, lead."""
         reached = set(goals)
         frontier = list(reached)
+        before, by_timer = self._before, self._before_by_timer
         while frontier:
-            for index, timer in self._before.get(frontier.pop(), ()):
-                if index not in reached and counts(timer):
-                    reached.add(index)
-                    frontier.append(index)
+            index = frontier.pop()
+            earlier = before.get(index, ())
+            if index in by_timer:
+                earlier = [*earlier, *(one for one, timer in by_timer[index] if counts(timer))]
+            for one in earlier:
+                if one not in reached:
+                    reached.add(one)
+                    frontier.append(one)
         return reached
 
     def _judge(self, members: list[int]) -> None:

@@ -101,6 +101,7 @@ class Stepping:
         self._requests: dict[
             tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
         ] = {}
+        self._without_past: dict[tuple[int, int], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
         configuration = model.configuration
@@ -137,9 +138,12 @@ class Stepping:
 
     def standing_for(self, number: int, client: int) -> int:
         """Return the state that stands for a pair in which nothing was read since the last step."""
-        past = self._clusters[number].reading[2]
-        after = without_past_records(self._model, self._clients[client], past)
-        return self._settled_state(number, self._client(after))
+        key = (client, self._clusters[number].reading[2])
+        after = self._without_past.get(key)
+        if after is None:
+            found = without_past_records(self._model, self._clients[client], key[1])
+            after = self._without_past[key] = self._client(found)
+        return self._settled_state(number, after)
 
     def steps(self, state_number: int) -> list[NumberedStep]:
         """Return every step from a state, in the order of the rules."""
