@@ -16,7 +16,7 @@ Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What `Fault.verify` observed: `text` for people, `facts` for programs.
+    """The observations of `Fault.verify`: `text` for people, `facts` for programs.
 
     Both are stored in the run's table `fault_windows`, `facts` as JSON. Nobody parses `text`.
     """

@@ -29,7 +29,7 @@ Problem = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a scenario says of its cluster and clients, known before anything boots.
+    """The cluster and clients of a scenario, as far as they are known before anything boots.
 
     `topics`: partitions per topic. `log_dirs`: the fewest log directories of any broker. `disk`:
     size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
@@ -181,8 +181,8 @@ class Fault(BaseModel, ABC):
     @staticmethod
     def id_of_stored(parameters: str) -> str | None:
         """Return the `id` among parameters as a window stores them; None if there is none."""
-        found = (_stored(parameters) or {}).get("id")
-        return found if isinstance(found, str) else None
+        name = (_stored(parameters) or {}).get("id")
+        return name if isinstance(name, str) else None
 
     def __str__(self) -> str:
         return fault_of(self.name, str(self.target), self.hit_by(dict(self)))
@@ -194,7 +194,7 @@ class Fault(BaseModel, ABC):
 
     @property
     def effects(self) -> Effects:
-        """What it does, for the prediction; without a declaration nothing is excluded."""
+        """The effects, for the prediction; a fault that declares none may do anything."""
         return (Anything(),)
 
     @property

@@ -1,4 +1,4 @@
-"""What a fault does to a cluster and its clients: the vocabulary of faults and of the model.
+"""Effects of faults on a cluster and its clients: the vocabulary of faults and of the model.
 
 Each fault declares its effects, which take place at once, in their order. An effect applies to the
 nodes of the fault's target (brokers or controllers), unless its `nodes`, `topic` or `client` says
@@ -123,7 +123,7 @@ class Hit:
 
 
 class Disturbance(StrEnum):
-    """What happens to a coordinator, or to a request.
+    """A disturbance of a coordinator, or of a request.
 
     MOVES: a partition gets another leader, and so a coordinator moves. DEPOSED: a broker that is no
     longer the coordinator still answers. UNANSWERED: a request is carried out at once or never, and
@@ -403,14 +403,14 @@ class Cuts(Effect):
 
         Packets that the nodes send are no requests of clients, but may be markers.
         """
-        found: list[Disturbance] = []
+        disturbances: list[Disturbance] = []
         if "clients" in self.channels:
-            found += (D.UNANSWERED, *(CLIENTS_LATE if self.direction != "to_peers" else ()))
+            disturbances += (D.UNANSWERED, *(CLIENTS_LATE if self.direction != "to_peers" else ()))
         if "controllers" in self.channels:
-            found += (D.MOVES, D.DEPOSED)
+            disturbances += (D.MOVES, D.DEPOSED)
         if "replication" in self.channels:
-            found += (D.LATE_MARKER, D.LATE_PRODUCE)
-        return tuple(found)
+            disturbances += (D.LATE_MARKER, D.LATE_PRODUCE)
+        return tuple(disturbances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,14 +546,14 @@ class Intercepts(Effect):
         return Exposure(budget=Budget(shrinks=_ANY_NUMBER), unanswered=True, late=True)
 
     def disturbances(self) -> tuple[Disturbance, ...]:
-        found = (*((D.MOVES, D.DEPOSED) if self.api in _SESSION else ()), D.UNANSWERED)
+        at_once = (*((D.MOVES, D.DEPOSED) if self.api in _SESSION else ()), D.UNANSWERED)
         if self.direction == "response" or self.action in ("drop", "cut"):
-            return found
+            return at_once
         late = _LATE_REQUESTS.get(self.api, ())
         if self.action == "hold":  # with everything behind it on its connection
             behind = (D.LATE_MARKER,) if late == (D.LATE_MARKER,) else CLIENTS_LATE
             late = behind if late else _LATE
-        return (*found, *late)
+        return (*at_once, *late)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -852,7 +852,7 @@ class Client(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything(Effect):
-    """Nobody knows: nothing is excluded."""
+    """The effects are unknown: nothing is excluded."""
 
     @property
     def closes_connections(self) -> bool:

@@ -115,7 +115,7 @@ class OrderedFault(ClientFault):
     @property
     @abstractmethod
     def counted(self) -> str:
-        """What the client counts, in words."""
+        """The events that the client counts, in words."""
 
     def start(self, clients: Clients, client: str) -> None:
         order, milliseconds = self.order

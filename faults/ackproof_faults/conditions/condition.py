@@ -1,4 +1,4 @@
-"""What all conditions share: their text, and the observation of the cluster that they evaluate.
+"""The base of all conditions: their text, and the observation that they evaluate.
 
 A condition is a frozen dataclass. Its `TEXT` holds its fields in braces; the type of each field
 says how its part of the text is matched, read and written (`Token`).

@@ -114,8 +114,8 @@ class Conditions(tuple[Condition, ...]):
         A condition of which every alternative is dropped is dropped.
         """
         changed = ([change(leaf) for leaf in one.alternatives] for one in self)
-        kept = ([leaf for leaf in leaves if leaf is not None] for leaves in changed)
-        return Conditions(either(leaves) for leaves in kept if leaves)
+        remaining = ([leaf for leaf in leaves if leaf is not None] for leaves in changed)
+        return Conditions(either(leaves) for leaves in remaining if leaves)
 
     def __str__(self) -> str:
         texts = [
@@ -159,8 +159,8 @@ def parse_condition(text: object) -> Condition:
 def _read(text: str) -> list[SimpleCondition]:
     """Return the alternatives that `text` writes; none if one of them is not a condition."""
     texts = _OR.split(text)
-    found = [next(filter(None, (kind.read(one) for kind in KINDS)), None) for one in texts]
-    known = [one for one in found if one is not None]
+    read = [next(filter(None, (kind.read(text) for kind in KINDS)), None) for text in texts]
+    known = [condition for condition in read if condition is not None]
     return known if len(known) == len(texts) else []
 
 

@@ -98,7 +98,7 @@ def replicas(cluster: Cluster, broker: int) -> list[Replica]:
         folder, _, file = path.rpartition("/")
         base = int(file.removesuffix(".log"))
         segments.setdefault(folder, []).append(Segment(path=path, base=base, size=int(size)))
-    found = [
+    known = [
         Replica(
             topic=match["topic"],
             partition=int(match["partition"]),
@@ -109,7 +109,7 @@ def replicas(cluster: Cluster, broker: int) -> list[Replica]:
         if (match := re.fullmatch(TOPIC_PARTITION, folder.rpartition("/")[2]))
         and match["topic"] != METADATA
     ]
-    return sorted(found, key=lambda one: one.name)
+    return sorted(known, key=lambda one: one.name)
 
 
 def select_replicas(cluster: Cluster, broker: int, names: Sequence[str]) -> list[Replica]:
@@ -117,12 +117,12 @@ def select_replicas(cluster: Cluster, broker: int, names: Sequence[str]) -> list
 
     Raises FaultError if the broker lacks one.
     """
-    held = replicas(cluster, broker)
-    missing = set(names) - {one.name for one in held}
-    if missing or not held:
+    own = replicas(cluster, broker)
+    missing = set(names) - {replica.name for replica in own}
+    if missing or not own:
         what = ", ".join(sorted(missing)) or "any partition"
         raise FaultError(f"broker {broker} has no replica of {what}")
-    return [one for one in held if not names or one.name in names]
+    return [replica for replica in own if not names or replica.name in names]
 
 
 def batches(content: bytes) -> Iterator[Batch]:

@@ -30,7 +30,7 @@ from ackproof_model.effects import Effects, Ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCut:
-    """What one log loses.
+    """The loss of one log.
 
     `before` and `after` are its end offsets; `path` is the segment that is cut to `size` bytes,
     `dropped` are the segments behind it.
@@ -64,7 +64,7 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """What was cut off, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
+    """The cuts, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
 
     cuts: tuple[LogCut, ...]
     whole: tuple[str, ...]
@@ -73,10 +73,10 @@ class Outage:
 def fsynced_topics(cluster: Cluster, nodes: Sequence[int], names: Sequence[str]) -> set[str]:
     """Return which topics of the named replicas (all, if none is) are fsynced at every record.
 
-    Whoever would answer may be down: what was last heard of a topic counts.
+    No broker may be up to answer, so the last known setting counts.
     """
-    held = [_disk.select_replicas(cluster, node, names) for node in nodes]
-    topics = {replica.topic for replicas in held for replica in replicas}
+    own = (_disk.select_replicas(cluster, node, names) for node in nodes)
+    topics = {replica.topic for replicas in own for replica in replicas}
     return {one for one in topics if cluster.operations.known_setting(one, "flush.messages") == "1"}
 
 

@@ -52,8 +52,8 @@ class ReplaceDisk(Ended):
             replaced = directories.pop(self.log_dir - 1)
             if left := _disk.count_files(cluster, node, [replaced]):
                 raise FaultError(f"{replaced} of broker {node} still holds {left} files")
-            kept = _disk.count_files(cluster, node, directories)
-            if not kept:
+            files = _disk.count_files(cluster, node, directories)
+            if not files:
                 raise FaultError(f"broker {node} has lost its other log directories, too")
-            proofs.append(f"broker {node}: {replaced} is empty, the others hold {kept} files")
+            proofs.append(f"broker {node}: {replaced} is empty, the others hold {files} files")
         return Evidence.joined(proofs)

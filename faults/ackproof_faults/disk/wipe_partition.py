@@ -40,8 +40,8 @@ class WipePartition(Ended):
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         _disk.kill_all(cluster, nodes)
         for node in nodes:
-            held = _disk.select_replicas(cluster, node, self.partitions)
-            paths = shlex.join(replica.directory for replica in held)
+            replicas = _disk.select_replicas(cluster, node, self.partitions)
+            paths = shlex.join(replica.directory for replica in replicas)
             _disk.run_script(cluster, node, f"rm -r {paths}")
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:

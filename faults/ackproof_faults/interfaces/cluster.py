@@ -191,7 +191,7 @@ class Placement:
 
 
 class Operations(Protocol):
-    """What Kafka's own tools do. Every method raises FaultError with Kafka's reason to refuse."""
+    """Operations of Kafka's own tools. Each raises FaultError with Kafka's reason to refuse."""
 
     def topic(self, name: str) -> Mapping[int, Placement]:
         """Return the topic's partitions; empty if it does not exist or is unknown now."""

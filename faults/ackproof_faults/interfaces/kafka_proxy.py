@@ -90,7 +90,7 @@ Action = Literal["hold", "delay", "drop", "duplicate", "cut"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What happens to the messages of one API in one direction.
+    """A rule for the messages of one API in one direction.
 
     hold: they wait until the rule is removed, with everything behind them on their connections;
     delay: the same for `delay_s`; drop: they never arrive; duplicate: they arrive twice; cut: their

@@ -70,17 +70,17 @@ def channels(peers: str | Sequence[int], listener: str | None) -> tuple[Channel,
 
 def rules(cluster: Cluster, cuts: Sequence[Cut], verdict: str) -> Mapping[int, list[str]]:
     """Return the rules of each running node (`_nftables.ruleset`)."""
-    found: dict[int, list[str]] = {node: [] for node in running_nodes(cluster)}
+    lines_of: dict[int, list[str]] = {node: [] for node in running_nodes(cluster)}
     for cut in cuts:
         for node, hook, peer, side in (
             (cut.sink, "in", cut.source, "saddr"),
             (cut.source, "out", cut.sink, "daddr"),
         ):
-            if node in found:
+            if node in lines_of:
                 who = [] if peer == CLIENTS else [f"ip {side} {cluster.network.address(peer)}"]
                 for match in _matches(cut, peer, hook):
-                    found[node].append(" ".join([hook, *who, match, "counter", verdict]))
-    return {node: lines for node, lines in found.items() if lines}
+                    lines_of[node].append(" ".join([hook, *who, match, "counter", verdict]))
+    return {node: lines for node, lines in lines_of.items() if lines}
 
 
 def _matches(cut: Cut, peer: int, hook: str) -> list[str]:

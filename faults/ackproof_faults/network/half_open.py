@@ -49,8 +49,8 @@ class HalfOpen(Ended):
             address = shlex.quote(cluster.network.address(node))
             count = f"ss -Htn state established dst {address} | wc -l"
             results = run_at_each(cluster, dict.fromkeys(running_nodes(cluster), count))
-            held = {peer: int(result.output) for peer, result in results.items()}
-            holders = [f"node {peer} {count}" for peer, count in held.items() if count]
+            open_at = {peer: int(result.output) for peer, result in results.items()}
+            holders = [f"node {peer} {count}" for peer, count in open_at.items() if count]
             if not holders:
                 raise FaultError(f"no node holds a connection to node {node}: all were closed")
             proofs.append(f"open connections to the dead node {node}: {', '.join(holders)}")

@@ -40,7 +40,7 @@ class ChangeReplicationFactor(TopicOperation):
                 f"{len(brokers)}"
             )
         changes = {
-            (self.topic, number): replicas(one, self.replication_factor, brokers)
+            (self.topic, number): changed(one, self.replication_factor, brokers)
             for number, one in partitions.items()
             if len(one.replicas) != self.replication_factor
         }
@@ -59,10 +59,11 @@ class ChangeReplicationFactor(TopicOperation):
         return Evidence(text=describe(self.topic, partitions))
 
 
-def replicas(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:
+def changed(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:
     """Return `count` replicas: the current ones, never without the leader, then other brokers."""
-    kept = list(current.replicas)
-    while len(kept) > count:
-        kept.remove(next(one for one in reversed(kept) if one != current.leader or len(kept) == 1))
+    replicas = list(current.replicas)
+    while len(replicas) > count:
+        last = (one for one in reversed(replicas) if one != current.leader or len(replicas) == 1)
+        replicas.remove(next(last))
     further = [one for one in brokers if one not in current.replicas]
-    return kept + further[: count - len(kept)]
+    return replicas + further[: count - len(replicas)]

@@ -1,4 +1,4 @@
-"""What all steps of a running schedule share: the cluster, the clocks, the limits, the faults."""
+"""The context that all steps of a running schedule share: cluster, clocks, limits, faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conditions see of a running schedule: sends, cluster state and earlier faults."""
+"""A running schedule as conditions see it: sends, cluster state and earlier faults."""
 
 from __future__ import annotations
 

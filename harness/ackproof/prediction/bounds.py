@@ -1,4 +1,4 @@
-"""What a whole schedule may do to one partition: the sum of its effects, in any order.
+"""The bounds of a whole schedule for one partition: the sum of its effects, in any order.
 
 Conditions, and who leads when, are left out; how often a step may happen, on how many replicas and
 for how long is not. Numbers are upper bounds.

@@ -1,7 +1,6 @@
-"""What the faults of a schedule do to requests of clients and to coordinators.
+"""Effects of a schedule on requests of clients and on coordinators.
 
-Whether records are lost is the question of the model of replication, which is asked about the
-partitions of the coordinators, too.
+The model of replication answers whether records are lost, also for the partitions of coordinators.
 """
 
 from __future__ import annotations

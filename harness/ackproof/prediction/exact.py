@@ -156,9 +156,9 @@ def exact_effects(
     if fault.target.of_controllers:
         return _of_controllers(scenario, partition, fault)
     hit = hit_of(scenario, partition, fault)
-    found = [effect.exact(hit) for effect in fault.effects]
-    known = [effects for effects in found if effects is not None]
-    return tuple(itertools.chain(*known)) if len(known) == len(found) else None
+    each = [effect.exact(hit) for effect in fault.effects]
+    known = [effects for effects in each if effects is not None]
+    return tuple(itertools.chain(*known)) if len(known) == len(each) else None
 
 
 def _of_controllers(

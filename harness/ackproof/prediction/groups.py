@@ -110,7 +110,7 @@ def _by_offsets(
     scenario: Scenario, group: ConsumerGroup, model: OffsetModel, causes: Mapping[str, str]
 ) -> dict[Anomaly, _Answer]:
     """Return the answers of the search of committed offsets."""
-    found = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
+    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
     decided = (
         model.killed_in_poll
         and model.reset == "earliest"
@@ -123,16 +123,16 @@ def _by_offsets(
     for anomaly in _OF_TRANSACTIONS:
         if anomaly in certain:
             reason = f"{committed}, and a member is killed while it processes a poll: every order"
-            steps = len(found.traces[anomaly])
+            steps = len(searched.traces[anomaly])
             answers[anomaly] = Likelihood.CERTAIN, f"{reason} leads to it, in {steps} steps"
-        elif anomaly in found.traces:
-            trace = found.traces[anomaly]
+        elif anomaly in searched.traces:
+            trace = searched.traces[anomaly]
             kinds = spent(PERTURBATIONS, model.budgets.of_kinds, trace)
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}: in {len(trace)} steps, by {by}" if by else committed
             answers[anomaly] = Likelihood.POSSIBLE, reason
-        elif not found.complete:
-            answers[anomaly] = Likelihood.POSSIBLE, f"not decided within {found.states} states"
+        elif not searched.complete:
+            answers[anomaly] = Likelihood.POSSIBLE, f"not decided within {searched.states} states"
         else:
             kinds = [k for k, n in zip(PERTURBATIONS, model.budgets.of_kinds, strict=True) if n]
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
@@ -165,9 +165,9 @@ def _by_outputs(
         successors=group.crash_after is not None or bool(_cause(scenario, "ends")),
         may_lose=may_lose,
     )
-    found = transactions.search(model, until=list(_OF_TRANSACTIONS.values()))
+    searched = transactions.search(model, until=list(_OF_TRANSACTIONS.values()))
     for anomaly, kind in _OF_TRANSACTIONS.items():
-        likelihood, reason = of_transactions.answer(kind, model, found, causes)
+        likelihood, reason = of_transactions.answer(kind, model, searched, causes)
         if likelihood is not Likelihood.IMPOSSIBLE:
             what = (
                 "a committed transaction loses records"

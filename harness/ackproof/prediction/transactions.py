@@ -81,7 +81,7 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
         if group.settings.isolation_level == "read_uncommitted"
     ]
     zombies = _has_living_predecessors(scenario)
-    found = transactions.search(
+    searched = transactions.search(
         model, until=["aborted-read", "hanging", *(["zombie-commit"] if zombies else [])]
     )
     if uncommitted:
@@ -93,7 +93,7 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
             for anomaly in (Anomaly.ABORTED_READ, Anomaly.READ_THEN_GONE)
         )
     else:
-        yield (Anomaly.ABORTED_READ, *answer("aborted-read", model, found, causes))
+        yield (Anomaly.ABORTED_READ, *answer("aborted-read", model, searched, causes))
     spec = scenario.workload.transactions
     if not zombies:
         yield (
@@ -109,8 +109,8 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
             "can still commit",
         )
     else:
-        yield (Anomaly.ZOMBIE_COMMIT, *answer("zombie-commit", model, found, causes))
-    yield (Anomaly.HANGING_TRANSACTION, *answer("hanging", model, found, causes))
+        yield (Anomaly.ZOMBIE_COMMIT, *answer("zombie-commit", model, searched, causes))
+    yield (Anomaly.HANGING_TRANSACTION, *answer("hanging", model, searched, causes))
 
 
 def question(
@@ -157,18 +157,18 @@ def question(
 
 
 def answer(
-    anomaly: str, model: TransactionModel, found: Search, causes: Mapping[str, str]
+    anomaly: str, model: TransactionModel, searched: Search, causes: Mapping[str, str]
 ) -> tuple[Likelihood, str]:
     """Return the prediction for one anomaly, with its reason."""
     budgets = model.budgets.of_kinds
-    if anomaly in found.traces:
-        trace = found.traces[anomaly]
+    if anomaly in searched.traces:
+        trace = searched.traces[anomaly]
         kinds = spent(PERTURBATIONS, budgets, trace)
         known = f"; {_LATE_REQUEST.get(anomaly, 'KAFKA-17754')}" if kinds == ["delays"] else ""
         reason = f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}{known}"
         return Likelihood.POSSIBLE, reason
-    if not found.complete:
-        return Likelihood.POSSIBLE, f"not decided within {found.states} states"
+    if not searched.complete:
+        return Likelihood.POSSIBLE, f"not decided within {searched.states} states"
     kinds = [kind for kind, n in zip(PERTURBATIONS, budgets, strict=True) if n]
     return (
         Likelihood.IMPOSSIBLE,

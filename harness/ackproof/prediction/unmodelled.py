@@ -1,4 +1,4 @@
-"""What the model of replication leaves out, and what that means for a prediction.
+"""Limits of the model of replication, and their consequences for a prediction.
 
 It has no rules for some settings and versions; then no anomaly is excluded. It has no client
 timeouts, no log cleaner and no defects of clients: they make single anomalies possible.
@@ -85,8 +85,8 @@ def _every_setting(scenario: Scenario) -> Iterator[Mapping[str, Setting]]:
 
 def _release(version: str) -> tuple[int, ...]:
     """Return the release of a version such as `2.6`, `2.6.2` or `0.10.2-IV0`; empty for others."""
-    found = re.match(r"0\.\d+\.\d+|\d+\.\d+", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"0\.\d+\.\d+|\d+\.\d+", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: float) -> Prediction:

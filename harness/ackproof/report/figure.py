@@ -101,7 +101,18 @@ def template() -> Any:
                 "spikecolor": colour("muted"),
             },
             yaxis={**axis, "showgrid": True, "fixedrange": True},
-            annotationdefaults={"showarrow": False, "borderpad": 0},
+            # A label at the left edge of a plot, and what a fault is drawn behind a plot with.
+            annotationdefaults={
+                "xref": "paper",
+                "x": 0,
+                "xanchor": "left",
+                "yref": "y",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "borderpad": 0,
+                "font": {"size": 12, "color": colour("ink")},
+            },
+            shapedefaults={"layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1},
         ),
         data={
             "bar": [go.Bar(orientation="h", hoverinfo="text", width=0.3, marker_line_width=0)],
@@ -117,17 +128,7 @@ def lane_axis(rows: int) -> dict[str, Any]:
 
 def lane_label(text: str, y: float) -> dict[str, Any]:
     """Return a label at the left edge of a plot with its lower edge at `y`."""
-    return {
-        "xref": "paper",
-        "x": 0,
-        "xanchor": "left",
-        "xshift": 2,
-        "yref": "y",
-        "y": y,
-        "yanchor": "bottom",
-        "text": escaped(text),
-        "font": {"size": 12, "color": colour("ink")},
-    }
+    return {"text": escaped(text), "y": y, "xshift": 2}
 
 
 def escaped(text: str) -> str:

@@ -100,20 +100,23 @@ def _layout(
     for window, row in zip(run.windows, rows, strict=False):
         start = round(run.second(window.injected_at), 3)
         end = run.second(window.healed_at) if window.healed_at else _end_of(run, window)
-        behind = {"layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "x0": start}
-        band = {"type": "rect", "x1": round(end, 3), "fillcolor": colour("fault", 0.1)}
-        edge = {"width": 1, "color": colour("fault", 0.6), "dash": "dot"}
-        shapes.append(behind | band | {"line_width": 0})
-        shapes.append(behind | {"type": "line", "x1": start, "line": edge})
+        band, edge = colour("fault", 0.1), colour("fault", 0.6)
+        shapes += [
+            {"type": "rect", "x0": start, "x1": round(end, 3), "fillcolor": band, "line_width": 0},
+            {
+                "type": "line",
+                "x0": start,
+                "x1": start,
+                "line": {"width": 1, "color": edge, "dash": "dot"},
+            },
+        ]
         if labelled:
             annotations.append(
                 {
                     "xref": "x",
                     "x": start,
-                    "xanchor": "left",
                     "yref": "paper",
                     "y": 1,
-                    "yanchor": "bottom",
                     "yshift": row * _LABEL_HEIGHT,
                     "text": fmt.fault(window.window),
                     "font": {"size": 11, "color": colour("fault")},

@@ -10,7 +10,7 @@ import pytest
 
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.interfaces.cluster import Placement, TopicPartition
-from ackproof_faults.operations.change_replication_factor import replicas
+from ackproof_faults.operations.change_replication_factor import changed
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 from support.schedules import STEPS
@@ -215,4 +215,4 @@ def test_a_broker_that_has_not_heard_of_the_topic_is_asked_again(operation: dict
 def test_the_leader_is_kept_when_replicas_are_dropped(
     leader: int | None, count: int, wanted: list[int]
 ) -> None:
-    assert replicas(placement(leader, 1, 2, 3), count, [1, 2, 3, 4, 5]) == wanted
+    assert changed(placement(leader, 1, 2, 3), count, [1, 2, 3, 4, 5]) == wanted

@@ -2,9 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.judgement.expectations import check_expectations, conclude
-from ackproof.runs.verdict import CauseReport, Metrics, ProbeMetrics, Share, Word
-from ackproof.scenario.model import Expect
+from ackproof.judgement.expectations import (
+    check_expectations,
+    check_steps,
+    conclude,
+    unknown_steps,
+)
+from ackproof.runs.verdict import (
+    CauseReport,
+    FaultReport,
+    Metrics,
+    PartitionState,
+    ProbeMetrics,
+    Share,
+    Step,
+    Word,
+)
+from ackproof.scenario.model import Expect, ExpectedStep
+from support.run_directories import at, defaults
 
 CLEAN = {
     "sent": 100,
@@ -31,21 +46,33 @@ def judged(expect: Expect, reasons: list[str] | None = None, **observed: int) ->
     return conclude(check_expectations(expect, {**CLEAN, **observed}, METRICS), reasons or [])[0]
 
 
-def test_no_loss_where_none_is_expected_holds() -> None:
-    assert judged(Expect(loss="none")) is Word.HOLDS
-
-
-def test_a_loss_where_none_is_expected_violates() -> None:
-    assert judged(Expect(loss="none"), lost=1) is Word.VIOLATED
-
-
-def test_an_observed_loss_violates_even_if_the_run_is_not_conclusive() -> None:
-    assert judged(Expect(loss="none"), ["interrupted"], lost=1) is Word.VIOLATED
-
-
-def test_no_observed_loss_is_inconclusive_if_the_run_is_not_conclusive() -> None:
-    assert judged(Expect(loss="none"), ["interrupted"]) is Word.INCONCLUSIVE
-    assert judged(Expect(loss="some"), ["interrupted"]) is Word.INCONCLUSIVE
+@pytest.mark.parametrize(
+    ("expect", "observed", "reasons", "word"),
+    [
+        ({"loss": "none"}, {}, [], Word.HOLDS),
+        ({"loss": "none"}, {"lost": 1}, [], Word.VIOLATED),
+        ({"loss": "none"}, {"lost": 1}, ["interrupted"], Word.VIOLATED),
+        ({"loss": "none"}, {}, ["interrupted"], Word.INCONCLUSIVE),
+        ({"loss": "some"}, {}, [], Word.VIOLATED),
+        ({"loss": "some"}, {"lost": 1}, [], Word.HOLDS),
+        ({"loss": "some"}, {}, ["interrupted"], Word.INCONCLUSIVE),
+        ({"loss": "some"}, {"lost": 1}, ["interrupted"], Word.INCONCLUSIVE),
+        ({"duplicates": "any"}, {"duplicated": 7}, [], Word.HOLDS),
+        ({"duplicates": "none"}, {"duplicated": 1}, [], Word.VIOLATED),
+        ({"reordered": "none"}, {"reordered": 1}, [], Word.VIOLATED),
+        ({}, {"phantom": 1}, [], Word.VIOLATED),
+        ({}, {"corrupt": 1}, [], Word.VIOLATED),
+        ({}, {"read-then-gone": 1}, [], Word.VIOLATED),
+        ({"read_then_gone": "some"}, {"read-then-gone": 1}, [], Word.HOLDS),
+        ({"read_then_gone": "some"}, {"read-then-gone": 0}, [], Word.VIOLATED),
+        ({"unprocessed": "none"}, {"unprocessed": 9}, [], Word.VIOLATED),
+        ({"unprocessed": "none"}, {"unprocessed": 9}, ["consumer 0 died"], Word.INCONCLUSIVE),
+    ],
+)
+def test_counts_are_compared_with_what_is_expected(
+    expect: dict[str, str], observed: dict[str, int], reasons: list[str], word: Word
+) -> None:
+    assert judged(Expect.model_validate(expect), reasons, **observed) is word
 
 
 @pytest.mark.parametrize("key", ["removed", "stopped", "follower_fetch"])
@@ -66,26 +93,6 @@ def test_a_reason_that_applies_often_is_told_once() -> None:
     expectations = check_expectations(Expect(loss="none"), CLEAN, METRICS)
     _, reason = conclude(expectations, ["cut off", "interrupted", "cut off"])
     assert reason == "cut off (2 times); interrupted"
-
-
-def test_no_loss_where_some_is_expected_violates() -> None:
-    assert judged(Expect(loss="some")) is Word.VIOLATED
-    assert judged(Expect(loss="some"), lost=1) is Word.HOLDS
-
-
-def test_an_expected_loss_is_inconclusive_if_the_run_is_not_conclusive() -> None:
-    assert judged(Expect(loss="some"), ["interrupted"], lost=1) is Word.INCONCLUSIVE
-
-
-def test_any_count_meets_any() -> None:
-    assert judged(Expect(duplicates="any"), duplicated=7) is Word.HOLDS
-
-
-def test_every_other_anomaly_can_be_forbidden() -> None:
-    assert judged(Expect(duplicates="none"), duplicated=1) is Word.VIOLATED
-    assert judged(Expect(reordered="none"), reordered=1) is Word.VIOLATED
-    assert judged(Expect(), phantom=1) is Word.VIOLATED
-    assert judged(Expect(), corrupt=1) is Word.VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -135,12 +142,6 @@ def test_writes_of_the_probe_that_failed_are_not_the_workloads() -> None:
         assert conclude(lines, [])[0] is word
 
 
-def test_records_that_were_read_and_are_gone_violate_by_default() -> None:
-    assert judged(Expect(), **{"read-then-gone": 1}) is Word.VIOLATED
-    assert judged(Expect(read_then_gone="some"), **{"read-then-gone": 1}) is Word.HOLDS
-    assert judged(Expect(read_then_gone="some"), **{"read-then-gone": 0}) is Word.VIOLATED
-
-
 def test_without_consumers_and_probe_nothing_can_be_read_and_gone() -> None:
     what = [line.what for line in check_expectations(Expect(), CLEAN, METRICS)]
     assert "read_then_gone" not in what
@@ -177,12 +178,6 @@ def test_the_cause_of_most_lost_records_is_compared(causes: list[CauseReport], w
     assert conclude(lines, [])[0] is word
 
 
-def test_what_a_consumer_that_was_killed_has_not_processed_is_no_violation() -> None:
-    assert judged(Expect(unprocessed="none"), unprocessed=2000) is Word.VIOLATED
-    ended = ["consumer 0 ended with -9"]
-    assert judged(Expect(unprocessed="none"), ended, unprocessed=2000) is Word.INCONCLUSIVE
-
-
 @pytest.mark.parametrize("outcome", ["failed", "unknown"])
 def test_outcomes_of_sends_can_be_expected(outcome: str) -> None:
     assert judged(Expect()) is judged(Expect(), **{outcome: 3}) is Word.HOLDS
@@ -196,3 +191,72 @@ def test_counts_are_told_with_separated_thousands() -> None:
     assert lines[0].observed == "5626"
     assert lines[0].said == "5,626"
     assert conclude(lines, [])[1] == "5,626 lost, none expected"
+
+
+# Steps of a schedule.
+
+TIMES = {"injected_at": at(0), "verified_at": at(0), "healed_at": at(8), "recovered_at": None}
+ALONE = FaultReport.of_window(
+    {
+        **defaults("fault_windows"),
+        **TIMES,
+        "window": 1,
+        "fault": "none",
+        "parameters": '{"id":"alone"}',
+        "verified": True,
+    }
+)
+
+
+def step(second: int, in_force: list[int], *answers: tuple[str, str]) -> Step:
+    place = {"topic": "orders", "readable_s": 0, "writable_s": 0}
+    states = [
+        {**place, "partition": number, "readable": readable, "writable": writable}
+        for number, (readable, writable) in enumerate(answers)
+    ]
+    return Step(
+        in_force=in_force,
+        begun=len(in_force),
+        healed=[],
+        begin=at(second),
+        end=at(second + 4),
+        partitions=[PartitionState.model_validate(state) for state in states],
+    )
+
+
+#: Only the last step in which the fault is in force counts.
+BEFORE, AFTER = step(0, [0, 1], ("no", "no")), step(8, [0], ("no", "yes"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "observed", "word"),
+    [
+        ([("yes", "no")], "readable, not writable", Word.HOLDS),
+        ([("yes", "yes")], "readable, writable", Word.VIOLATED),
+        ([("no", "no")], "not readable, not writable", Word.VIOLATED),
+        ([("yes", "no"), ("yes", "no")], "readable, not writable", Word.HOLDS),
+        ([("yes", "no"), ("no", "no")], "partly readable, not writable", Word.VIOLATED),
+        ([("yes", "unknown")], "readable, perhaps writable", Word.INCONCLUSIVE),
+        ([("no", "no"), ("unknown", "no")], "perhaps readable, not writable", Word.INCONCLUSIVE),
+        ([], "perhaps readable, perhaps writable", Word.INCONCLUSIVE),
+    ],
+)
+def test_every_partition_answers_at_the_end_of_a_step(answers, observed, word):
+    expected = {"alone": ExpectedStep(readable=True, writable=False)}
+    lines = check_steps(expected, [ALONE], [BEFORE, step(4, [0, 1], *answers), AFTER])
+    assert [(line.what, line.observed) for line in lines] == [("step alone", observed)]
+    assert conclude(lines, unknown_steps(lines))[0] is word
+
+
+def test_what_does_not_matter_may_be_unknown():
+    expected = {"alone": ExpectedStep(readable=True)}
+    lines = check_steps(expected, [ALONE], [step(0, [1], ("yes", "unknown"))])
+    assert [line.observed for line in lines] == ["readable"]
+    assert conclude(lines, unknown_steps(lines)) == (
+        Word.HOLDS,
+        "as expected: step alone readable (observed readable)",
+    )
+
+
+def test_a_step_that_nobody_names_is_not_compared():
+    assert check_steps({"dark": ExpectedStep(readable=True)}, [ALONE], [BEFORE]) == []

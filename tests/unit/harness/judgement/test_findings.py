@@ -1,32 +1,99 @@
+"""What was observed, against what the model says: of anomalies, and of a part of a schedule."""
+
 from __future__ import annotations
 
-from ackproof.judgement.findings import contradictions
-from ackproof.runs.verdict import Likelihood
+from functools import partial
+
+import pytest
+
+from ackproof.judgement.findings import Disagreements, contradictions, of_availability
+from ackproof.runs.verdict import PartAvailability, PartitionState, Step
+from support.run_directories import START, at
 
 
-def predicted(**likelihoods: Likelihood) -> dict[str, Likelihood]:
-    names = ("lost", "duplicated", "reordered", "phantom", "corrupt")
-    return {name: likelihoods.get(name, "possible") for name in names}
+@pytest.mark.parametrize(
+    ("likelihood", "anomaly", "count", "conclusive", "found"),
+    [
+        ("impossible", "lost", 3, False, True),
+        ("impossible", "lost", 0, True, False),
+        ("impossible", "unprocessed", 2, True, True),
+        ("impossible", "unprocessed", 2, False, False),  # unfinished work shows it as well
+        ("certain", "lost", 0, True, True),
+        ("certain", "lost", 0, False, False),
+        ("certain", "lost", 3, True, False),
+        ("possible", "lost", 3, True, False),
+        ("possible", "lost", 0, True, False),
+    ],
+)
+def test_contradictions_of_the_prediction_are_findings(
+    likelihood, anomaly, count, conclusive, found
+):
+    findings = contradictions({anomaly: likelihood}, {anomaly: count}, conclusive=conclusive)
+    assert [(one.anomaly, one.observed) for one in findings] == ([(anomaly, count)] * found)
 
 
-def test_an_observed_impossible_anomaly_is_a_finding() -> None:
-    (finding,) = contradictions(predicted(lost="impossible"), {"lost": 3}, conclusive=False)
-    assert (finding.anomaly, finding.observed) == ("lost", 3)
+compared = partial(of_availability, settling_s=4)
 
 
-def test_unfinished_work_is_a_finding_in_a_conclusive_run_only() -> None:
-    foreseen: dict[str, Likelihood] = {"unprocessed": "impossible"}
-    assert contradictions(foreseen, {"unprocessed": 2}, conclusive=True)
-    assert not contradictions(foreseen, {"unprocessed": 2}, conclusive=False)
+def step(readable: str, *, seconds: float = 10, begun: int = 1) -> Step:
+    state = {"topic": "orders", "partition": 0, "readable": readable, "writable": "unknown"}
+    return Step(
+        in_force=[0],
+        begun=begun,
+        healed=[],
+        begin=START,
+        end=at(seconds),
+        partitions=[PartitionState(**state, readable_s=0, writable_s=0)],
+    )
 
 
-def test_the_absence_of_a_certain_anomaly_is_a_finding_in_a_conclusive_run() -> None:
-    assert contradictions(predicted(lost="certain"), {"lost": 0}, conclusive=True)
-    assert not contradictions(predicted(lost="certain"), {"lost": 0}, conclusive=False)
+def part(readable: str) -> PartAvailability:
+    return PartAvailability(
+        part="after fault 1 (kill) begins", begun=1, healed=[], readable=readable, writable="can"
+    )
 
 
-def test_agreement_is_no_finding() -> None:
-    seen = {"lost": 3, "duplicated": 1}
-    assert not contradictions(predicted(lost="certain"), seen, conclusive=True)
-    assert not contradictions(predicted(), seen, conclusive=True)
-    assert not contradictions(predicted(lost="impossible"), {"lost": 0}, conclusive=True)
+@pytest.mark.parametrize(
+    ("predicted", "observed", "likelihood"),
+    [
+        (["cannot"], "yes", "impossible"),
+        (["can"], "no", "certain"),
+        (["can"], "yes", None),
+        (["cannot"], "no", None),
+        (["either"], "yes", None),
+        (["either"], "no", None),
+        (["can", "cannot"], "yes", None),
+        (["can"], "unknown", None),
+        (["cannot"], "unknown", None),
+    ],
+)
+def test_only_contradictions_of_a_part_are_findings(predicted, observed, likelihood):
+    found = compared(list(map(part, predicted)), [step(observed)], conclusive=True)
+    assert [one.predicted for one in found] == ([] if likelihood is None else [likelihood])
+
+
+def test_a_finding_names_partition_and_part():
+    (found,) = compared([part("cannot")], [step("yes")], conclusive=False)
+    assert found.explanation == "orders-0, after fault 1 (kill) begins: the probe could"
+    assert (found.anomaly, found.observed) == ("readable", 1)
+
+
+def test_inconclusive_runs_other_parts_and_short_steps_are_not_compared():
+    assert compared([part("can")], [step("no")], conclusive=False) == []
+    assert compared([part("cannot")], [step("yes", begun=2)], conclusive=True) == []
+    assert compared([part("cannot")], [step("yes", seconds=8)], conclusive=True) == []
+
+
+def test_anomalies_of_a_disputed_record_are_not_definite():
+    place = {"topic": "orders", "partition": 0, "offset": 3, "producer": 0, "sequence": 7}
+    disputed = Disagreements(rows=[{**place, "reader": "kafka", "state": "intact"}])
+    assert [(one.anomaly, one.observed) for one in disputed.findings] == [("disagreement", 1)]
+    anomalies = [
+        {**place, "anomaly": "lost"},
+        {**place, "anomaly": "lost", "offset": None},  # the same send
+        {**place, "anomaly": "lost", "offset": 4, "sequence": 8},
+        {**place, "anomaly": "duplicated", "sequence": 9},  # at the same offset
+    ]
+    agreed = disputed.undisputed({"lost": 3, "duplicated": 1}, anomalies)
+    assert agreed == {"lost": 1, "duplicated": 0}
+    assert Disagreements(rows=[]).findings == []

@@ -258,8 +258,8 @@ def test_times_as_spark_writes_them_are_read(acks_1, copied):
 
 
 @pytest.mark.spark
-def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients):
-    directory = with_clients
+def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients, copied):
+    directory = copied(with_clients)
     cells = by_time.Cells(origin=synthetic.micros(0), width=100_000)
     for grouping in (
         by_time.EXTENT,
