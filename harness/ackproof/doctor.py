@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ackproof.containers import commands, engine, fake_clock, images
+from ackproof.containers import engine
 from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import Fault, Need, registered
@@ -126,6 +126,8 @@ def _containers() -> Iterator[Check]:
     except AckproofError as error:
         yield _missing("Container engine", error.message, error.hint)
         return
+    from ackproof.containers import images  # needs docker
+
     yield from _engine(client)
     local = [image.reference for image in images.list_images(client) if image.of_brokers]
     if local:
@@ -189,6 +191,8 @@ def _networks(client: DockerClient, image: str) -> Iterator[Check]:
 
 def _reach(client: DockerClient, image: str) -> Reach:
     """Test both with two sidecars on a new network, and remove them."""
+    from ackproof.containers import commands
+
     run_id = name = f"ackproof-doctor-{os.getpid()}"
     try:
         network = client.networks.create(name, labels=engine.labels(run_id))
@@ -237,6 +241,8 @@ def _contained() -> bool:
 
 
 def _faults(client: DockerClient) -> Iterator[Check]:
+    from ackproof.containers import fake_clock, images
+
     yield _ok("kill, restart (signals)", "the engine can send signals")
     clocks = "Adjustable clocks (a C compiler)"
     if lack := fake_clock.problem(client):
@@ -265,6 +271,8 @@ def _faults(client: DockerClient) -> Iterator[Check]:
 
 def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
     """Raise EngineError with fault and reason if the kernel lacks what these faults need."""
+    from ackproof.containers import images
+
     needed = {need: fault.name for fault in faults for need in fault.needs}
     if not needed:
         return
@@ -283,6 +291,8 @@ def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
 def _lack(client: DockerClient, image: str, need: Need) -> str:
     """Return the kernel's error if it does not support this; '' if it does."""
     from docker.errors import APIError
+
+    from ackproof.containers import commands
 
     run_id = f"doctor-{os.getpid()}"
     try:

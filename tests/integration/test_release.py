@@ -46,7 +46,8 @@ def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> 
     ):
         done = ackproof(*line.split())
         assert done.returncode == 0, (line, done.stdout, done.stderr)
-    for line in ("run mine.yaml", "clean", "runs"):
+    assert "pip install" in " ".join(ackproof("doctor").stdout.split())
+    for line in ("run mine.yaml", "clean", "warehouse info ."):
         done = ackproof(*line.split())
         assert (done.returncode, done.stdout) == (4, ""), line
         [message] = done.stderr.splitlines()

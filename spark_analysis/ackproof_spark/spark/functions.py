@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 else:  # names for annotations, which are not evaluated
