@@ -88,7 +88,7 @@ def _ack_falsely(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _withdraw(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Call an acked send failed: its record is then nobody's."""
+    """Call an acked send failed: its record is then a phantom."""
     acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
     return _with(rows, draw.choice(acked), outcome=str(Outcome.FAILED)) if acked else None
 

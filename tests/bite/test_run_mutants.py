@@ -94,11 +94,11 @@ def same(verdict: Verdict, other: Verdict) -> bool:
 
 
 def noticed(verdict: Verdict | None, before: Verdict) -> bool:
-    """Whether the mutant was refused, or its verdict, a count or a finding tells of it."""
+    """Whether the mutant was refused, or its verdict, a count or a finding shows it."""
     if verdict is None or verdict.verdict is not Word.HOLDS:
         return True
     counted = {key: count for key, count in before.observed.items() if key in verdict.observed}
-    # A count that is gone tells nobody anything.
+    # A count that is missing shows nothing.
     return len(verdict.findings) > len(before.findings) or verdict.observed != counted
 
 
@@ -135,16 +135,16 @@ def test_falsified_runs_are_noticed_and_reordered_ones_hold(
         for mutant, verdict in zip(mutants, judged, strict=True):
             answer = "refused" if verdict is None else str(verdict.verdict)
             what = mutant.what.partition(" (")[0]
-            told = f"{mutant.what} of {run_dir.name}: {answer}"
+            answered = f"{mutant.what} of {run_dir.name}: {answer}"
             if mutant in legal:
                 if verdict is None or not same(verdict, expected):
-                    wrong.append(told)
+                    wrong.append(answered)
                 answers[f"{what.split()[0]} {answer}"] += 1
                 continue
             if not noticed(verdict, expected):
-                wrong.append(told)
+                wrong.append(answered)
             elif answer == Word.HOLDS:
-                answer += ", and tells"  # a count that is not zero, or a finding
+                answer += ", and shows"  # a count that is not zero, or a finding
             answers[f"falsified {answer}"] += 1
             changes[f"{what}: {answer}"] += 1
         print(f"seeds {first} to {seeds[-1]} of {run_dir.name}: {dict(answers)}, wrong: {wrong}")  # noqa: T201

@@ -1,4 +1,4 @@
-"""What is remembered of a recorded run is never told of a file that a copy changed."""
+"""Results for the files of a recorded run are never used for a file that a copy changed."""
 
 from __future__ import annotations
 

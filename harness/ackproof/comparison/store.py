@@ -85,7 +85,7 @@ def measures(verdict: Verdict) -> Measures:
 
 #: A comparison that may take longer needs `--yes` or a budget.
 CONFIRM_FROM_S = 3600.0
-#: Estimate of boot, full ISR, reading the final log and judgement, where no stored run tells.
+#: Estimate of boot, full ISR, reading the final log and judgement, used without stored runs.
 _OVERHEAD_S = 30.0
 
 

@@ -156,8 +156,8 @@ def appended_since(
 ) -> list[str]:
     """Return for which partitions something was appended behind the closing record, at `ends`.
 
-    It was in nobody's hands any more but a broker's, a connection's or the proxy's: a duplicate, or
-    a send whose outcome is unknown. It was not compared.
+    Such a record was still in a broker, a connection or the proxy: a duplicate, or a send whose
+    outcome is unknown. It was not compared.
     """
     try:
         now = end_offsets(list(ends))
@@ -183,7 +183,7 @@ def _stop_removal(scenario: Scenario, cluster: RunCluster, run: RunState) -> Non
                 operations.override(topic, key, value)
     except FaultError as error:
         run.troubles.append(f"retention and compaction could not be stopped: {error}")
-    time.sleep(_APPLIED_S)  # no request tells whether a broker's logs have the new settings
+    time.sleep(_APPLIED_S)  # no request returns the settings that a broker's logs use
 
 
 def _await_recovery(schedule: Schedule | None) -> None:

@@ -43,7 +43,7 @@ class Partitions(Protocol):
 class OpenTransactions:
     """The transactions that keep partitions from being read up to `ends`.
 
-    `found` are rows of the table `hanging_transactions`; `say` is told of each.
+    `found` are rows of the table `hanging_transactions`; `say` gets a line for each.
     """
 
     def __init__(

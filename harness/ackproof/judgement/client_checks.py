@@ -185,7 +185,7 @@ def client_files(evidence: Evidence) -> Iterator[str]:
     if scenario.expect.stopped != "any":
         for number in sorted(numbers["producer"]):
             if not (folder / f"in-force-producer-{number}.json").exists():
-                yield f"nothing tells whether producer-{number} stopped"
+                yield f"no file records whether producer-{number} stopped"
     any_file = any(path.suffix in {".json", ".progress"} for path in folder.glob("*"))
     # A client that could not start is a trouble of the run already.
     if record.troubles or not record.sealed or not any_file:

@@ -1,4 +1,4 @@
-"""The run directory holds everything that judging a run needs, so that no cluster is needed.
+"""The run directory contains everything that the judge needs: no cluster is asked again.
 
 Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newest::
 
@@ -300,7 +300,7 @@ def refuse_special_files(run_dir: Path) -> None:
     Raises RunDirectoryError.
     """
     for path in run_dir.rglob("*"):
-        with suppress(OSError):  # a link that leads nowhere; the manifest tells whether it matters
+        with suppress(OSError):  # a broken link; the check of the manifest reports it if it matters
             if kind := safe_files.kind_of(path):
                 raise RunDirectoryError(
                     f"{path} is {kind}: a run has only files and folders",

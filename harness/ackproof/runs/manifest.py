@@ -68,7 +68,7 @@ def exists(run_dir: Path) -> bool:
 
 
 def verify(run_dir: Path, run_id: str) -> None:
-    """Hold every recorded file against the manifest.
+    """Compare every recorded file with the manifest.
 
     Raises RunDirectoryError with the first file that is absent, changed or not listed.
     """

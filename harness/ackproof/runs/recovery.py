@@ -62,7 +62,7 @@ def recover_run(run_dir: Path) -> None:
     ):
         raise RunDirectoryError(
             f"{run_dir} has a final log, and {LOCATION['partition_ends']} is missing",
-            hint="Restore the file from a copy: without it nobody knows how far the log was read.",
+            hint="Restore the file from a copy: it records how far the log was read.",
         )
     conversion.close(run_dir)
     _add_absent_tables(run_dir, record.run_id)

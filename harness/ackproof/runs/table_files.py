@@ -1,7 +1,7 @@
-"""Holds the files of a recorded table against the one definition of its columns.
+"""Checks the files of a recorded table against the definition of its columns.
 
-Whoever reads a table afterwards may rely on names, types, values that are there, and times that
-Python has. Only the statistics of files that have them are read.
+Readers of a checked table may rely on names, types, required values, and times within Python's
+range. Where a file has statistics, only these are read.
 """
 
 from __future__ import annotations

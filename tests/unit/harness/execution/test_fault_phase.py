@@ -22,10 +22,10 @@ class Left:
 
 
 @pytest.mark.parametrize(
-    ("may_stop_for", "told"), [([], ["never began", "did not end"]), (["_FATAL"], ["never began"])]
+    ("may_stop_for", "named"), [([], ["never began", "did not end"]), (["_FATAL"], ["never began"])]
 )
 def test_a_producer_that_may_stop_may_leave_a_fault_in_force(
-    may_stop_for: list[str], told: list[str]
+    may_stop_for: list[str], named: list[str]
 ) -> None:
     scenario = Scenario.model_validate(
         {
@@ -41,4 +41,4 @@ def test_a_producer_that_may_stop_may_leave_a_fault_in_force(
     )
     left: Any = Left()
     troubles = unfinished(left, scenario)
-    assert [words for words in ("never began", "did not end") if words in str(troubles)] == told
+    assert [words for words in ("never began", "did not end") if words in str(troubles)] == named

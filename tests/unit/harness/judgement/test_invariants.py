@@ -525,7 +525,7 @@ case(
 )
 for expected in ("none", "some"):
     may_stop = scenario(expect={"stopped": expected}, workload={"may_stop_for": ["_FATAL"]})
-    case("plain", "files of clients", may_stop, "nothing tells whether producer-0 stopped")
+    case("plain", "files of clients", may_stop, "no file records whether producer-0 stopped")
 
 # Tables of clients.
 
@@ -802,7 +802,7 @@ def test_clients_of_an_interrupted_or_troubled_run_may_lack_files(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("settings", "removed", "told"),
+    ("settings", "removed", "named"),
     [
         ({"retention.ms": 1000}, "some", False),
         ({"retention.ms": 1000}, "any", True),
@@ -810,14 +810,14 @@ def test_clients_of_an_interrupted_or_troubled_run_may_lack_files(tmp_path: Path
     ],
 )
 def test_retention_that_is_expected_may_remove_the_head(
-    settings: dict[str, int], removed: str, told: bool, tmp_path: Path
+    settings: dict[str, int], removed: str, named: bool, tmp_path: Path
 ) -> None:
     run = build("plain", tmp_path)
     run.change_row("partition_ends", begin_offset=7)
     run.change_scenario(
         topics={TOPIC: {"settings": settings}}, expect={"loss": "any", "removed": removed}
     )
-    assert ("extent" in reasons(run)) is told
+    assert ("extent" in reasons(run)) is named
 
 
 @pytest.mark.parametrize(
