@@ -145,3 +145,16 @@ def test_a_run_without_sends_costs_nothing(spark, tmp_path):
 def test_partitions_that_were_written_to_and_acked_nothing_are_named(spark, tmp_path) -> None:
     run_dir = _run(tmp_path, "1/0 to 0: acked at 0", "1/1 to 1: unknown", "1/2 to 0: unknown")
     assert metrics(spark, run_dir)["unacked_partitions"] == ["t-1"]
+
+
+def test_percentiles_of_a_small_run_are_exact_however_its_rows_are_divided(spark):
+    rows = spark.range(40_000, numPartitions=8).selectExpr(
+        "1L producer",
+        "'t' topic",
+        "0 partition",
+        "'acked' outcome",
+        "timestamp_micros(0L) sent_at",
+        "timestamp_micros(pmod(id * 7919, 40000) * 1000) resolved_at",
+    )
+    latency = as_metrics(answers(**metric_questions(rows)))["ack_latency_ms"]
+    assert latency == {"p50": 19_999, "p95": 37_999, "p99": 39_599, "p999": 39_959, "max": 39_999}
