@@ -1,4 +1,4 @@
-"""Stores what drawn runs showed, holds it against the model's words, and writes the page."""
+"""Stores results of drawn runs, compares them with today's predictions, and writes the page."""
 
 from __future__ import annotations
 

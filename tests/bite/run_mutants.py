@@ -31,6 +31,30 @@ Row = dict[str, Any]
 Change = Callable[[random.Random, list[Row]], list[Row] | None]
 
 
+def _set(name: str, **values: Any) -> Change:
+    """Return a change of this name that gives a row these values."""
+
+    def change(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+        return _with(rows, draw.randrange(len(rows)), **values)
+
+    change.__name__ = name
+    return change
+
+
+_GONE = {"producer": None, "sequence": None, "head": "00"}
+_corrupt = _set("_corrupt", state=str(RecordState.CORRUPT), **_GONE)
+_rename = _set("_rename", sequence=10**9)
+_misspell = _set("_misspell", outcome="Acked")
+_incomplete = _set("_incomplete", complete=False, reason="cut")
+_unverified = _set("_unverified", verified=False)
+_verified_at_no_time = _set("_verified_at_no_time", verified_at=None)
+_never_healed = _set("_never_healed", healed_at=None, recovered_at=None)
+_at_nobody = _set("_at_nobody", nodes=[])
+_without_proof = _set("_without_proof", evidence="")
+_read_a_ghost = _set("_read_a_ghost", producer=0, sequence=10**9)
+_call_damaged = _set("_call_damaged", crc_ok=False)
+
+
 def _drop(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     first = draw.randrange(len(rows))
     length = draw.choice([1, 1, 3, 100])
@@ -71,17 +95,6 @@ def _move(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, index, partition=rows[index]["partition"] + 1)
 
 
-def _corrupt(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    gone = {"producer": None, "sequence": None, "head": "00"}
-    return _with(rows, index, state=str(RecordState.CORRUPT), **gone)
-
-
-def _rename(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, sequence=10**9)
-
-
 def _ack_falsely(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     row = draw.choice(rows)
     return [*rows, {**row, "sequence": 10**9, "outcome": str(Outcome.ACKED), "offset": None}]
@@ -96,10 +109,6 @@ def _withdraw(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 def _call_unknown(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
     return _with(rows, draw.choice(acked), outcome=str(Outcome.UNKNOWN)) if acked else None
-
-
-def _misspell(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), outcome="Acked")
 
 
 def _shift_offset(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -123,21 +132,9 @@ def _begin_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, index, begin_offset=draw.randint(1, 50))
 
 
-def _incomplete(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), complete=False, reason="cut")
-
-
 def _no_isr(_: random.Random, rows: list[Row]) -> list[Row] | None:
     """Empty every ISR: then no replica has to be compared."""
     return [{**row, "isr": []} for row in rows]
-
-
-def _unverified(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), verified=False)
-
-
-def _verified_at_no_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), verified_at=None)
 
 
 def _another_fault(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -151,10 +148,6 @@ def _healed_before(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, index, healed_at=early)
 
 
-def _never_healed(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), healed_at=None, recovered_at=None)
-
-
 def _at_another_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     """Move a window, as long as it was, out of the run."""
     index = draw.randrange(len(rows))
@@ -162,14 +155,6 @@ def _at_another_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     times = ("injected_at", "verified_at", "healed_at", "recovered_at")
     moved = {name: rows[index][name] + by for name in times if rows[index][name] is not None}
     return _with(rows, index, **moved)
-
-
-def _at_nobody(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), nodes=[])
-
-
-def _without_proof(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), evidence="")
 
 
 def _once_more(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -181,18 +166,9 @@ def _double(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return [dict(row) for row in rows for _ in range(2)]
 
 
-def _read_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, producer=0, sequence=10**9)
-
-
 def _trade_checksum(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     index = draw.randrange(len(rows))
     return _with(rows, index, crc=rows[index]["crc"] ^ 1)
-
-
-def _call_damaged(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), crc_ok=False)
 
 
 def _another_epoch(draw: random.Random, rows: list[Row]) -> list[Row] | None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from ackproof_model.configuration import Profile
-from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Ends,
@@ -28,6 +27,7 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
+from ackproof_model.validation.replication_rules import ReplicationRules
 from replica_traces import read
 
 TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))

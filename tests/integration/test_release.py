@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -46,7 +47,7 @@ def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> 
     ):
         done = ackproof(*line.split())
         assert done.returncode == 0, (line, done.stdout, done.stderr)
-    assert "pip install" in " ".join(ackproof("doctor").stdout.split())
+    assert 'pip install "ackproof[run]"' in str(json.loads(ackproof("doctor", "--json").stdout))
     for line in ("run mine.yaml", "clean", "warehouse info ."):
         done = ackproof(*line.split())
         assert (done.returncode, done.stdout) == (4, ""), line

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -26,6 +25,7 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
+from ackproof_model.validation.replication_rules import ReplicationRules
 from specifications.mutation_score import Mutation
 
 ALL = (1, 2, 3)

@@ -112,7 +112,7 @@ DIAGRAM = Diagram(
 )
 
 
-def tell(directory: Path) -> Verdict:
+def explain(directory: Path) -> Verdict:
     """Add the story of its lost records to a run: two histories, which differ by their ISR."""
     run = RunDirectory(path=directory, run_id=directory.name)
     lost = run.rows("anomalies")
@@ -153,13 +153,13 @@ def tell(directory: Path) -> Verdict:
         sentence=f"{len(rows)} records of orders-0: leader 1 was killed",
     )
     metrics = made.metrics.model_copy(update={"probe": PROBE})
-    told = made.model_copy(update={"causes": [cause], "metrics": metrics})
+    explained = made.model_copy(update={"causes": [cause], "metrics": metrics})
     foreseen = PredictionRecord(
-        predicted=told.predicted, prediction=told.prediction, diagram=DIAGRAM
+        predicted=explained.predicted, prediction=explained.prediction, diagram=DIAGRAM
     )
     write_model(directory / "prediction.json", foreseen)
-    write_model(directory / "verdict.json", told)
-    return told
+    write_model(directory / "verdict.json", explained)
+    return explained
 
 
 def make_interrupted(directory: Path) -> None:

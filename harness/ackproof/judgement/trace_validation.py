@@ -21,8 +21,8 @@ from ackproof_model.configuration import Profile
 from ackproof_model.kafka.partition_change import ControllerRules
 from ackproof_model.validation import partition_replay
 from ackproof_model.validation.controller_state import MetadataRecord
-from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.metadata_replay import Replay, replay
+from ackproof_model.validation.replication_rules import ReplicationRules
 
 
 def explain(dump: str, kafka: str) -> Replay:

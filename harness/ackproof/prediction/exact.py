@@ -1,13 +1,13 @@
-"""A schedule for the exact search: its orders, effects on one partition, and possible targets."""
+"""A schedule for the exact search: effects on one partition, targets and conditions."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from ackproof.prediction.bounds import hit_of
+from ackproof.prediction.orders import Step, orders, unsupported_blocks
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.conditions.condition import Condition
@@ -22,7 +22,6 @@ from ackproof_faults.conditions.kinds import (
 )
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.conditions.trigger import Conditions
-from ackproof_faults.schedule.blocks import ChoiceBlock, ParallelBlock, RandomBlock, SequenceBlock
 from ackproof_model import (
     AnyOf,
     AnyTime,
@@ -52,101 +51,6 @@ _MAX_IN_BLOCKS = 4
 _MAX_ORDERS = 6
 
 Targets = frozenset[Role | int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """A fault in one order of a schedule.
-
-    after: the faults of the block before it, by index, which have recovered when it begins. loose:
-    the time and the changes that its conditions count from are not those of the fault before it, so
-    such conditions may hold at any time. in_block: it is healed with its block at the latest.
-    """
-
-    fault: Fault
-    after: tuple[int, ...] = ()
-    loose: bool = False
-    in_block: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """One order in which faults may begin; `after` and `loose` hold for the next step."""
-
-    steps: tuple[_Step, ...] = ()
-    after: tuple[int, ...] = ()
-    loose: bool = False
-
-    def with_fault(self, fault: Fault) -> _Order:
-        step = _Step(fault=fault, after=self.after, loose=self.loose)
-        return _Order(steps=(*self.steps, step))
-
-    def with_block(self, whole: _Order) -> _Order:
-        """Return the order `whole`, which extends this one by a block: the next step awaits it."""
-        before = len(self.steps)
-        block = (replace(step, in_block=True) for step in whole.steps[before:])
-        steps = (*self.steps, *block)
-        return _Order(steps=steps, after=tuple(range(before, len(steps))), loose=True)
-
-
-def _orders(order: _Order, steps: Sequence[Any]) -> Iterator[_Order]:
-    """Yield the orders that begin with `order` and continue with the steps."""
-    if not steps:
-        yield order
-        return
-    for extended in _extended(order, steps[0]):
-        yield from _orders(extended, steps[1:])
-
-
-def _extended(order: _Order, step: Any) -> Iterator[_Order]:
-    match step:
-        case SequenceBlock():
-            if step.probability < 1:
-                yield order
-            turns = [order]
-            for _ in range(step.repeat or 1):
-                turns = [
-                    begun.with_block(whole)
-                    for begun in turns
-                    for whole in _orders(begun, step.sequence)
-                ]
-            yield from turns
-        case ChoiceBlock():
-            for one in step.one_of:
-                for whole in _extended(order, one):
-                    yield order.with_block(whole)
-        case ParallelBlock():
-            for branches in itertools.permutations(step.parallel):
-                whole = order
-                for branch in branches:
-                    whole = replace(whole.with_fault(branch), loose=True)
-                yield order.with_block(whole)
-        case _:
-            yield order.with_fault(step)
-
-
-def _unsupported_blocks(steps: Sequence[Any]) -> Iterator[str]:
-    """Yield the blocks of which the search does not support every order."""
-    for step in steps:
-        match step:
-            case RandomBlock():
-                yield "random blocks"
-            case SequenceBlock(probability=probability):
-                counted = not (step.every or step.for_ is not None or step.until)
-                if step.loops and (not counted or probability < 1):
-                    yield "loops without a fixed number of turns"
-                yield from _unsupported_blocks(step.sequence)
-            case ChoiceBlock():
-                yield from _unsupported_blocks(step.one_of)
-            case ParallelBlock(parallel=branches):
-                if not all(isinstance(branch, Fault) for branch in branches):
-                    yield "parallel blocks of blocks"
-                elif any(
-                    isinstance(effect, Ends) and effect.clean
-                    for branch in branches
-                    for effect in branch.effects
-                ):
-                    yield "controlled shutdowns beside other faults"
 
 
 def exact_effects(
@@ -179,16 +83,16 @@ def _of_controllers(
 def unsupported(scenario: Scenario, partition: Partition) -> str:
     """Return what in the schedule the exact search does not support; '' if nothing."""
     faults = scenario.every_fault
-    if block := next(_unsupported_blocks(scenario.faults), ""):
+    if block := next(unsupported_blocks(scenario.faults), ""):
         return block
-    orders = list(itertools.islice(_orders(_Order(), scenario.faults), _MAX_ORDERS + 1))
-    if len(orders) > _MAX_ORDERS:
+    few = list(itertools.islice(orders(scenario.faults), _MAX_ORDERS + 1))
+    if len(few) > _MAX_ORDERS:
         return f"schedules with more than {_MAX_ORDERS} orders"
     listed = all(isinstance(step, Fault) for step in scenario.faults)
     most = _MAX_FAULTS if listed else _MAX_IN_BLOCKS
-    if (count := max(len(order.steps) for order in orders)) > most:
+    if (count := max(len(order.steps) for order in few)) > most:
         return f"schedules of {count} faults (at most {most} are searched)"
-    if scenario.cluster.combined and any(fault.touches_brokers for fault in faults):
+    if not _keeps_combined_quorum(scenario):
         return "faults on brokers that are also controllers"
     effects: list[Effect] = []
     unknown = []
@@ -197,6 +101,40 @@ def unsupported(scenario: Scenario, partition: Partition) -> str:
         effects += known or ()
         unknown += [fault.name] if known is None else []
     return f"the fault {min(unknown)} here" if unknown else _unsupported_together(effects)
+
+
+def _keeps_combined_quorum(scenario: Scenario) -> bool:
+    """Whether faults on brokers that are also controllers touch nothing but these brokers.
+
+    That is so for processes that are away, as long as a majority of the controllers is never hit:
+    the others take over, and brokers' sessions begin anew, which only delays what the search does.
+    """
+    cluster = scenario.cluster
+    faults = [fault for fault in scenario.every_fault if fault.touches_brokers]
+    if not cluster.combined or not faults:
+        return True
+    away = all(
+        effect.only_absent and not (isinstance(effect, Ends) and effect.clean)
+        for fault in faults
+        for effect in fault.effects
+    )
+    listed = all(isinstance(step, Fault) for step in scenario.faults)
+    hit = sum(_target_size(scenario, fault.target) for fault in faults)
+    return away and listed and hit <= (int(cluster.controllers) - 1) // 2
+
+
+def _target_size(scenario: Scenario, target: TargetSpec) -> int:
+    """Return how many brokers a target has."""
+    match target.role:
+        case "leader":
+            return 1
+        case "followers":
+            return scenario.every_topic[target.topic].replication_factor - 1
+        case "brokers":
+            return len(set(target.brokers))
+        case "any":
+            return min(target.count, scenario.cluster.brokers)
+    return scenario.cluster.brokers
 
 
 def _unsupported_together(effects: Sequence[Effect]) -> str:
@@ -219,9 +157,7 @@ def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[Inject
     """
     if unsupported(scenario, partition):
         return
-    readers = [
-        _Reader(scenario, partition, order.steps) for order in _orders(_Order(), scenario.faults)
-    ]
+    readers = [_Reader(scenario, partition, order.steps) for order in orders(scenario.faults)]
     roles = [[reader.roles(index) for index in range(len(reader.steps))] for reader in readers]
     if not all(itertools.chain(*roles)):
         return  # in some order the search cannot describe a target
@@ -233,14 +169,14 @@ def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[Inject
 class _Reader:
     """An order of a schedule that the search supports, and the partition that it is read for."""
 
-    def __init__(self, scenario: Scenario, partition: Partition, steps: Sequence[_Step]) -> None:
+    def __init__(self, scenario: Scenario, partition: Partition, steps: Sequence[Step]) -> None:
         self._scenario = scenario
         self._partition = partition
         self.steps = steps
         self._faults = [step.fault for step in steps]
         self.effects = [exact_effects(scenario, partition, one) or () for one in self._faults]
 
-    def injection(self, step: _Step, effects: tuple[Effect, ...], targets: Targets) -> Injection:
+    def injection(self, step: Step, effects: tuple[Effect, ...], targets: Targets) -> Injection:
         fault = step.fault
         when = self._conditions(step, fault.when)
         if step.loose and (fault.or_after is not None or AnyTime() in when):
@@ -259,7 +195,7 @@ class _Reader:
             heal_or_after=fault.heal_after,
         )
 
-    def _conditions(self, step: _Step, conditions: Conditions) -> tuple[SearchedCondition, ...]:
+    def _conditions(self, step: Step, conditions: Conditions) -> tuple[SearchedCondition, ...]:
         return tuple(self._condition(step, condition) for condition in conditions)
 
     def roles(self, index: int) -> list[Targets]:
@@ -274,11 +210,12 @@ class _Reader:
             return [frozenset(assigned.index(one) for one in target.brokers if one in assigned)]
         if self._partition.is_among(target.topic, target.partition):
             return [frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})]
-        if self._target_size(target) == self._scenario.cluster.brokers:
+        size = _target_size(self._scenario, target)
+        if size == self._scenario.cluster.brokers:
             return [frozenset(range(self._partition.replicas))]
         if self._has_same_target(index):
             return [frozenset({Role.SAME})]
-        return self._unknown_roles(self._target_size(target))
+        return self._unknown_roles(size)
 
     def _unknown_roles(self, count: int) -> list[Targets]:
         """Return the roles that a number of brokers may have if any of them may be hit."""
@@ -287,18 +224,6 @@ class _Reader:
         if self._scenario.cluster.brokers == self._partition.replicas == 3:  # two of three
             return [frozenset({Role.FOLLOWERS}), frozenset({Role.LEADER, Role.ANY_ONE})]
         return []  # the search has no role for several of many brokers
-
-    def _target_size(self, target: TargetSpec) -> int:
-        match target.role:
-            case "leader":
-                return 1
-            case "followers":
-                return self._scenario.every_topic[target.topic].replication_factor - 1
-            case "brokers":
-                return len(set(target.brokers))
-            case "any":
-                return min(target.count, self._scenario.cluster.brokers)
-        return self._scenario.cluster.brokers
 
     def _has_same_target(self, index: int) -> bool:
         """Whether a fault certainly hits the same brokers as the fault before it.
@@ -315,7 +240,7 @@ class _Reader:
         named = target.role == "brokers"
         return named or all(map(_keeps_leaders, self.effects[:index]))
 
-    def _condition(self, step: _Step, condition: Condition) -> SearchedCondition:
+    def _condition(self, step: Step, condition: Condition) -> SearchedCondition:
         if len(condition.alternatives) > 1:
             each = (self._condition(step, one) for one in condition.alternatives)
             return AnyOf(alternatives=tuple(each))
@@ -358,7 +283,7 @@ class _Reader:
         return events[0] if len(events) == 1 else AnyOf(alternatives=events)
 
 
-def _is_free(step: _Step, condition: Condition) -> bool:
+def _is_free(step: Step, condition: Condition) -> bool:
     """Whether a condition may hold at any time, because of a block that the step is in or after.
 
     It counts from another moment, or a fault of another block has the same name.

@@ -317,8 +317,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
         distinct[readings, exposed] = prediction
     each = list(distinct.values())
     joined = with_unmodelled(scenario, join(each), configuration.lag_time_s)
-    one_order = all(isinstance(step, Fault) for step in scenario.faults)
-    searched = one_order and all(one.availability for one in each)
+    # The search follows neither the parts of blocks nor how long other controllers take over.
+    followed = all(
+        isinstance(step, Fault) and not (scenario.cluster.combined and step.touches_brokers)
+        for step in scenario.faults
+    )
+    searched = followed and all(one.availability for one in each)
     return PredictionRecord(
         predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
         prediction=PredictionReport(

@@ -206,26 +206,22 @@ def _hold(scenario: Scenario, index: int, seconds: float) -> Scenario | None:
 
 
 def _replaced(scenario: Scenario, index: int, fault: Fault) -> Scenario | None:
-    faults = list(scenario.faults)
-    faults[index] = fault
-    return _changed(scenario, faults)
+    faults = scenario.faults
+    return _changed(scenario, [*faults[:index], fault, *faults[index + 1 :]])
 
 
 def _of_workload(scenario: Scenario, field: str, value: float) -> Scenario | None:
-    workload = scenario.workload.model_copy(update={field: round(value)})
-    return _changed(scenario.model_copy(update={"workload": workload}), scenario.faults)
+    return _changed(scenario, workload=scenario.workload.model_copy(update={field: round(value)}))
 
 
 def _of_partitions(scenario: Scenario, value: float) -> Scenario | None:
     name, topic, count = scenario.workload.topic, scenario.topic, round(value)
     fewer = {"partitions": count, "assignment": topic.assignment[:count]}
-    topics = {**scenario.topics, name: topic.model_copy(update=fewer)}
-    return _changed(scenario.model_copy(update={"topics": topics}), scenario.faults)
+    return _changed(scenario, topics={**scenario.topics, name: topic.model_copy(update=fewer)})
 
 
 def _of_cluster(scenario: Scenario, field: str, value: float) -> Scenario | None:
-    cluster = scenario.cluster.model_copy(update={field: round(value)})
-    return _changed(scenario.model_copy(update={"cluster": cluster}), scenario.faults)
+    return _changed(scenario, cluster=scenario.cluster.model_copy(update={field: round(value)}))
 
 
 def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
@@ -252,9 +248,13 @@ def _referenced_partitions(scenario: Scenario) -> list[int]:
     return [one.partition for one in references if getattr(one, "topic", "") == topic]
 
 
-def _changed(scenario: Scenario, faults: Sequence[Fault]) -> Scenario | None:
+def _changed(
+    scenario: Scenario, faults: Sequence[Fault] | None = None, **parts: object
+) -> Scenario | None:
+    """Return the scenario with other faults or parts; None if it is not valid."""
     try:
-        return with_faults(scenario, faults)
+        changed = scenario.model_copy(update=parts)
+        return with_faults(changed, scenario.faults if faults is None else faults)
     except ValidationError:
         return None
 

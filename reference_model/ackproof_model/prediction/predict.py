@@ -118,7 +118,7 @@ def predict(
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
         availability=availability(model, found),
         bounds=_bounds(model, found),
-        states=len(found.states),
+        states=found.states,
         complete=found.complete,
     )
 
@@ -127,7 +127,7 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Likelihood, str]:
     having, final, which = found.having[anomaly], found.final, _FINAL_LOG[anomaly]
     if not found.complete:
         return Likelihood.POSSIBLE, (
-            f"the search stopped after {len(found.states)} states, so nothing is excluded"
+            f"the search stopped after {found.states} states, so nothing is excluded"
         )
     if not final:
         return Likelihood.POSSIBLE, "no way leads to a final log, so nothing is excluded"

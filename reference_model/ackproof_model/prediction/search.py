@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ackproof_model.prediction.stepping import Pair, Stepping
+from ackproof_model.prediction.stepping import Stepping
 from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
@@ -55,7 +55,6 @@ class Exploration:
 
     model: Model
     stepping: Stepping
-    states: list[Pair] = field(default_factory=list)
     final: int = 0
     stuck: int = 0
     having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
@@ -68,8 +67,13 @@ class Exploration:
     available: dict[Layer, set[tuple[bool, bool]]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
+    @property
+    def states(self) -> int:
+        """The number of searched states."""
+        return len(self.parents)
+
     def state(self, index: int) -> State:
-        return self.stepping.state(self.states[index])
+        return self.stepping.state(index)
 
     def trace(self, index: int) -> list[tuple[Label, State, State]]:
         """Return the shortest trace to a state, as (label, state before, state after)."""
@@ -131,14 +135,16 @@ class _Search:
         self._model = model
         self._max_states = max_states
         self._found = Exploration(model, Stepping(model))
-        self._ids: dict[Pair, int] = {}
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
-        # Of the current layer: the predecessors of a state, the timers that run in it, and its
-        # successors by which a broker learns metadata.
-        self._before: dict[int, list[tuple[int, Timer | None]]] = {}
+        # Of the current layer: the predecessors of a state, by steps without and with a timer; the
+        # timers that run in it; and its successors by which a broker learns metadata.
+        self._before: dict[int, list[int]] = {}
+        self._before_by_timer: dict[int, list[tuple[int, Timer]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
+        # The states of the layer that have successors in it.
+        self._sources: set[int] = set()
         # The states of the layer in which brokers are about to do something at once.
         self._moving: set[int] = set()
 
@@ -149,8 +155,9 @@ class _Search:
 
     def run(self) -> Exploration:
         try:
-            initial = self._model.initial()
-            self._enter(self._found.stepping.pair(initial), initial.run, -1, ("start",))
+            initial, stepping = self._model.initial(), self._found.stepping
+            start = stepping.number(*stepping.pair(initial))
+            self._enter(start, initial.run, -1, ("start",))
             while self._entries:
                 # Every step of the schedule adds one to this sum, so a layer comes after all layers
                 # that lead to it.
@@ -160,81 +167,91 @@ class _Search:
             self._found.complete = False
         return self._found
 
-    def _enter(self, pair: Pair, run: Run, before: int, label: Label) -> None:
+    def _enter(self, index: int, run: Run, before: int, label: Label) -> None:
         """Add a state of a later layer, or a shorter trace to it."""
         depth = self._depth[before] + 1 if before >= 0 else 0
-        index = self._ids.get(pair)
-        if index is None:
-            index = self._add(pair, before, label, depth)
+        if index == len(self._depth):
+            self._add(before, label, depth)
             self._entries[run.injected, run.healed, run.over].append(index)
         elif depth < self._depth[index]:
             self._depth[index] = depth
             self._found.parents[index] = before, label
 
-    def _add(self, pair: Pair, before: int, label: Label, depth: int) -> int:
-        found = self._found
-        if len(found.states) >= self._max_states:
+    def _add(self, before: int, label: Label, depth: int) -> None:
+        """Add the next state; states are numbered in the order in which they are found."""
+        if len(self._depth) >= self._max_states:
             raise _OutOfStatesError
-        index = self._ids[pair] = len(found.states)
-        found.states.append(pair)
-        found.parents.append((before, label))
+        self._found.parents.append((before, label))
         self._depth.append(depth)
-        return index
 
     def _members(self, layer: Layer) -> list[int]:
         """Return the layer's states."""
         entries = self._entries.pop(layer)
-        self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
-        self._moving = set()
+        self._before, self._before_by_timer = defaultdict(list), defaultdict(list)
+        self._timers, self._learned = {}, defaultdict(list)
+        self._moving, self._sources = set(), set()
         return entries if self._passes(layer) else self._close(layer, entries)
 
     def _close(self, layer: Layer, entries: list[int]) -> list[int]:
         """Take all steps within the layer, nearest states first; return the layer's states."""
-        model, found, depths = self._model, self._found, self._depth
-        ids, taken, states, parents = self._ids, found.taken, found.states, found.parents
-        stepping = found.stepping
-        ends = self._only_ends(layer)
+        found, faults = self._found, self._model.faults
+        only_ends, more = self._only_ends(layer), not self._is_last(layer)
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
-            buckets[depths[index]].append(index)
+            buckets[self._depth[index]].append(index)
         members: list[int] = []
         done: set[int] = set()
         depth = min(buckets)
         while any(buckets.values()):
-            nearest = buckets[depth + 1]
+            following = buckets[depth + 1]
             for index in buckets.pop(depth, ()):
                 if index in done:
                     continue
                 done.add(index)
-                pair = states[index]
-                if ends and stepping.state(pair).run.phase == model.faults:
+                if only_ends and found.state(index).run.phase == faults:
                     self._end(index, ("end",))
-                    continue
-                members.append(index)
-                timers: list[Timer] = []
-                for label, cluster, client, timer in stepping.steps(pair):
-                    after = cluster, client
-                    other = ids.get(after)
-                    if other is None:
-                        other = self._add(after, index, label, depth + 1)
-                        nearest.append(other)
-                    elif depth + 1 < depths[other]:
-                        depths[other] = depth + 1
-                        parents[other] = index, label
-                        nearest.append(other)
-                    self._before[other].append((index, timer))
-                    kind = label[0]
-                    taken.add(kind)
-                    if timer is not None:
-                        timers.append(timer)
-                    elif kind in PROMPT:
-                        self._moving.add(index)
-                        if kind == "learn":
-                            self._learned[index].append(other)
-                if timers:
-                    self._timers[index] = timers
+                else:
+                    members.append(index)
+                    following += self._expand(index, more=more)
             depth += 1
         return members
+
+    def _expand(self, index: int, *, more: bool) -> list[int]:
+        """Take all steps from a state; return the states that are nearest by one of them.
+
+        more: steps of the schedule follow, for which the ways within the layer matter.
+        """
+        found, depths, before = self._found, self._depth, self._before
+        taken = found.taken
+        depth = depths[index] + 1
+        nearest: list[int] = []
+        timers: list[Timer] = []
+        steps = found.stepping.steps(index)
+        if steps:
+            self._sources.add(index)
+        for label, other, timer in steps:
+            if other == len(depths):
+                self._add(index, label, depth)
+                nearest.append(other)
+            elif depth < depths[other]:
+                depths[other] = depth
+                found.parents[other] = index, label
+                nearest.append(other)
+            kind = label[0]
+            taken.add(kind)
+            if timer is not None:
+                timers.append(timer)
+                self._before_by_timer[other].append((index, timer))
+                continue
+            if more:
+                before[other].append(index)
+            if kind in PROMPT:
+                self._moving.add(index)
+                if kind == "learn":
+                    self._learned[index].append(other)
+        if timers:
+            self._timers[index] = timers
+        return nearest
 
     def _due(self, layer: Layer) -> int | None:
         """Return the first fault that is to be healed at once; None if there is none."""
@@ -259,10 +276,15 @@ class _Search:
         healing = _to_heal(self._model, injected, healed)
         return healed != (1 << injected) - 1 and not healing
 
+    def _is_last(self, layer: Layer) -> bool:
+        """Whether no step of the schedule follows."""
+        injected, healed, over = layer
+        return over or (injected == self._model.faults and healed == (1 << injected) - 1)
+
     def _advance(self, layer: Layer, members: list[int]) -> None:
         """Take the schedule's steps out of a finished layer, and judge its final states."""
         model = self._model
-        injected, healed, over = layer
+        injected, healed, _ = layer
         unhealable = set(members)  # states in which no fault will be healed by its own condition
         due = self._due(layer)
         for fault in _to_heal(model, injected, healed):
@@ -270,7 +292,7 @@ class _Search:
                 unhealable &= self._fire(Pending(model, fault, heals=True), members)
         if due is not None:
             return  # what is due is healed before anything else is done, the oldest fault first
-        if over or (injected == model.faults and healed == (1 << injected) - 1):
+        if self._is_last(layer):
             self._judge(members)
         elif injected == model.faults:
             for index in unhealable:
@@ -282,7 +304,7 @@ class _Search:
 
     def _end(self, index: int, label: Label) -> None:
         """End the run: heal every fault in force, the newest first."""
-        cluster, client = self._found.states[index]
+        cluster, client = self._found.stepping.pairs[index]
         known = self._ends.get(cluster)
         stepping = self._found.stepping
         if known is None:
@@ -293,7 +315,7 @@ class _Search:
             return  # a controlled shutdown is still in progress
         if index not in self._moving:
             self._note(index)
-        self._enter(stepping.with_cluster(number, client), run, index, label)
+        self._enter(stepping.standing_for(number, client), run, index, label)
 
     def _ended(self, state: State) -> State:
         over = state.run.injected < self._model.faults
@@ -323,7 +345,7 @@ class _Search:
 
         if pending.counts_progress:
             # Records of other partitions count, too: they are acked while this one waits.
-            prompt = self._reaching(goals, lambda timer: timer is None)
+            prompt = self._reaching(goals, lambda _: False)
             for index in due:
                 if (
                     index not in prompt
@@ -337,7 +359,7 @@ class _Search:
         seconds = wait.or_after
         awaited = self._reaching(
             goals,
-            lambda timer: timer is None or model.must_have_fired(timer, pending.reference, seconds),
+            lambda timer: model.must_have_fired(timer, pending.reference, seconds),
         )
         for index in ready:
             if index not in awaited and self._in_time(pending, index, seconds):
@@ -350,7 +372,7 @@ class _Search:
         known: dict[int, bool] = {}
         chosen = []
         for index in among:
-            cluster, _ = found.states[index]
+            cluster, _ = found.stepping.pairs[index]
             if cluster not in known:
                 known[cluster] = holds(found.state(index))
             if known[cluster]:
@@ -359,7 +381,7 @@ class _Search:
 
     def _note(self, index: int) -> None:
         """Note whether the partition can be read and written at the end of a part."""
-        cluster, _ = self._found.states[index]
+        cluster, _ = self._found.stepping.pairs[index]
         if cluster not in self._noted:
             self._noted.add(cluster)
             state = self._found.state(index)
@@ -369,7 +391,7 @@ class _Search:
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         if why != "time" or index not in self._moving:
             self._note(index)
-        cluster, client = self._found.states[index]
+        cluster, client = self._found.stepping.pairs[index]
         stepping = self._found.stepping
         key = pending.fault, pending.heals, cluster
         fired = self._fired.get(key)
@@ -379,7 +401,7 @@ class _Search:
                 for label, after in pending.fire(self._model, self._found.state(index))
             ]
         for label, number, there, run in fired:
-            after = stepping.with_cluster(number, there if pending.ends_processes else client)
+            after = stepping.standing_for(number, there if pending.ends_processes else client)
             self._enter(after, run, index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
@@ -395,24 +417,28 @@ class _Search:
             self._in_time(pending, other, seconds) for other in self._learned.get(index, ())
         )
 
-    def _reaching(self, goals: Iterable[int], counts: Callable[[Timer | None], bool]) -> set[int]:
-        """Return the states of the layer from which steps that count reach a goal."""
+    def _reaching(self, goals: Iterable[int], counts: Callable[[Timer], bool]) -> set[int]:
+        """Return the states of the layer from which prompt steps, and timers that count, lead."""
         reached = set(goals)
         frontier = list(reached)
+        before, by_timer = self._before, self._before_by_timer
         while frontier:
-            for index, timer in self._before.get(frontier.pop(), ()):
-                if index not in reached and counts(timer):
-                    reached.add(index)
-                    frontier.append(index)
+            index = frontier.pop()
+            earlier = before.get(index, ())
+            if index in by_timer:
+                earlier = [*earlier, *(one for one, timer in by_timer[index] if counts(timer))]
+            for one in earlier:
+                if one not in reached:
+                    reached.add(one)
+                    frontier.append(one)
         return reached
 
     def _judge(self, members: list[int]) -> None:
         model, found = self._model, self._found
-        sources = {index for edges in self._before.values() for index, _ in edges}
         for index in members:
             state = found.state(index)
             if not settled(model, state):
-                if index not in sources:
+                if index not in self._sources:
                     found.stuck += 1
                     self._note(index)
                 continue

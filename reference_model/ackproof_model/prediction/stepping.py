@@ -10,7 +10,7 @@ each state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from ackproof_model.effects import Configures
@@ -50,8 +50,8 @@ from ackproof_model.replication.transitions import (
 #: A state: the numbers of its cluster and of its clients.
 Pair = tuple[int, int]
 
-#: A step: its label, the pair that it leads to, and the timer that it waits for.
-PairStep = tuple[Label, int, int, Timer | None]
+#: A step: its label, the number of the state that it leads to, and the timer that it waits for.
+NumberedStep = tuple[Label, int, Timer | None]
 
 _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 
@@ -76,6 +76,13 @@ class _Cluster:
     leaders: int | None
     log: tuple[int, ...] | None
     in_logs: itemgetter[tuple[int, ...]] | None
+    # By clients: the number of the state with this cluster, and of the one that stands for it.
+    own: dict[int, int] = field(default_factory=dict)
+    reduced: dict[int, int] = field(default_factory=dict)
+    # By brokers with requests that wait: see `ends_small`.
+    small: dict[int, bool | None] = field(default_factory=dict)
+    changed: dict[tuple[int, Broker], int] = field(default_factory=dict)
+    lone: dict[tuple[object, ...], int] = field(default_factory=dict)
 
 
 class Stepping:
@@ -83,6 +90,7 @@ class Stepping:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.pairs: list[Pair] = []  # by the number of the state
         self._clusters: list[_Cluster] = []
         self._cluster_numbers: dict[_Parts, int] = {}
         self._clients: list[Client] = []
@@ -91,14 +99,11 @@ class Stepping:
         self._views: dict[object, int] = {}
         self._producer: dict[tuple[int, tuple[int, int]], list[tuple[Label, int]]] = {}
         self._requests: dict[
-            tuple[int, int, int], list[tuple[Label, Broker, int, Timer | None]]
+            tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
         ] = {}
-        self._with_broker: dict[tuple[int, int, Broker], int] = {}
+        self._without_past: dict[tuple[int, int], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
-        self._pairs: dict[int, Pair] = {}
-        self._settles: dict[tuple[int, int], bool | None] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
-        self._alone: dict[tuple[object, ...], int] = {}
         configuration = model.configuration
         self._gives_up = (
             model.limited_retries
@@ -111,112 +116,128 @@ class Stepping:
             )
         )
 
-    def state(self, pair: Pair) -> State:
+    def state(self, number: int) -> State:
+        return self._state(self.pairs[number])
+
+    def _state(self, pair: Pair) -> State:
         cluster, client = pair
         controller, brokers, run, harm = self._clusters[cluster].parts
         return State(controller, brokers, self._clients[client], run, harm)
 
+    def number(self, cluster: int, client: int) -> int:
+        """Return the number of a state: its place in the order in which states are found."""
+        own = self._clusters[cluster].own
+        known = own.get(client)
+        if known is None:
+            known = own[client] = len(self.pairs)
+            self.pairs.append((cluster, client))
+        return known
+
     def pair(self, state: State) -> Pair:
         return self.cluster(state), self._client(state.client)
 
-    def with_cluster(self, number: int, client: int) -> Pair:
-        """Return the pair that stands for a state in which nothing was read since the last step."""
-        past = self._clusters[number].reading[2]
-        after = without_past_records(self._model, self._clients[client], past)
-        return self._settled_pair(number, self._client(after))
+    def standing_for(self, number: int, client: int) -> int:
+        """Return the state that stands for a pair in which nothing was read since the last step."""
+        key = (client, self._clusters[number].reading[2])
+        after = self._without_past.get(key)
+        if after is None:
+            found = without_past_records(self._model, self._clients[client], key[1])
+            after = self._without_past[key] = self._client(found)
+        return self._settled_state(number, after)
 
-    def steps(self, pair: Pair) -> Iterator[PairStep]:
-        """Yield what `transitions.steps` does, in the same order."""
-        number, client = pair
+    def steps(self, state_number: int) -> list[NumberedStep]:
+        """Return every step from a state, in the order of the rules."""
+        number, client = pair = self.pairs[state_number]
         cluster = self._clusters[number]
         if cluster.waits:
-            return
+            return []
         key = (client, cluster.producer)
         sends = self._producer.get(key)
         if sends is None:
             sends = self._producer[key] = self._producer_steps(pair)
-        for sent, after in sends:
-            yield sent, *self._reduced(number, after), None
+        reduced = self._reduced
+        found: list[NumberedStep] = [
+            (label, reduced(number, after), None) for label, after in sends
+        ]
         moves = cluster.moves
         if moves is None:
             moves = cluster.moves = self._moves(pair)
         flying, waiting = self._busy[client]
-        for label, broker, there, timer in moves:
-            if label is None:
+        for what, broker, there, timer in moves:
+            if what is None:
                 if (flying | waiting) >> broker & 1:
-                    yield from self._served(number, broker, client)
+                    found += self._served(number, broker, client)
             elif there is None:
-                for exiting, state, _ in exits(self._model, self.state(pair), broker):
-                    yield exiting, *self._reduced(*self.pair(state)), None
+                for label, state, _ in exits(self._model, self._state(pair), broker):
+                    found.append((label, reduced(*self.pair(state)), None))
             elif broker >= 0 and waiting >> broker & 1:
-                state = step_down(self._model, self.state((there, client)), broker)
-                yield label, *self._reduced(*self.pair(state)), timer
+                state = step_down(self._model, self._state((there, client)), broker)
+                found.append((what, reduced(*self.pair(state)), timer))
             else:
-                yield label, *self._reduced(there, client), timer
+                found.append((what, reduced(there, client), timer))
+        return found
 
-    def _served(self, number: int, broker: int, client: int) -> Iterator[PairStep]:
+    def _served(self, number: int, broker: int, client: int) -> Iterator[NumberedStep]:
         """Yield what becomes of the requests at a broker."""
         key = (broker, self._clusters[number].requests[broker], client)
         known = self._requests.get(key)
         if known is None:
-            state = self.state((number, client))
+            state = self._state((number, client))
+            own = state.brokers[broker]
             known = self._requests[key] = [
-                (label, after.brokers[broker], self._client(after.client), timer)
+                (
+                    label,
+                    None if after.brokers[broker] == own else after.brokers[broker],
+                    self._client(after.client),
+                    timer,
+                )
                 for label, after, timer in requests(self._model, state, broker)
             ]
-        own = self._clusters[number].parts[1][broker]
         for label, changed, there, timer in known:
-            after = number
-            if changed is not own and changed != own:
-                after = self._changed(number, broker, changed)
-            yield label, *self._reduced(after, there), timer
+            after = number if changed is None else self._changed(number, broker, changed)
+            yield label, self._reduced(after, there), timer
 
     def _changed(self, number: int, broker: int, changed: Broker) -> int:
-        key = (number, broker, changed)
-        known = self._with_broker.get(key)
+        known = self._clusters[number].changed.get((broker, changed))
         if known is None:
-            state = self.state((number, 0)).with_broker(broker, changed)
-            known = self._with_broker[key] = self.cluster(state)
+            state = self._state((number, 0)).with_broker(broker, changed)
+            known = self._clusters[number].changed[broker, changed] = self.cluster(state)
         return known
 
     def _producer_steps(self, pair: Pair) -> list[tuple[Label, int]]:
-        steps = producer_steps(self._model, self.state(pair))
+        steps = producer_steps(self._model, self._state(pair))
         return [(label, self._client(after.client)) for label, after, _ in steps]
 
     def _moves(self, pair: Pair) -> list[Move[int]]:
-        found = cluster_moves(self._model, self.state(pair))
+        found = cluster_moves(self._model, self._state(pair))
         return [
             (label, broker, None if after is None else self.cluster(after), timer)
             for label, broker, after, timer in found
         ]
 
-    def _reduced(self, number: int, client: int) -> Pair:
-        """Return the pair that stands for a state after a step, and after consumers have read."""
-        key = number << 32 | client
-        known = self._pairs.get(key)
+    def _reduced(self, number: int, client: int) -> int:
+        """Return the state that stands for a pair after a step, and after consumers have read."""
+        cluster = self._clusters[number]
+        known = cluster.reduced.get(client)
         if known is None:
-            reading = self._clusters[number].reading
-            after = self._read.get((client, reading))
+            after = self._read.get((client, cluster.reading))
             if after is None:
-                after = self._read[client, reading] = self._reads(client, reading)
-            known = self._pairs[key] = self._settled_pair(number, after)
+                after = self._read[client, cluster.reading] = self._reads(client, cluster.reading)
+            known = cluster.reduced[client] = self._settled_state(number, after)
         return known
 
-    def _settled_pair(self, number: int, after: int) -> Pair:
-        old = self._clusters[number].leaders
-        if old is None:
-            return number, after
-        waiting = self._busy[after][1]
-        settling = (number, waiting)
-        if settling in self._settles:
-            small = self._settles[settling]
-        else:
-            small = self._settles[settling] = ends_small(
-                self._model, self.state((number, after)), old
-            )
-        if small is None:
-            return number, after
-        return self._lone(number, after, old, small=small)
+    def _settled_state(self, number: int, client: int) -> int:
+        cluster = self._clusters[number]
+        if (old := cluster.leaders) is not None:
+            waiting = self._busy[client][1]
+            if waiting in cluster.small:
+                small = cluster.small[waiting]
+            else:
+                state = self._state((number, client))
+                small = cluster.small[waiting] = ends_small(self._model, state, old)
+            if small is not None:
+                number, client = self._lone(number, client, old, small=small)
+        return self.number(number, client)
 
     def _lone(self, number: int, client: int, old: int, *, small: bool) -> Pair:
         cluster = self._clusters[number]
@@ -230,11 +251,11 @@ class Stepping:
             there, log = known
         take = cluster.in_logs
         statuses = take(self._clients[client].status) if take is not None else None
-        key = (number, small, log, statuses)
-        lone = self._alone.get(key)
+        key = (small, log, statuses)
+        lone = cluster.lone.get(key)
         if lone is None:
-            state = alone(self._model, self.state((number, client)), old, small=small)
-            lone = self._alone[key] = self.cluster(state)
+            state = alone(self._model, self._state((number, client)), old, small=small)
+            lone = cluster.lone[key] = self.cluster(state)
         return lone, there
 
     def _reads(self, client: int, reading: tuple[int, int, int]) -> int:

@@ -1,7 +1,27 @@
 """All steps of producer, brokers and controller that are possible in a state.
 
 Each step has a label, the state that it leads to, and a timer if it takes time. A step is left out
-if its timer cannot have fired yet, by the schedule's own bounds.
+if its timer cannot have fired yet, by the schedule's own bounds. Label, who takes the step, when,
+and what follows:
+
+send, resend    producer, knows a leader and has room in flight: the record is in flight
+metadata        producer, another broker leads: it sends to that one (`MetadataUpdater`)
+append          broker, a request arrives and it leads: `Partition.appendRecordsToLeader`;
+                or it refuses (not leader, not enough replicas, duplicate, out of order)
+ack             leader, acks=1 or the high watermark has passed: `checkEnoughReplicasReachOffset`
+timeout         leader, request.timeout.ms has passed for acks=all: REQUEST_TIMED_OUT
+abandon         producer, it hears nothing for request.timeout.ms: it retries, or gives up
+learn           broker, metadata is newer than what it knows: `makeLeader`, `makeFollower`
+fetch, truncate follower, its leader answers: it appends or truncates (KIP-101, KIP-279, KIP-595)
+shrink          leader, a follower lags for replica.lag.time.max.ms: AlterPartition (KIP-497)
+expand          leader, a follower has caught up (`isr`): AlterPartition
+catch up        final leader: all others fetch and join the ISR, in one step (`reduction`)
+exit, refused   broker in controlled shutdown, it leads nothing, or no controller answers (KIP-143)
+fence, expire   controller, a session has ended: `handleBrokerFenced`, `onBrokerFailure`
+offline         ZooKeeper controller after a failover, a dead broker is in the ISR (KAFKA-3143)
+rejoin          broker, it starts and is fenced: it registers and is unfenced (KIP-500, KIP-966)
+unfence         broker, it is heard again: it is unfenced, and may be elected
+sweep           controller, unclean election was switched on and nobody leads: it elects
 """
 
 from __future__ import annotations

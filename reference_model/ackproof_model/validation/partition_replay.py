@@ -10,7 +10,7 @@ The search is depth-first without backtracking. A step that fits at one time fit
 other replicas only become longer, elections only more), and its effect on its replica is the same.
 So the first order that is found stands for all orders; where none is found, the longest part that
 fits is the same in every order. What acks, high watermarks and ISR changes require is checked after
-the steps (`held_offsets`).
+the steps (`replication_rules`).
 
 Sources: KIP-101, KIP-279, KIP-595 (truncation by epoch); KIP-497 (ISR); KAFKA-15583 (the high
 watermark stands still below min.insync.replicas); KAFKA-7128 (who may join the ISR).
@@ -26,7 +26,6 @@ from functools import partial
 from typing import Any
 
 from ackproof_model.replication.log_truncation import truncation_offset
-from ackproof_model.validation.held_offsets import HeldOffsets, ReplicationRules
 from ackproof_model.validation.mismatch import Mismatch
 from ackproof_model.validation.partition_trace import (
     OPEN,
@@ -43,6 +42,7 @@ from ackproof_model.validation.partition_trace import (
     Truncates,
     common,
 )
+from ackproof_model.validation.replication_rules import HeldOffsets, ReplicationRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,7 @@ def test_a_page_shows_further_causes_and_unmet_expectations() -> None:
 
 def test_a_row_has_what_a_run_did(tmp_path: Path) -> None:
     synthetic.make(tmp_path / "run-1", synthetic.Options(rate=300))
-    told = synthetic.tell(tmp_path / "run-1")
+    told = synthetic.explain(tmp_path / "run-1")
     [cause] = told.causes
     four = [cause.model_copy(update={"count": count}) for count in (9, 7, 5, 3)]
     arm = arm_of("catalogue/b06-last-replica-standing")

@@ -33,10 +33,10 @@ def acks_1(tmp_path_factory) -> Made:
 
 
 @pytest.fixture(scope="session")
-def told(tmp_path_factory) -> Made:
+def explained(tmp_path_factory) -> Made:
     """A run that lost records, with causes, their story and the model's drawing."""
-    made = _make(tmp_path_factory, "told", acks="1")
-    return Made(made.directory, synthetic.tell(made.directory))
+    made = _make(tmp_path_factory, "explained", acks="1")
+    return Made(made.directory, synthetic.explain(made.directory))
 
 
 @pytest.fixture(scope="session")

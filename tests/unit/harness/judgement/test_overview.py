@@ -193,9 +193,9 @@ def test_losses_under_each_fault_are_a_group_in_order_of_time(acks_0, acks_all):
     assert overview_of(acks_all.directory).losses.groups == []
 
 
-def test_equal_histories_are_one_with_its_extent(told):
-    most, single = overview_of(told.directory).histories
-    lost = told.verdict.observed["lost"]
+def test_equal_histories_are_one_with_its_extent(explained):
+    most, single = overview_of(explained.directory).histories
+    lost = explained.verdict.observed["lost"]
     assert (most.count, single.count) == (lost - 1, 1)
     assert (most.isr, single.isr) == ([1, 2, 3], [1])
     assert single.offset == single.first_offset == single.last_offset
@@ -204,8 +204,8 @@ def test_equal_histories_are_one_with_its_extent(told):
     assert most.held_by == []
 
 
-def test_a_damaged_or_missing_table_has_no_histories(told, copied):
-    directory = copied(told.directory)
+def test_a_damaged_or_missing_table_has_no_histories(explained, copied):
+    directory = copied(explained.directory)
     [file] = files(directory, "lost_stories")
     file.write_bytes(file.read_bytes()[:-9])
     assert overview_of(directory).histories == []
@@ -380,13 +380,13 @@ def test_a_damaged_table_of_clients_is_reported(with_clients, copied):
     assert any("reads" in sentence for sentence in overview.missing)
 
 
-def test_the_models_trace_is_that_of_the_prediction(told, acks_all):
-    assert overview_of(told.directory).trace == synthetic.DIAGRAM
+def test_the_models_trace_is_that_of_the_prediction(explained, acks_all):
+    assert overview_of(explained.directory).trace == synthetic.DIAGRAM
     assert overview_of(acks_all.directory).trace is None
 
 
-def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(told, copied):
-    directory = copied(told.directory)
+def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(explained, copied):
+    directory = copied(explained.directory)
     path = directory / "prediction.json"
     shutil.copy(ACKS, directory / "scenario.yaml")
     scenario = loader.load(ACKS)[0].scenario

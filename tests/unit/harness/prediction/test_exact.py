@@ -219,6 +219,24 @@ def test_blocks_without_a_few_orders_are_left_to_the_bounds(step: dict[str, Any]
     assert why in unsupported(*asked(step))
 
 
+@pytest.mark.parametrize(
+    ("faults", "exact"),
+    [
+        ([KILL], True),
+        ([{"fault": "pause", **LEADER}], True),
+        ([KILL, {"fault": "kill", "target": 2}], False),  # two of three may be away at once
+        ([{"fault": "kill", "target": "followers of orders-0"}], False),
+        ([{"fault": "restart", **LEADER}], False),
+        ([CUT], False),
+    ],
+)
+def test_brokers_that_are_also_controllers_may_be_away_while_a_majority_stays(
+    faults: list[dict[str, Any]], exact: bool
+) -> None:
+    why = unsupported(*asked(*faults, cluster={"combined": True, "controllers": 3}))
+    assert why == ("" if exact else "faults on brokers that are also controllers")
+
+
 def test_a_step_after_a_block_awaits_its_recovery_and_counts_from_its_end() -> None:
     cut, kill = reading({"sequence": [CUT]}, {**KILL, **AFTER_5S})
     assert cut.heal_when == (AnyTime(),)  # with its block

@@ -40,11 +40,11 @@ def hits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
     run_dir = tmp_path_factory.mktemp("runs") / "run"
     rows = [window(fault, given, number=number) for number, (fault, given, _) in enumerate(HIT)]
     synthetic.make(run_dir, synthetic.Options(rate=300, acks="1", windows=rows))
-    return run_dir, synthetic.tell(run_dir)
+    return run_dir, synthetic.explain(run_dir)
 
 
 @pytest.mark.parametrize(("fault", "parameters", "hit"), HIT)
-def test_a_window_tells_what_it_hit(fault: str, parameters: dict[str, Any], hit: str) -> None:
+def test_a_window_names_what_it_hit(fault: str, parameters: dict[str, Any], hit: str) -> None:
     report = FaultReport.of_window(window(fault, parameters))
     assert report.hit == hit
     assert str(report) == f"{fault} of {hit}".removesuffix(" of ")
@@ -52,7 +52,7 @@ def test_a_window_tells_what_it_hit(fault: str, parameters: dict[str, Any], hit:
 
 
 @pytest.mark.parametrize("fault", ["kill", "of_a_plugin_that_is_gone"])
-def test_a_fault_of_nodes_is_told_with_its_target_or_its_nodes(fault: str) -> None:
+def test_a_fault_of_nodes_is_named_with_its_target_or_its_nodes(fault: str) -> None:
     report = FaultReport.of_window(window(fault, {}) | {"target": "leader of orders-0"})
     assert report.hit is None
     assert str(report) == f"{fault} of leader of orders-0"
@@ -84,7 +84,7 @@ def test_terminal_and_junit_name_what_was_hit(hits: tuple[Path, Verdict], tmp_pa
 
 def test_page_and_plot_name_what_was_hit(hits: tuple[Path, Verdict], tmp_path: Path) -> None:
     run_dir, _ = hits
-    write_html(tmp_path / "report.html", [run_dir], title="told")
+    write_html(tmp_path / "report.html", [run_dir], title="explained")
     page = (tmp_path / "report.html").read_text()
     assert 'F1 pause_client<span class="sub">producer 0</span>' in page
     assert 'F2 reassign<span class="sub">topic orders</span>' in page
@@ -116,9 +116,9 @@ def test_the_catalogue_names_what_was_hit(hits: tuple[Path, Verdict]) -> None:
     assert labels == ["pause_client producer 0", "reassign topic orders", "upgrade_feature"]
 
 
-def test_a_loss_is_drawn_in_the_order_of_its_events(told) -> None:
-    most, single = overview_of(told.directory).histories
-    diagram = sequence.of_history(most, told.verdict.faults)
+def test_a_loss_is_drawn_in_the_order_of_its_events(explained) -> None:
+    most, single = overview_of(explained.directory).histories
+    diagram = sequence.of_history(most, explained.verdict.faults)
     assert diagram is not None
     assert diagram.participants == ("producer", "controller", "broker 1", "broker 2", "broker 3")
     said = [line.text.partition(" ")[0] for line in diagram.lines]
@@ -129,7 +129,7 @@ def test_a_loss_is_drawn_in_the_order_of_its_events(told) -> None:
     assert arrows == [(0, 2), (2, 0), (2, 0), (1, 3)]
     assert diagram.lines[-1].text == f"each of {most.count} records is in no replica's log"
     kept = single.model_copy(update={"held_by": [3]})
-    alone = sequence.of_history(kept, told.verdict.faults)
+    alone = sequence.of_history(kept, explained.verdict.faults)
     assert alone is not None
     assert [line.arrow for line in alone.lines if line.arrow] == [(0, 2), (2, 0), (1, 3)]
     assert alone.lines[-1].text.endswith("is only in the log of broker 3, and cannot be read")

@@ -26,18 +26,18 @@ def samples(text: str, name: str, **labels: str) -> list[float]:
     ]
 
 
-def test_prometheus_reads_what_a_run_has(told, acks_all):
-    text = render([told.verdict, acks_all.verdict])
-    observed = told.verdict.observed
+def test_prometheus_reads_what_a_run_has(explained, acks_all):
+    text = render([explained.verdict, acks_all.verdict])
+    observed = explained.verdict.observed
     run = {"scenario": "acks", "configuration": "acks=1", "kafka_version": "4.3.1"}
     assert samples(text, "ackproof_as_expected", **run) == [1]
     assert samples(text, "ackproof_sends", **run, outcome="acked") == [observed["acked"]]
     assert samples(text, "ackproof_anomalies", **run, anomaly="lost") == [observed["lost"]]
     assert samples(text, "ackproof_lost_by_cause", **run, case="B2") == [observed["lost"]]
     assert samples(text, "ackproof_findings", **run) == [0]
-    p99 = told.verdict.metrics.ack_latency_ms.p99 / 1000
+    p99 = explained.verdict.metrics.ack_latency_ms.p99 / 1000
     assert samples(text, "ackproof_ack_latency_seconds", **run, quantile="0.99") == [p99]
-    finished = told.verdict.finished_at.timestamp()
+    finished = explained.verdict.finished_at.timestamp()
     assert samples(text, "ackproof_finished_timestamp_seconds", **run) == [finished]
     assert len(samples(text, "ackproof_anomalies", anomaly="lost")) == 2
     # node_exporter and push gateways read the older format.
@@ -70,8 +70,8 @@ def test_a_reader_never_sees_half_a_file(acks_1, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["ackproof.prom"]
 
 
-def test_the_grafana_dashboard_asks_for_metrics_and_labels_that_exist(told):
-    text = render([told.verdict])
+def test_the_grafana_dashboard_asks_for_metrics_and_labels_that_exist(explained):
+    text = render([explained.verdict])
     known = {sample.name: set(sample.labels) for family in parse(text) for sample in family.samples}
     dashboard = json.loads(GRAFANA.read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]

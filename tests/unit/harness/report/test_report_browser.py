@@ -22,9 +22,9 @@ def page(tmp_path_factory, acks_0, acks_1, finding, interrupted) -> Path:
 
 
 @pytest.fixture(scope="module")
-def single(page, told) -> Path:
+def single(page, explained) -> Path:
     path = page.with_name("single.html")
-    write_html(path, [told.directory], title="One run with its story")
+    write_html(path, [explained.directory], title="One run with its story")
     return path
 
 

@@ -142,8 +142,8 @@ def test_the_contents_lead_to_every_section(comparison, everything):
         assert {f"run-{number}-time" for number in range(1, runs + 1)} <= set(links)
 
 
-def test_what_happened_and_why_come_before_predictions_expectations_and_faults(told, tmp_path):
-    text = " ".join(page_of(tmp_path, told.directory).text.split())
+def test_what_happened_and_why_come_before_predictions_expectations_and_faults(explained, tmp_path):
+    text = " ".join(page_of(tmp_path, explained.directory).text.split())
     assert "acks=1, leader lost before replication (B2)." in text
     assert "broker 1 epoch 0, ISR {1, 2, 3}" in text
     assert "broker 2, epoch 1 elected" in text
@@ -157,8 +157,8 @@ def test_what_happened_and_why_come_before_predictions_expectations_and_faults(t
     assert places == sorted(places)
 
 
-def test_anomalies_that_did_not_occur_are_folded(told, tmp_path):
-    text = page_of(tmp_path, told.directory).text
+def test_anomalies_that_did_not_occur_are_folded(explained, tmp_path):
+    text = page_of(tmp_path, explained.directory).text
     shown, folded = text.split("anomalies that did not occur")
     shown = shown[shown.index("Prediction and observation") :]
     assert "lost" in shown
@@ -175,8 +175,8 @@ def test_a_comparison_has_its_answer_in_sentences(comparison, acks_1):
 
 def test_what_was_not_compared_with_the_model_stands_below_the_verdicts(tmp_path, acks_1):
     copy = shutil.copytree(acks_1.directory, tmp_path / "old")
-    told = acks_1.verdict.model_copy(update={"not_checked": ["orders-0: there is no log"]})
-    (copy / "verdict.json").write_text(told.model_dump_json())
+    verdict = acks_1.verdict.model_copy(update={"not_checked": ["orders-0: there is no log"]})
+    (copy / "verdict.json").write_text(verdict.model_dump_json())
     text = page_of(tmp_path, acks_1.directory, copy).text
     assert text.index("Acked records") < text.index("Not compared with the model: orders-0")
 
@@ -295,8 +295,8 @@ def test_the_page_survives_empty_tables(tmp_path, acks_1):
     assert "This run is incomplete" not in page_of(tmp_path, directory).text
 
 
-def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, told):
-    directory = Path(shutil.copytree(told.directory, tmp_path / "run"))
+def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, explained):
+    directory = Path(shutil.copytree(explained.directory, tmp_path / "run"))
     before = page_of(tmp_path, directory)
     write_model(directory / "overview.json", overview_of(directory))
     for location in LOCATION.values():
@@ -327,7 +327,7 @@ def test_a_missing_latency_has_a_reason(tmp_path, acks_1, acked, says):
     assert says in page_of(tmp_path, directory).text
 
 
-def test_runs_of_one_configuration_are_told_apart(tmp_path, acks_1):
+def test_runs_of_one_configuration_are_numbered(tmp_path, acks_1):
     page = page_of(tmp_path, acks_1.directory, acks_1.directory)
     assert "acks=1 (run 1)" in page.text
     assert "acks=1 (run 2)" in page.text
@@ -347,7 +347,7 @@ def test_few_losses_have_tick_marks_instead_of_an_invisible_area(finding):
     assert all(trace.mode == "lines" for trace in rate(overview, all_lost).traces)
 
 
-def test_the_plots_of_clients_and_the_probe_draw_the_overview(acks_all, told):
+def test_the_plots_of_clients_and_the_probe_draw_the_overview(acks_all, explained):
     overview = overview_of(acks_all.directory)
     bins = len(overview.timelines[0].acked)
     timeline = overview.timelines[0].model_copy(
@@ -373,7 +373,7 @@ def test_the_plots_of_clients_and_the_probe_draw_the_overview(acks_all, told):
     assert (unavailable.base, unavailable.x, len(available.base)) == ((10,), (10,), 2)
     assert drawn["availability"].spoken == "orders-0 cannot be written from 10.0 to 20.0 s."
     assert {"unread", "transactions", "availability"}.isdisjoint(
-        figure.name for figure in figures(overview_of(told.directory), overview.timelines[0])
+        figure.name for figure in figures(overview_of(explained.directory), overview.timelines[0])
     )
 
 

@@ -58,9 +58,9 @@ def test_a_failure_contains_the_evidence(written, finding):
     assert "FINDING: lost is predicted impossible, observed 3: With acks=all" in failure.text
 
 
-def test_the_output_names_the_causes(written, told):
-    [cause] = told.verdict.causes
-    assert cause.sentence in written(told).find(".//system-out").text
+def test_the_output_names_the_causes(written, explained):
+    [cause] = explained.verdict.causes
+    assert cause.sentence in written(explained).find(".//system-out").text
 
 
 def test_inconclusive_is_an_error_with_its_reason(written, unverified):

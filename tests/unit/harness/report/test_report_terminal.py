@@ -159,9 +159,9 @@ def test_brackets_are_not_interpreted_as_markup(acks_1):
     assert "[bold]x[/bold]" in shown(made)
 
 
-def test_causes_are_shown_for_one_run_and_in_a_comparison(told, acks_1):
-    [cause] = told.verdict.causes
+def test_causes_are_shown_for_one_run_and_in_a_comparison(explained, acks_1):
+    [cause] = explained.verdict.causes
     line = f"{wording.cause_title(cause)}: {cause.sentence}"
-    for text in (shown(told, width=100), compared(told, width=100)):
+    for text in (shown(explained, width=100), compared(explained, width=100)):
         assert line in " ".join(text.split())
     assert "Why" not in shown(acks_1)

@@ -93,8 +93,8 @@ def test_agreement_without_a_finding(acks_1, predicted, observed, word, matches)
     assert agreement(acks_1.verdict.model_copy(update=changed), "lost") == matches
 
 
-def test_a_cause_has_the_number_of_its_case_unless_it_is_unexplained(told):
-    [cause] = told.verdict.causes
+def test_a_cause_has_the_number_of_its_case_unless_it_is_unexplained(explained):
+    [cause] = explained.verdict.causes
     assert wording.cause_title(cause) == "acks=1, leader lost before replication (B2)"
     unexplained = cause.model_copy(update={"case": "unexplained", "title": "unexplained"})
     assert wording.cause_title(unexplained) == "unexplained"

@@ -83,7 +83,7 @@ def answers(configure: Configure, case: str, *, reduction: bool = True) -> tuple
     assert found.complete
     counts = [(found.having[name] > 0, found.having[name] == found.final) for name in SEARCHED]
     told = counts, found.final > 0, found.stuck > 0, found.at_risk, availability(model, found)
-    return told, len(found.states)
+    return told, found.states
 
 
 @pytest.mark.parametrize("case", CASES)

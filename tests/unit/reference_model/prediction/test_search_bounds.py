@@ -114,12 +114,12 @@ def stands_for(model, state):
 def test_remembered_steps_are_those_of_the_rules(configure, settings, schedule):
     model = Model(configure(**settings), schedule)
     found = explore(model, max_states=6_000)
-    for pair in found.states[::7]:
+    for number in range(0, found.states, 7):
         remembered = [
-            (label, found.stepping.state((cluster, client)), timer)
-            for label, cluster, client, timer in found.stepping.steps(pair)
+            (label, found.state(after), timer)
+            for label, after, timer in found.stepping.steps(number)
         ]
-        assert remembered == steps_anew(model, found.stepping.state(pair))
+        assert remembered == steps_anew(model, found.state(number))
 
 
 @pytest.mark.parametrize("settings", WAYS)
@@ -147,10 +147,10 @@ def test_what_is_due_is_healed_at_once_and_in_order(configure):
         explore(Model(configure(**settings), schedule, ordered=one), max_states=100_000)
         for one in (True, False)
     )
-    assert len(ordered.states) < len(whole.states)
-    healed = {ordered.state(n).run.healed for n in range(len(ordered.states))}
+    assert ordered.states < whole.states
+    healed = {ordered.state(n).run.healed for n in range(ordered.states)}
     assert healed == {0, 1, 3, 7}
-    assert healed < {whole.state(n).run.healed for n in range(len(whole.states))}
+    assert healed < {whole.state(n).run.healed for n in range(whole.states)}
     assert ordered.having.keys() == whole.having.keys()
     for name in SEARCHED:
         assert (ordered.having[name] > 0) == (whole.having[name] > 0)
@@ -192,8 +192,8 @@ def test_what_is_left_out_of_drawn_schedules_changes_no_answer(configure, seed, 
     assert unordered.complete
     assert whole.complete
     assert searched.final
-    assert len(searched.states) <= len(unordered.states)
-    assert len(searched.states) < len(whole.states)
+    assert searched.states <= unordered.states
+    assert searched.states < whole.states
     for name in SEARCHED:
         assert (searched.having[name] > 0) == (whole.having[name] > 0)
         assert (searched.having[name] == searched.final) == (whole.having[name] == whole.final)

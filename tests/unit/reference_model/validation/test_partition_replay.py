@@ -9,7 +9,6 @@ from dataclasses import fields, replace
 import pytest
 
 from ackproof_model.replication.log_truncation import agreed, truncation_offset
-from ackproof_model.validation.held_offsets import ReplicationRules
 from ackproof_model.validation.partition_replay import KINDS, replay
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -25,6 +24,7 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
+from ackproof_model.validation.replication_rules import ReplicationRules
 from specifications.partition_mutants import (
     ALL,
     BELOW_MIN,

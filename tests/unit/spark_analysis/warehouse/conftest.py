@@ -44,7 +44,7 @@ def run_dirs(tmp_path_factory) -> dict[str, Path]:
         for day, (name, acks) in enumerate([("one", "1"), ("two", "1"), ("all", "all")], start=1)
     }
     for name in ("one", "two"):
-        synthetic.tell(made[name])
+        synthetic.explain(made[name])
     (made["one"] / "report.html").touch()
     return made
 

@@ -1,7 +1,8 @@
-"""What acks, high watermarks and ISR changes require of the replicas' logs.
+"""The rules that a partition's trace is checked against, and how far each replica's log reached.
 
-Each is held against the most that a replica can have held of what the leader of an epoch wrote
-while it took part in that epoch. That is known only after the whole trace.
+Acks, high watermarks and ISR changes are compared with the most that a replica can have had of what
+the leader of an epoch wrote while it took part in that epoch. That is known only after the whole
+trace.
 """
 
 from __future__ import annotations
