@@ -114,8 +114,8 @@ def convert(paths: Sequence[Path], run_dir: Path, *, lenient: bool) -> AckedLogs
         problems = LogProblems()
         sends = acked_log.read(path, problems, lenient=lenient) if path.exists() else iter(())
         _convert(_with_lowest(sends, lowest), producer=producer, run_dir=run_dir)
-        found, remarked = _problems_in_words(path, problems)
-        unread += found
+        unread_here, remarked = _problems_in_words(path, problems)
+        unread += unread_here
         remarks += remarked
     return AckedLogs(unread=unread, remarks=remarks, lowest=lowest)
 
@@ -132,10 +132,10 @@ def _with_lowest(
 ) -> Iterator[AckedSend]:
     for send in sends:
         if send.outcome is Outcome.ACKED and send.partition is not None:
-            place = (send.topic, send.partition)
+            partition = (send.topic, send.partition)
             offset = _offset(send)
-            before = lowest.get(place, offset)
-            lowest[place] = None if offset is None or before is None else min(before, offset)
+            before = lowest.get(partition, offset)
+            lowest[partition] = None if offset is None or before is None else min(before, offset)
         yield send
 
 
@@ -151,9 +151,9 @@ def _problems_in_words(path: Path, problems: LogProblems) -> tuple[list[str], li
         )
     unread = []
     if torn:
-        named = ", ".join(map(str, torn[:_NAMED])) + (", …" if len(torn) > _NAMED else "")
+        numbers = ", ".join(map(str, torn[:_NAMED])) + (", …" if len(torn) > _NAMED else "")
         unread.append(
-            f"{path.name} has torn lines, whose sends are not checked: {len(torn):,} ({named})"
+            f"{path.name} has torn lines, whose sends are not checked: {len(torn):,} ({numbers})"
         )
     if problems.wrong:
         unread.append(

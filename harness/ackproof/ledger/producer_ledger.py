@@ -74,10 +74,10 @@ class InFlight:
         # At most half full afterwards, so that sliding is rare.
         while (stop - oldest) * 2 > capacity:
             capacity *= 2
-        kept = self._sent_at[oldest - self._first :]
+        rest = self._sent_at[oldest - self._first :]
         self._first = oldest
         self._sent_at = np.zeros(capacity, np.int64)
-        self._sent_at[: len(kept)] = kept
+        self._sent_at[: len(rest)] = rest
 
     def hand_over(self, sequences: Int64s, at: int | Int64s) -> None:
         """Note that admitted `sequences` were sent at `at`, microseconds UTC."""

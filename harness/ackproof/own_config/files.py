@@ -80,19 +80,19 @@ def parse_properties(text: str, name: str) -> dict[str, Given]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield lines without comments, each with its number; a backslash at its end joins two."""
-    begun, collected = 0, ""
+    first, collected = 0, ""
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.lstrip()
         if not collected and (not line or line[0] in "#!"):
             continue
-        begun = begun if collected else number
+        first = first if collected else number
         if (len(line) - len(line.rstrip("\\"))) % 2:
             collected += line[:-1]
             continue
-        yield begun, collected + line
+        yield first, collected + line
         collected = ""
     if collected:
-        yield begun, collected
+        yield first, collected
 
 
 def _unescaped(text: str) -> str:
@@ -117,19 +117,19 @@ def is_described(text: str) -> bool:
 
 def parse_described(text: str, name: str) -> dict[str, Given]:
     """Return the settings; `kafka-topics` also gives `partitions` and `replication.factor`."""
-    found: dict[str, Given] = {}
+    settings: dict[str, Given] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         source = f"{name}:{number}"
         if topic := _TOPIC.match(line):
-            found["partitions"] = Given(topic[2], source)
-            found["replication.factor"] = Given(topic[3], source)
+            settings["partitions"] = Given(topic[2], source)
+            settings["replication.factor"] = Given(topic[3], source)
             _, _, configs = topic[4].partition("Configs:")
-            found |= _listed(configs, source)
+            settings |= _listed(configs, source)
         elif heading := _HEADING.match(line):
-            found |= _listed(heading[2], source)  # before 2.5 all settings are on this line
+            settings |= _listed(heading[2], source)  # before 2.5 all settings are on this line
         elif setting := _SETTING.fullmatch(line):
-            found[setting[1]] = Given("" if setting[2] == "null" else setting[2], source)
-    return found
+            settings[setting[1]] = Given("" if setting[2] == "null" else setting[2], source)
+    return settings
 
 
 def _listed(text: str, source: str) -> dict[str, Given]:
@@ -183,8 +183,8 @@ def parse_strimzi(text: str, name: str) -> OwnConfig:
 
 
 def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = node.get(key)
-    return found if isinstance(found, Mapping) else {}
+    value = node.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _spec(resources: list[Any]) -> Mapping[str, Any]:
@@ -268,8 +268,8 @@ def _text(data: bytes) -> str:
 
 def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
     if part != "topic":
-        named: dict[str, Any] = {part: settings}
-        return OwnConfig(**named)
+        parts: dict[str, Any] = {part: settings}
+        return OwnConfig(**parts)
     counts = {_COUNTS[key]: whole(key, settings.pop(key)) for key in _COUNTS if key in settings}
     return OwnConfig(
         topic=settings,

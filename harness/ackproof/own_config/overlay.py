@@ -39,22 +39,22 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     version = kafka or own.kafka or str(document.get("kafka") or DEFAULT_KAFKA)
     workload = document.get("workload")
     topic = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
-    made = Overlay(version, topic)
+    result = Overlay(version, topic)
     if kafka or own.kafka:
-        made.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
-    made.used.append(f"Kafka {version}")
-    made.nodes(own, document)
+        result.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
+    result.used.append(f"Kafka {version}")
+    result.nodes(own, document)
     if own.broker is not None:
-        made.broker_settings(own.broker)
+        result.broker_settings(own.broker)
     if own.topic is not None or own.broker is not None:
-        made.topic_settings(own)
+        result.topic_settings(own)
     if own.producer is not None:
-        made.producer_settings(own.producer)
+        result.producer_settings(own.producer)
     else:
-        made.used.append("the scenario's producers (--producer reads yours)")
+        result.used.append("the scenario's producers (--producer reads yours)")
     if own.partitions is not None:
-        made.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
-    return made
+        result.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
+    return result
 
 
 class Overlay:
@@ -81,9 +81,9 @@ class Overlay:
         self.replaced[path] = value
         self.sources[path] = source
 
-    def _settings(self, place: YamlPath, settings: Settings) -> None:
-        self.replaced[place] = {key: _plain(given.value) for key, given in settings.items()}
-        self.sources |= {(*place, key): given.source for key, given in settings.items()}
+    def _settings(self, path: YamlPath, settings: Settings) -> None:
+        self.replaced[path] = {key: _plain(given.value) for key, given in settings.items()}
+        self.sources |= {(*path, key): given.source for key, given in settings.items()}
 
     def nodes(self, own: OwnConfig, document: Mapping[str, Any]) -> None:
         """Set brokers and replicas; a topic has at least as many brokers as replicas."""
@@ -139,22 +139,22 @@ class Overlay:
         own_topic = own.topic or {}
         if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
             self._of_a_broker(broker)
-        found: dict[str, Given] = {**inherited, **own_topic}
-        for key in [key for key in found if key in _REMOVING]:
-            given = found.pop(key)
+        settings: dict[str, Given] = {**inherited, **own_topic}
+        for key in [key for key in settings if key in _REMOVING]:
+            given = settings.pop(key)
             if key == "cleanup.policy" and "compact" in given.value:
                 self.warnings.append(
                     f"{given.source}: {key}: compaction removes acked records; the run uses delete"
                 )
             self.unused["retention is off, so that only a loss removes a record"].append(key)
-        for key in list(found):
+        for key in list(settings):
             if reason := ignored("topic", key, self.kafka):
-                self.warnings.append(f"{found.pop(key).source}: {key}: {reason}")
-        self._settings((*self.topic, "settings"), found)
-        least = found["min.insync.replicas"].value if "min.insync.replicas" in found else "1"
-        text = ", ".join(f"{key}={given.value}" for key, given in found.items())
+                self.warnings.append(f"{settings.pop(key).source}: {key}: {reason}")
+        self._settings((*self.topic, "settings"), settings)
+        least = settings["min.insync.replicas"].value if "min.insync.replicas" in settings else "1"
+        text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
-        if "min.insync.replicas" not in found:
+        if "min.insync.replicas" not in settings:
             self.used.append(f"min.insync.replicas={least} (Kafka's default)")
 
     def _of_a_broker(self, broker: Settings) -> None:
@@ -194,9 +194,9 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     Raises ScenarioError if the user's configuration is not legal in a scenario.
     """
     document = documents.parse(source)
-    made = overlay(own, document, kafka=kafka)
-    loader.load(source, lambda _: made.overrides)
-    for path, value in made.overrides.replaced.items():
+    applied = overlay(own, document, kafka=kafka)
+    loader.load(source, lambda _: applied.overrides)
+    for path, value in applied.overrides.replaced.items():
         _put(document, path, value)
     out = StringIO()
     yaml = YAML()
@@ -204,7 +204,7 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(document, out)
     read = f"# Made by `ackproof init` from {', '.join(own.read)}.\n" if own.read else ""
-    return read + without_schema(out.getvalue()), made
+    return read + without_schema(out.getvalue()), applied
 
 
 def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
@@ -214,8 +214,8 @@ def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
             if not value:
                 return  # nothing to replace, and nothing to put there
             # `cluster` stands before `topics`, as in shipped files.
-            place = list(node).index("topics") if "topics" in node else len(node)
-            node.insert(place, part, {})
+            index = list(node).index("topics") if "topics" in node else len(node)
+            node.insert(index, part, {})
         node = node[part]
     if value is None:
         node.pop(path[-1], None)

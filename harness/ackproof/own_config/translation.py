@@ -97,7 +97,7 @@ def convert(settings: Settings, kafka: str) -> Converted:
     that is as old as the brokers.
     """
     java = not any(_only_librdkafka(key) for key in settings)
-    found: dict[str, Given] = {}
+    converted: dict[str, Given] = {}
     unused: dict[str, str] = {}
     for key, given in settings.items():
         name = ALIASES.get(key) or _RENAMED.get(key, key)
@@ -105,14 +105,14 @@ def convert(settings: Settings, kafka: str) -> Converted:
             unused[key] = reason
         elif key == _BUFFER:
             kilobytes = max(1, _number(key, given) // 1024)
-            found["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
+            converted["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
         elif given.value != "-1" or name in ("acks", "retries"):
-            found[name] = given
+            converted[name] = given
     client = f"the Java client {kafka}" if java else "librdkafka"
-    added = _java_defaults(found, kafka) if java else _librdkafka_defaults(found)
+    added = _java_defaults(converted, kafka) if java else _librdkafka_defaults(converted)
     text = ", ".join(f"{key}={value}" for key, value in added.items())
     return Converted(
-        settings={**{key: Given(value, client) for key, value in added.items()}, **found},
+        settings={**{key: Given(value, client) for key, value in added.items()}, **converted},
         defaults=f"{text} (defaults of {client})" if added else "",
         unused=unused,
     )
@@ -146,10 +146,10 @@ def _unused(key: str, name: str) -> str:
     )
 
 
-def _java_defaults(found: Mapping[str, Given], kafka: str) -> dict[str, str]:
+def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
     """Return the defaults of ProducerConfig that matter for a loss and that the file leaves."""
     safe = numbers(kafka) >= _SAFE_DEFAULTS
-    values = {key: given.value for key, given in found.items()}
+    values = {key: given.value for key, given in settings.items()}
     acks = values.get("acks", "all" if safe else "1")
     # ProducerConfig.postProcessAndValidateIdempotenceConfigs: a conflict turns the default off.
     conflict = (
@@ -162,9 +162,9 @@ def _java_defaults(found: Mapping[str, Given], kafka: str) -> dict[str, str]:
         "enable.idempotence": "true" if safe and not conflict else "false",
         "linger.ms": "5" if numbers(kafka) >= _LINGERING else "0",
     }
-    return {key: value for key, value in defaults.items() if key not in found}
+    return {key: value for key, value in defaults.items() if key not in settings}
 
 
-def _librdkafka_defaults(found: Mapping[str, Given]) -> dict[str, str]:
+def _librdkafka_defaults(given: Mapping[str, Given]) -> dict[str, str]:
     defaults = {"acks": "all", "enable.idempotence": "false"}
-    return {key: value for key, value in defaults.items() if key not in found}
+    return {key: value for key, value in defaults.items() if key not in given}
