@@ -54,7 +54,7 @@ _SETTLED = 0
 
 
 class InFlight:
-    """A window over sequences, which slides as the oldest sends settle, and grows if they do not.
+    """The sends in flight: a window that slides when the oldest sends settle, and grows otherwise.
 
     `count` is the number of sends in flight.
     """

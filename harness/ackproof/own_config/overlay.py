@@ -1,7 +1,7 @@
-"""Puts a user's configuration in the place of a scenario's own.
+"""Replaces the configuration of a scenario by a user's.
 
-A scenario keeps its faults, rate and expectations. The settings of brokers, of the workload's topic
-and of its producers are replaced as a whole, so that none of the scenario's own is left.
+A scenario keeps its faults, rate and expectations. All settings of brokers, of the workload's topic
+and of its producers are replaced.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retent
 
 
 def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> Overlay:
-    """Return the overrides for a scenario; `kafka` outranks the version that the files name."""
+    """Return the overrides for a scenario; `kafka` outranks the version in the files."""
     version = kafka or own.kafka or str(document.get("kafka") or DEFAULT_KAFKA)
     workload = document.get("workload")
     topic = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
@@ -60,8 +60,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
 class Overlay:
     """A user's configuration for one scenario document.
 
-    `used` says what the run uses, one line each, `warnings` what is probably wrong in the user's
-    files, `unused` which settings the run does not use, by reason.
+    `used` describes what the run uses, line by line. `warnings` are probable mistakes in the user's
+    files. `unused` maps reasons to settings that the run does not use.
     """
 
     def __init__(self, kafka: str, topic: str) -> None:
@@ -86,7 +86,7 @@ class Overlay:
         self.sources |= {(*path, key): given.source for key, given in settings.items()}
 
     def nodes(self, own: OwnConfig, document: Mapping[str, Any]) -> None:
-        """Set brokers and replicas; a topic has at least as many brokers as replicas."""
+        """Set the numbers of brokers and replicas."""
         broker = own.broker or {}
         replicas = own.replication_factor
         source = own.read[-1] if own.read else "the cluster"
@@ -108,20 +108,19 @@ class Overlay:
             self.used.append(f"{count} brokers")
 
     def _replicas(self, replicas: int, document: Mapping[str, Any], source: str) -> None:
-        """Set the number of replicas; a topic with an assignment gets one of as many brokers."""
+        """Set the number of replicas; an existing assignment is replaced by one of that size."""
         name = self.topic[1]
         topic = (document.get("topics") or {}).get(name) or {}
         assigned = topic.get("assignment")
         if assigned:
             ids = list(range(1, replicas + 1))
             turns = [at % replicas for at in range(len(assigned))]
-            turned = [ids[turn:] + ids[:turn] for turn in turns]
-            self.put((*self.topic, "assignment"), turned, source)
+            rotated = [ids[turn:] + ids[:turn] for turn in turns]
+            self.put((*self.topic, "assignment"), rotated, source)
         else:
             self.put((*self.topic, "replication_factor"), replicas, source)
 
     def broker_settings(self, settings: Settings) -> None:
-        """Replace the brokers' settings by those that a run's brokers can have."""
         taken = taken_by_brokers(settings, self.kafka)
         self._settings(("cluster", "settings"), {key: settings[key] for key in taken})
         if taken:
@@ -133,7 +132,7 @@ class Overlay:
                 self.warnings.append(f"{given.source}: {key}: {reason}")
 
     def topic_settings(self, own: OwnConfig) -> None:
-        """Replace the topic's settings; it inherits those that brokers have defaults for."""
+        """Replace the topic's settings; defaults come from the brokers' settings."""
         broker = own.broker or {}
         inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
         own_topic = own.topic or {}
@@ -158,7 +157,7 @@ class Overlay:
             self.used.append(f"min.insync.replicas={least} (Kafka's default)")
 
     def _of_a_broker(self, broker: Settings) -> None:
-        """Warn of a min.insync.replicas that Kafka takes from other nodes."""
+        """Warn of a min.insync.replicas that Kafka does not take from brokers."""
         key = "min.insync.replicas"
         roles = broker["process.roles"].value if "process.roles" in broker else "controller"
         if "controller" not in roles and Profile.of(self.kafka).elr:
@@ -189,7 +188,7 @@ def _plain(value: str) -> str | int | bool:
 
 
 def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
-    """Return the text of the new file, with the comments of `source`, and what was put in.
+    """Return the text of the new file, with the comments of `source`, and the overlay.
 
     Raises ScenarioError if the user's configuration is not legal in a scenario.
     """
@@ -212,7 +211,7 @@ def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
     for part in path[:-1]:
         if part not in node:
             if not value:
-                return  # nothing to replace, and nothing to put there
+                return  # nothing to replace or to insert
             # `cluster` stands before `topics`, as in shipped files.
             index = list(node).index("topics") if "topics" in node else len(node)
             node.insert(index, part, {})

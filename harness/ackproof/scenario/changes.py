@@ -175,9 +175,9 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 
 def varied(changes: Mapping[str, Any]) -> dict[str, Setting]:
-    """Return the changes of a configuration, except `expect` and `case`, by the last part of the key.
+    """Return the changes of a configuration by the last part of their keys.
 
-    If two last parts are equal, the whole key is used.
+    If two last parts are equal, the whole key is used. `expect` and `case` are left out.
     """
     flat = {path: value for path, value in _leaves(changes) if path[0] not in ("expect", "case")}
     lasts = [path[-1] for path in flat]

@@ -2,7 +2,7 @@
 
 An error message has file, line, key, value, and the legal values::
 
-scenarios/acks.yaml:14: faults.1.target: 'leeder of orders-0' is not a target (…)
+    scenarios/acks.yaml:14: faults.1.target: 'leeder of orders-0' is not a target (…)
 """
 
 from __future__ import annotations
