@@ -98,8 +98,8 @@ class Verification:
 class Ledger:
     """Collects delivery reports; thread-safe.
 
-    With a `path` each report is appended to an acked log (`acked_log`) by one write: reports survive
-    the end of the process, and only counts are in memory.
+    With a `path` each report is appended to an acked log (`acked_log`) by one write. Reports then
+    survive the end of the process, and only counts are in memory.
     """
 
     def __init__(self, cluster: LedgerCluster, *, path: Path | None = None) -> None:
