@@ -1,4 +1,4 @@
-"""The tables of a run directory, read in batches; missing and damaged files are noted."""
+"""Reads the tables of a run directory in batches; notes missing and damaged files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class StoredTables:
-    """The tables of a run directory; `missing` has a sentence for each unreadable file."""
+    """`missing` has a sentence for each missing or damaged file."""
 
     directory: Path
     missing: list[str] = field(default_factory=list)
@@ -89,5 +89,4 @@ def int64(column: pa.Array | pa.ChunkedArray) -> Numbers:
 
 
 def moment_of(micros: int | None) -> datetime | None:
-    """Convert from microseconds since 1970."""
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)
