@@ -13,7 +13,7 @@ from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultError, Schedule, SendCounts
 
-#: Seconds between two ticks of the schedule, and between two updates of the progress shown.
+#: Seconds between two ticks of the schedule, and between two updates of the progress.
 _TICK_S = 0.01
 _SHOW_S = 0.2
 
