@@ -107,8 +107,8 @@ def run_final_phase(
         with reporter.phase("waiting for open transactions"):
             opened = OpenTransactions(hanging, ends, say=reporter.note)
             run.troubles += opened.end(timeout_s=scenario.workload.transactions.timeout)
-            if opened.found:
-                run.write("hanging_transactions", opened.found)
+            if opened.rows:
+                run.write("hanging_transactions", opened.rows)
     if run.end_live is not None:
         run.end_live(ends)
     if clients.consumers:
@@ -141,7 +141,7 @@ def run_final_phase(
         )
         replicas.result()
     if application is None and scenario.workload.transactions is None:
-        # An application may go on writing, and late ends of transactions are no records.
+        # An application may continue to write, and markers of transactions are not records.
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
     run.readers = reading.readers
     run.unobserved += reading.unobserved

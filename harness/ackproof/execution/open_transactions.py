@@ -43,7 +43,7 @@ class Partitions(Protocol):
 class OpenTransactions:
     """The transactions that keep partitions from being read up to `ends`.
 
-    `found` are rows of the table `hanging_transactions`; `say` gets a line for each.
+    `rows` are rows of the table `hanging_transactions`; `say` gets a line for each.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OpenTransactions:
         *,
         say: Callable[[str], None],
     ) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
         self._say = say
         self._cluster = cluster
         self._ends = ends
@@ -98,7 +98,7 @@ class OpenTransactions:
         listed = set(self._cluster.find(sorted({topic for topic, _ in left}))) if left else set()
         for hanging in sorted(listed & self._suspects, key=str):
             row = {**asdict(hanging), "found_at": self._cluster.now(), "aborted_at": None}
-            self.found.append(row)
+            self.rows.append(row)
             self._say(f"{hanging}: read_committed consumers cannot read past it")
             try:
                 self._cluster.abort(hanging)
