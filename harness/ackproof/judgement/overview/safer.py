@@ -1,4 +1,4 @@
-"""What the model says of a run's scenario with Kafka's safest settings for acked records."""
+"""The prediction for a run's scenario with Kafka's safest settings for acked records."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Predict = Callable[[Scenario], PredictionRecord]
 
 
 def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | None:
-    """Ask the model about safer settings; None for a run that needs no such advice.
+    """Predict the scenario with safer settings.
 
-    It needs none if it is inconclusive, its cluster not modelled, or if it lost nothing and the
-    model excludes a loss.
+    The result is None if the run is inconclusive, its cluster is not modelled, or if it lost
+    nothing and the model excludes a loss.
     """
     foreseen = verdict.predicted.get("lost")
     if verdict.verdict is Word.INCONCLUSIVE or foreseen == "not modelled":
@@ -40,9 +40,9 @@ def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | Non
 
 
 def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
-    """Return the scenario with the safest settings of Kafka's for acked records, and the changes.
+    """Return the scenario with the safest settings for acked records, and the changes.
 
-    That is acks=all, all replicas but one in sync for an ack, and no unclean election.
+    These are acks=all, min.insync.replicas of all replicas but one, and no unclean election.
     """
     changes: dict[str, Any] = {}
     topic, settings = scenario.topic, scenario.workload.settings
