@@ -72,7 +72,7 @@ def contents(run_dir: Path) -> dict[str, Any]:
 BATCHES = [
     events(*sent(*range(6)), *sent(0, 1, 3, 4, kind=Kind.READ)),
     events(*sent(6, at=8), *sent(5, 6, kind=Kind.READ, at=8)),
-    events((Kind.READ, 90, 3, 15), (Kind.READ, 4, 5, 15)),
+    events((Kind.READ, 90, 3, 15), (Kind.READ, 4, 5, 15), *sent(10, at=15), (Kind.READ, 10, 6, 15)),
     events(*sent(7, 8, at=30), *sent(7, kind=Kind.READ, at=30), partition=1),
     events(*sent(9, at=30 + MEMORY_S), *sent(9, kind=Kind.READ, at=31 + MEMORY_S)),
     # Reverts reads, some of which are old enough to be forgotten by this micro-batch's time.
@@ -135,6 +135,11 @@ def test_a_crash_between_any_two_writes_changes_no_file(number, undisturbed, tmp
             break
         operations += 1
     assert operations > 5
+
+
+def test_old_matched_sends_are_deleted(undisturbed):
+    matched = [len(list((run_dir / "live" / "matched").iterdir())) for run_dir in undisturbed]
+    assert matched == [1, 2, 3, 4, 5, 2, 0], "the last is after the end"
 
 
 def test_a_restarted_job_keeps_the_width_of_its_windows(tmp_path):
