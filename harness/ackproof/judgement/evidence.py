@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackproof.clients.shared_page import StoredPage, recorded
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import availability
 from ackproof.judgement.availability import Probed
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import RunRecord
+from ackproof.runs.directory import PredictionRecord, RunRecord
 from ackproof.runs.verdict import FaultReport, Metrics, Step
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
+from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, TIME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 1 << 18
 
 _T = TypeVar("_T")
 
@@ -33,26 +38,30 @@ _NOT_MEASURED = Metrics(
 class Evidence:
     """The recorded files of a run, and what Spark counted in them.
 
-    `observed`: counts by outcome and anomaly; `metrics` as measured, whatever doubts there are.
-    Methods raise RunDirectoryError if a file is damaged.
+    `observed`: counts by outcome and anomaly; `metrics` as measured, even if times are doubtful.
+    Methods raise RunDirectoryError if a file is damaged, except `batches` and `readable`: they
+    leave it out and add a sentence to `missing`.
     """
 
     run_dir: Path
-    scenario: Scenario
-    record: RunRecord
     observed: Mapping[str, int] = field(default_factory=dict)
     metrics: Metrics = _NOT_MEASURED
-    #: What was opened already, by table or path.
+    missing: list[str] = field(default_factory=list)
+    #: Files and results that were read already, by table or path.
     _opened: dict[object, Any] = field(default_factory=dict, repr=False)
 
-    @classmethod
-    def of(cls, run_dir: Path, scenario: Scenario | None = None) -> Evidence:
-        """Open a run. Raises RunDirectoryError if this is no run directory."""
-        return cls(
-            run_dir=run_dir,
-            scenario=scenario or load(run_dir / "scenario.yaml")[0].scenario,
-            record=runs.read_record(run_dir),
-        )
+    @property
+    def scenario(self) -> Scenario:
+        """The resolved scenario. Raises ScenarioError."""
+        return self.once(Scenario, lambda: load(self.run_dir / "scenario.yaml")[0].scenario)
+
+    @property
+    def record(self) -> RunRecord:
+        return self.once(RunRecord, lambda: runs.read_record(self.run_dir))
+
+    @property
+    def prediction(self) -> PredictionRecord:
+        return self.once(PredictionRecord, lambda: runs.read_prediction(self.run_dir))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table; an absent table has none."""
@@ -62,7 +71,51 @@ class Evidence:
         return (self.run_dir / LOCATION[table]).exists()
 
     def files(self, table: str) -> list[Path]:
-        return sorted((self.run_dir / LOCATION[table]).rglob("*.parquet"))
+        """Return the files of a table in order; an absent table has none."""
+        path = self.run_dir / LOCATION[table]
+        if path.is_dir():
+            return sorted(
+                file
+                for file in path.rglob("*.parquet")
+                if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
+            )
+        return [path] if path.is_file() else []
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in a stable order, without those of files that cannot be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self.files(table):
+            inside = file.relative_to(self.run_dir)
+            try:
+                with pq.ParquetFile(file) as parquet:
+                    lacking = sorted(set(columns) - set(parquet.schema_arrow.names))
+                    if lacking:
+                        self.note(f"{inside}: lacks {', '.join(lacking)}.")
+                        continue
+                    for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):
+                        yield _in_utc_micros(batch)
+            except (pa.ArrowException, OSError) as error:
+                first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self.note(f"{inside}: cannot be read ({first_line})")
+
+    def readable(self, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the rows that can be read, with at least these columns."""
+        if table in self._opened:
+            return self.rows(table)
+        return [row for batch in self.batches(table, columns) for row in batch.to_pylist()]
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.missing:
+            self.missing.append(sentence)
+
+    def note_absence(self, table: str) -> bool:
+        """Return whether the table is missing, and note it."""
+        if self.files(table):
+            return False
+        self.note(f"{LOCATION[table]}: missing.")
+        return True
 
     def file(self, table: str, client: str) -> Path:
         """Return the file of a table that a client wrote; it may be absent."""
@@ -112,6 +165,17 @@ class Evidence:
             self._opened[key] = read()
         known: _T = self._opened[key]
         return known
+
+
+def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Cast times to the type of the schemas; Spark may write INT96, in UTC."""
+    import pyarrow as pa
+
+    for index, column in enumerate(batch.schema):
+        if pa.types.is_timestamp(column.type) and column.type != TIME:
+            times = batch.column(index).cast(TIME, safe=False)
+            batch = batch.set_column(index, column.with_type(TIME), times)
+    return batch
 
 
 def producer_pages(run_dir: Path, scenario: Scenario) -> dict[int, Path]:

@@ -25,7 +25,6 @@ from ackproof.runs.verdict import (
     Verdict,
     Word,
 )
-from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
@@ -52,9 +51,9 @@ def judge_run(run_dir: Path) -> Verdict:
     """
     admit(run_dir)
     with spark_session() as spark:
-        scenario = load(run_dir / "scenario.yaml")[0].scenario
-        verdict = conclude(run_dir, scenario, _analyse(spark, run_dir, scenario))
-        overview.write(run_dir, verdict, spark)
+        evidence = Evidence(run_dir=run_dir)
+        verdict = conclude(evidence, _analyse(spark, run_dir, evidence.scenario))
+        overview.write(evidence, verdict, spark)
     return verdict
 
 
@@ -96,10 +95,10 @@ class _Outcome:
     inconclusive: list[str]
 
 
-def conclude(run_dir: Path, scenario: Scenario, compared: Analysis) -> Verdict:
-    """Judge a run by what Spark found and by the rest of its directory; write all results."""
-    prediction = runs.read_prediction(run_dir)
-    evidence = _observe(run_dir, scenario, compared)
+def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
+    """Judge a run by the counts of Spark and the rest of its directory; write all results."""
+    evidence = _observe(evidence, compared)
+    run_dir, scenario, prediction = evidence.run_dir, evidence.scenario, evidence.prediction
     predicted = _investigated(prediction.predicted, compared.investigation)
     for anomaly in expectations.inapplicable(scenario):
         predicted.pop(anomaly, None)
@@ -137,9 +136,9 @@ def conclude(run_dir: Path, scenario: Scenario, compared: Analysis) -> Verdict:
     return verdict
 
 
-def _observe(run_dir: Path, scenario: Scenario, compared: Analysis) -> Evidence:
-    """Return the evidence of a run with what was counted in it."""
-    evidence = Evidence.of(run_dir, scenario)
+def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
+    """Return the evidence with what Spark counted and measured."""
+    scenario = evidence.scenario
     result, investigation = compared.comparison, compared.investigation
     observed = {
         "sent": result.sent,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ackproof.judgement.overview.stored_tables import (
-    ABSENT,
-    Numbers,
-    StoredTables,
-    int64,
-    moment_of,
-)
+from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.overview.numbers import ABSENT, Numbers, int64, moment_of
 from ackproof.runs.overview import (
     MAX_GROUPS,
     MAX_HISTORIES,
@@ -64,15 +59,15 @@ class LostNumbers:
     row: Numbers
 
 
-def read_lost(tables: StoredTables) -> LostNumbers | None:
+def read_lost(evidence: Evidence) -> LostNumbers | None:
     """Return the lost records, or None if the run was not analysed."""
-    if not (tables.directory / LOCATION["anomalies"]).exists():
-        tables.note(f"{LOCATION['anomalies']}: missing: the run was not analysed.")
+    if not evidence.has("anomalies"):
+        evidence.note(f"{LOCATION['anomalies']}: missing: the run was not analysed.")
         return None
     columns = (*_POSITION, *_TIMES)
     schema = pa.schema([*(ANOMALIES.field(name) for name in columns), ("row", pa.int64())])
     parts, rows = [], 0
-    for batch in tables.batches("anomalies", ("anomaly", *columns)):
+    for batch in evidence.batches("anomalies", ("anomaly", *columns)):
         numbered = pa.Table.from_batches([batch]).append_column(
             "row", pa.array(range(rows, rows + batch.num_rows), pa.int64())
         )
@@ -100,13 +95,11 @@ def read_lost(tables: StoredTables) -> LostNumbers | None:
     )
 
 
-def losses_of(
-    tables: StoredTables, lost: LostNumbers, *, last_sequence: Mapping[int, int]
-) -> Losses:
+def losses_of(evidence: Evidence, lost: LostNumbers, *, last_sequence: Mapping[int, int]) -> Losses:
     """Aggregate the lost records; `last_sequence` is the last sequence of each producer."""
     log_ends: dict[tuple[str, int], int] = {}
-    if not tables.note_absence("partition_ends"):
-        for row in tables.rows("partition_ends", ("topic", "partition", "end_offset")):
+    if not evidence.note_absence("partition_ends"):
+        for row in evidence.readable("partition_ends", ("topic", "partition", "end_offset")):
             log_ends[row["topic"], row["partition"]] = row["end_offset"]
     lanes = _loss_lanes(lost, log_ends, last_sequence)
     lanes.sort(key=lambda lane: (-lane.count, lane.topic, lane.partition, lane.producer or 0))
@@ -117,7 +110,7 @@ def losses_of(
         lanes=shown,
         hidden_lanes=len(hidden),
         hidden_count=sum(lane.count for lane in hidden),
-        groups=_groups(tables, lost),
+        groups=_groups(evidence, lost),
     )
 
 
@@ -167,7 +160,7 @@ def merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> list[Mark
     ]
 
 
-def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
+def _groups(evidence: Evidence, lost: LostNumbers) -> list[LossGroup]:
     """Return the `MAX_GROUPS` groups with the most records, in order of time."""
     if not lost.row.size:
         return []
@@ -175,7 +168,7 @@ def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
     group = np.stack((lost.partition[order], lost.window[order]))
     starts = np.flatnonzero(np.any(np.diff(group, axis=1), axis=0)) + 1
     largest = sorted(np.split(order, starts), key=lambda members: -members.size)[:MAX_GROUPS]
-    firsts = _lost_records(tables, sorted(int(lost.row[members[0]]) for members in largest))
+    firsts = _lost_records(evidence, sorted(int(lost.row[members[0]]) for members in largest))
     groups = []
     for members in sorted(largest, key=lambda members: int(lost.times[members[0]])):
         offsets = lost.offset[members]
@@ -194,11 +187,11 @@ def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
     return groups
 
 
-def _lost_records(tables: StoredTables, rows: Sequence[int]) -> dict[int, LostRecord]:
+def _lost_records(evidence: Evidence, rows: Sequence[int]) -> dict[int, LostRecord]:
     """Return the records in these rows of the table."""
     records = {}
     before = 0
-    for batch in tables.batches("anomalies", (*_POSITION, "resolved_at", "found")):
+    for batch in evidence.batches("anomalies", (*_POSITION, "resolved_at", "found")):
         here = [row for row in rows if before <= row < before + batch.num_rows]
         taken = batch.take(pa.array([row - before for row in here], type=pa.int64()))
         for row, record in zip(here, taken.to_pylist(), strict=True):
@@ -207,10 +200,10 @@ def _lost_records(tables: StoredTables, rows: Sequence[int]) -> dict[int, LostRe
     return records
 
 
-def histories(tables: StoredTables) -> list[History]:
+def histories(evidence: Evidence) -> list[History]:
     """Return the histories with most lost records; empty if the table is missing or damaged."""
     names = [name for name in LOST_STORIES.names if name not in ("schema_version", "run_id")]
-    batches = list(StoredTables(tables.directory).batches("lost_stories", names))
+    batches = list(replace(evidence, missing=[]).batches("lost_stories", names))
     if not batches:
         return []
     stories = pa.Table.from_batches(batches)
