@@ -139,7 +139,7 @@ def _compared(
     comparison = compare(
         spark, folder, omitted=expectations.inapplicable(scenario), sizing=Sizing(few=_FEW)
     )
-    run = StoredRun(spark=spark, place=folder)
+    run = StoredRun(spark=spark, run_dir=folder)
     investigation = investigate(
         run,
         RunTables.of(run).run_id,
@@ -159,7 +159,7 @@ def _compared(
     causes: dict[int, list[Cause]] = defaultdict(list)
     for cause in investigation.causes:
         causes[_number(cause.topic)].append(cause)
-    measured = answers(**metric_questions(StoredRun(spark=spark, place=run_dir)["ledger"]))
+    measured = answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
     recorded = as_metrics(measured)
     writes = {row["outcome"]: row["count"] for row in measured["probe"]}
     partitions: dict[int, list[Any]] = defaultdict(list)

@@ -496,7 +496,7 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
     }
     with small_plans(spark, rows=rows):
         found = investigate(
-            StoredRun(spark=spark, place=run_dir),
+            StoredRun(spark=spark, run_dir=run_dir),
             RUN_ID,
             lost=lost,
             few=rows <= FEW,

@@ -99,7 +99,7 @@ def found_by_spark(spark, run_dir: Path, histories: dict[str, History]) -> dict[
 
     write_run(run_dir, histories)
     with small_plans(spark, rows=0):
-        run = StoredRun(spark=spark, place=run_dir)
+        run = StoredRun(spark=spark, run_dir=run_dir)
         rows = read_then_gone.find(RunTables.of(run), run).toArrow().to_pylist()
     by_topic = defaultdict(list)
     for row in rows:

@@ -18,7 +18,9 @@ def _run(run_dir, *sends: str):
 
 
 def metrics(spark, run_dir):
-    return as_metrics(answers(**metric_questions(StoredRun(spark=spark, place=run_dir)["ledger"])))
+    return as_metrics(
+        answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
+    )
 
 
 @pytest.mark.parametrize(
