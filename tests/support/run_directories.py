@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -179,7 +179,7 @@ class RunDirectory:
 
     def evidence(self, **observed: int) -> Evidence:
         """Open the evidence, as if Spark had counted these outcomes and anomalies."""
-        return replace(Evidence.of(self.path), observed=observed)
+        return Evidence(run_dir=self.path, observed=observed)
 
 
 def _mapping(row: object) -> Mapping[str, Any]:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.judgement.overview import stored_tables
+from ackproof.judgement import evidence
+from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.overview.collect import overview_of, write
 from ackproof.judgement.overview.losses import merge
 from ackproof.judgement.overview.safer import safer, safest
@@ -103,7 +104,7 @@ def test_quantiles_are_within_a_percent_and_the_longest_is_exact(acks_1):
 
 def test_the_result_does_not_depend_on_the_batch_size(acks_1, monkeypatch):
     whole = overview_of(acks_1.directory)
-    monkeypatch.setattr(stored_tables, "_BATCH", 97)
+    monkeypatch.setattr(evidence, "_BATCH", 97)
     assert overview_of(acks_1.directory) == whole
 
 
@@ -265,13 +266,13 @@ def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, wit
         by_time.EXTENT,
         *(cells.sends(), cells.acked_ends(), cells.read_ends(), cells.transactions()),
     ):
-        batches = stored_tables.StoredTables(directory).batches(grouping.table, grouping.columns)
+        batches = Evidence(run_dir=directory).batches(grouping.table, grouping.columns)
         ours, theirs = grouping.answer(batches), grouping.answer_in_spark(spark, directory)
         keys = [(key, "ascending") for key in grouping.keys]
         assert ours.num_rows > 0
         assert theirs.sort_by(keys).equals(ours.sort_by(keys).cast(theirs.schema))
     collected = overview_of(directory)
-    write(directory, synthetic.verdict_of(directory), spark)
+    write(Evidence(run_dir=directory), synthetic.verdict_of(directory), spark)
     stored = Overview.model_validate_json((directory / "overview.json").read_bytes())
     assert stored == collected == overview_of(directory)
 

@@ -147,12 +147,12 @@ def clocks(run_dir: Path, *, apart_ms: float = 1.0) -> None:
 
 
 def observed(run_dir: Path) -> partition_trace.ObservedPartition:
-    [trace] = partition_trace.partitions(Evidence.of(run_dir))
+    [trace] = partition_trace.partitions(Evidence(run_dir=run_dir))
     return trace
 
 
 def explained(run_dir: Path) -> PartitionTrace:
-    [trace] = trace_validation.validate(Evidence.of(run_dir)).partitions
+    [trace] = trace_validation.validate(Evidence(run_dir=run_dir)).partitions
     return trace
 
 
@@ -213,7 +213,7 @@ def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
 ) -> None:
     # Offset 90 of epoch 0 reached nobody, and was acked before there was an epoch 1.
     write(run_dir, "ledger", [send(90, 10, sequence=500)])
-    traced = trace_validation.validate(Evidence.of(run_dir))
+    traced = trace_validation.validate(Evidence(run_dir=run_dir))
     [finding] = trace_validation.findings(traced)
     assert (finding.anomaly, finding.predicted) == ("unexplained-log", "impossible")
     assert re.search(
@@ -346,7 +346,7 @@ def test_an_undecidable_partition_is_not_checked(
     run_dir: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     change(run_dir)
-    traced = trace_validation.validate(Evidence.of(run_dir))
+    traced = trace_validation.validate(Evidence(run_dir=run_dir))
     assert traced.not_checked == [f"orders-0: {reason}"]
     assert [trace.local for trace in traced.partitions] == [None]
     assert trace_validation.findings(traced) == []

@@ -162,7 +162,7 @@ def test_compaction_needs_acked_offsets(tmp_path: Path) -> None:
     text = re.sub(
         r"settings: {acks[^}]*}", "settings: {acks: 0, enable.idempotence: false}", COMPACTED
     )
-    with pytest.raises(ScenarioError, match="which tells no offsets"):
+    with pytest.raises(ScenarioError, match="gets no offsets"):
         scenario(tmp_path, with_workload("  keys: 10\n", text))
 
 
