@@ -21,10 +21,10 @@ from pydantic import Field
 
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.runs.directory import disk_errors, read_plan, read_record, read_verdict, write_model
-from ackproof.runs.verdict import Latency, Likelihood, Verdict, Word
+from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.selection import Shard, share
-from ackproof.trials import Record, Trial, TrialStore, read_trials
+from ackproof.trials import Trial, TrialStore, read_trials
 
 
 class Measures(Record):

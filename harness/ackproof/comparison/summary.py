@@ -10,8 +10,7 @@ from ackproof.comparison import statistics
 from ackproof.comparison.sequential import Sequential, more_trials
 from ackproof.comparison.statistics import Count
 from ackproof.comparison.store import MEASURES, ComparisonPlan, ConfigurationTrial, Measures
-from ackproof.runs.verdict import Likelihood
-from ackproof.trials import Record
+from ackproof.runs.verdict import Likelihood, Record
 
 
 class Spread(Record):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ackproof.errors import RunDirectoryError
 from ackproof.runs.directory import disk_errors, read_verdict
-from ackproof.trials import Record
+from ackproof.runs.verdict import Record
 
 Ended = Literal["minimal", "budget", "interrupted", "not-again"]
 
