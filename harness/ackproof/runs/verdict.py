@@ -108,8 +108,8 @@ class Expectation(Record):
     met: bool
 
     @property
-    def said(self) -> str:
-        """The observation for people: counts as 5,626."""
+    def text(self) -> str:
+        """The observation, with counts as 5,626."""
         return f"{int(self.observed):,}" if self.observed.isdecimal() else self.observed
 
 
