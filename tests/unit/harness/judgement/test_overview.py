@@ -120,7 +120,7 @@ def test_lanes_show_leader_epoch_and_isr_over_time(acks_1):
     assert lane.spans[-1].end == overview.end
 
 
-def test_with_more_partitions_than_lanes_those_with_fewest_changes_are_hidden(acks_1, copied):
+def test_partitions_with_fewest_changes_have_no_lane(acks_1, copied):
     directory = copied(acks_1.directory)
     path = directory / LOCATION["partition_states"]
     table = pq.read_table(path)
@@ -137,7 +137,7 @@ def test_with_more_partitions_than_lanes_those_with_fewest_changes_are_hidden(ac
     assert {0, 1, 2} <= {lane.partition for lane in overview.lanes}
 
 
-def test_losses_are_placed_by_offset(acks_1):
+def test_losses_have_their_offsets_as_positions(acks_1):
     losses = overview_of(acks_1.directory).losses
     (lane,) = losses.lanes
     assert losses.count == lane.count == acks_1.verdict.observed["lost"]
@@ -146,7 +146,7 @@ def test_losses_are_placed_by_offset(acks_1):
     assert lane.end >= lane.log_end > lane.marks[-1].last
 
 
-def test_losses_without_offset_are_placed_by_sequence(acks_0):
+def test_losses_without_offset_have_their_sequences_as_positions(acks_0):
     losses = overview_of(acks_0.directory).losses
     assert {(lane.by, lane.producer) for lane in losses.lanes} == {("sequence", 0), ("sequence", 1)}
     last = pa.compute.max(pq.read_table(acks_0.directory / LOCATION["ledger"])["sequence"]).as_py()
@@ -165,7 +165,7 @@ def test_only_adjacent_positions_share_a_mark(positions, marks):
     assert merge(np.array(positions)) == marks
 
 
-def test_marks_are_bounded_and_lose_no_record():
+def test_marks_are_bounded_and_contain_every_record():
     positions = np.cumsum(np.random.default_rng(1).integers(1, 1000, 5000))
     marks = merge(positions, 50)
     assert len(marks) <= 50
@@ -194,7 +194,7 @@ def test_losses_under_each_fault_are_a_group_in_order_of_time(acks_0, acks_all):
     assert overview_of(acks_all.directory).losses.groups == []
 
 
-def test_equal_histories_are_one_with_its_extent(explained):
+def test_equal_histories_are_merged(explained):
     most, single = overview_of(explained.directory).histories
     lost = explained.verdict.observed["lost"]
     assert (most.count, single.count) == (lost - 1, 1)
@@ -214,7 +214,7 @@ def test_a_damaged_or_missing_table_has_no_histories(explained, copied):
     assert overview_of(directory).histories == []
 
 
-def test_an_interrupted_run_names_what_is_missing(interrupted):
+def test_an_interrupted_run_lists_missing_files(interrupted):
     overview = overview_of(interrupted)
     missing = "\n".join(overview.missing)
     for name in ("anomalies", "final_log", "partition_ends", "part-1.parquet"):
@@ -240,7 +240,7 @@ def test_any_table_may_be_missing_or_empty(acks_1, copied, name):
     assert [sentence.split(":")[0] for sentence in missing] == [str(LOCATION[name])]
 
 
-def test_a_foreign_table_is_named(acks_1, copied):
+def test_a_table_with_other_columns_is_reported(acks_1, copied):
     directory = copied(acks_1.directory)
     pq.write_table(pa.table({"a": [1]}), directory / LOCATION["partition_ends"])
     assert overview_of(directory).missing == [
@@ -259,7 +259,9 @@ def test_times_as_spark_writes_them_are_read(acks_1, copied):
 
 
 @pytest.mark.spark
-def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients, copied):
+def test_spark_and_arrow_give_the_same_overview_and_the_judge_stores_it(
+    spark, with_clients, copied
+):
     directory = copied(with_clients)
     cells = by_time.Cells(origin=synthetic.micros(0), width=100_000)
     for grouping in (
@@ -277,7 +279,7 @@ def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, wit
     assert stored == collected == overview_of(directory)
 
 
-def test_a_stored_overview_is_taken_as_it_is_unless_it_is_damaged(acks_1, copied):
+def test_a_stored_overview_is_used_unless_it_is_damaged(acks_1, copied):
     directory = copied(acks_1.directory)
     collected = overview_of(directory)
     stored = collected.model_copy(update={"end": 7.0})
@@ -288,7 +290,7 @@ def test_a_stored_overview_is_taken_as_it_is_unless_it_is_damaged(acks_1, copied
 
 
 def reads(ledger: pa.Table, group: str, *, stalls: bool = False) -> list[dict[str, Any]]:
-    """Return what a group reads: everything acked at once, or not between STALLED and RESUMED."""
+    """Return the reads of a group: all acked offsets at once, or none while it is stalled."""
     rows = []
     for row in ledger.to_pylist():
         at = max(row["resolved_at"], synthetic.START)
@@ -386,7 +388,7 @@ def test_the_models_trace_is_that_of_the_prediction(explained, acks_all):
     assert overview_of(acks_all.directory).trace is None
 
 
-def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(explained, copied):
+def test_an_older_run_has_the_trace_if_its_text_is_unchanged(explained, copied):
     directory = copied(explained.directory)
     path = directory / "prediction.json"
     shutil.copy(ACKS, directory / "scenario.yaml")
@@ -400,7 +402,7 @@ def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(explained, co
     assert overview_of(directory).trace is None
 
 
-def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
+def test_safer_settings_are_predicted_after_a_loss(acks_1):
     scenario = loader.load(acks_1.directory / "scenario.yaml")[0].scenario
     report = PredictionReport(trace=[], reasons={}, bounds="")
     asked = []
@@ -415,7 +417,7 @@ def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_where_settings_cannot_help_the_model_is_not_asked(acks_1, refuses, replicas):
+def test_no_prediction_is_made_if_settings_cannot_help(acks_1, refuses, replicas):
     scenario = loader.load(ACKS)[2].scenario
     topic = scenario.topic.model_copy(update={"replication_factor": replicas})
     scenario = scenario.model_copy(update={"topics": {"orders": topic}})
@@ -423,7 +425,7 @@ def test_where_settings_cannot_help_the_model_is_not_asked(acks_1, refuses, repl
     assert (found.replicas, found.changes, found.predicted) == (replicas, {}, None)
 
 
-def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverified, refuses):
+def test_no_prediction_is_made_for_proven_or_inconclusive_runs(acks_all, unverified, refuses):
     scenario = loader.load(ACKS)[0].scenario
     assert safer(scenario, acks_all.verdict, refuses) is None
     assert safer(scenario, unverified.verdict, refuses) is None
@@ -439,7 +441,7 @@ def refuses():
     return refuse
 
 
-def test_the_safest_settings_and_only_what_they_change():
+def test_only_changed_settings_are_listed():
     zero, one, everyone = (one.scenario for one in loader.load(ACKS))
     assert safest(one)[1] == {"acks": "all"}
     assert safest(everyone)[1] == {}
@@ -462,7 +464,7 @@ def test_the_safest_settings_and_only_what_they_change():
 
 @pytest.mark.parametrize("acks", [0, 1])
 def test_the_advice_for_the_shipped_comparison_is_its_safe_configuration(acks):
-    """The real model, asked about the safer settings, excludes the loss that it predicts."""
+    """The real model predicts a loss, and excludes it with the safer settings."""
     losing = loader.load(ACKS)[acks].scenario
     assert predict(losing).predicted["lost"] == "certain"
     assert predict(safest(losing)[0]).predicted["lost"] == "impossible"
