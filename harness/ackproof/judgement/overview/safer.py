@@ -52,11 +52,16 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
     wanted: dict[str, Any] = {}
     if topic.min_insync_replicas < max(topic.replication_factor - 1, 1):
         wanted["min.insync.replicas"] = topic.replication_factor - 1
-    unclean = topic.unclean_leader_election
-    if Profile.of(scenario.kafka).unclean_by_default if unclean is None else unclean:
+    if unclean_election(scenario):
         wanted["unclean.leader.election.enable"] = False
     changes |= wanted
     topic = topic.model_copy(update={"settings": {**topic.settings, **wanted}})
     workload = scenario.workload.model_copy(update={"settings": settings})
     topics = {**scenario.topics, scenario.workload.topic: topic}
     return scenario.model_copy(update={"topics": topics, "workload": workload}), changes
+
+
+def unclean_election(scenario: Scenario) -> bool:
+    """Return whether the topic allows unclean leader election, by its settings or by default."""
+    given = scenario.topic.unclean_leader_election
+    return Profile.of(scenario.kafka).unclean_by_default if given is None else given

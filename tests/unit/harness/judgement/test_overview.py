@@ -120,7 +120,7 @@ def test_lanes_show_leader_epoch_and_isr_over_time(acks_1):
     assert lane.spans[-1].end == overview.end
 
 
-def test_partitions_with_fewest_changes_have_no_lane(acks_1, copied):
+def test_with_more_partitions_than_lanes_those_with_fewest_changes_are_hidden(acks_1, copied):
     directory = copied(acks_1.directory)
     path = directory / LOCATION["partition_states"]
     table = pq.read_table(path)
@@ -137,7 +137,7 @@ def test_partitions_with_fewest_changes_have_no_lane(acks_1, copied):
     assert {0, 1, 2} <= {lane.partition for lane in overview.lanes}
 
 
-def test_losses_have_their_offsets_as_positions(acks_1):
+def test_losses_are_placed_by_offset(acks_1):
     losses = overview_of(acks_1.directory).losses
     (lane,) = losses.lanes
     assert losses.count == lane.count == acks_1.verdict.observed["lost"]
@@ -146,7 +146,7 @@ def test_losses_have_their_offsets_as_positions(acks_1):
     assert lane.end >= lane.log_end > lane.marks[-1].last
 
 
-def test_losses_without_offset_have_their_sequences_as_positions(acks_0):
+def test_losses_without_offset_are_placed_by_sequence(acks_0):
     losses = overview_of(acks_0.directory).losses
     assert {(lane.by, lane.producer) for lane in losses.lanes} == {("sequence", 0), ("sequence", 1)}
     last = pa.compute.max(pq.read_table(acks_0.directory / LOCATION["ledger"])["sequence"]).as_py()
@@ -165,7 +165,7 @@ def test_only_adjacent_positions_share_a_mark(positions, marks):
     assert merge(np.array(positions)) == marks
 
 
-def test_marks_are_bounded_and_contain_every_record():
+def test_marks_are_bounded_and_lose_no_record():
     positions = np.cumsum(np.random.default_rng(1).integers(1, 1000, 5000))
     marks = merge(positions, 50)
     assert len(marks) <= 50
@@ -194,7 +194,7 @@ def test_losses_under_each_fault_are_a_group_in_order_of_time(acks_0, acks_all):
     assert overview_of(acks_all.directory).losses.groups == []
 
 
-def test_equal_histories_are_merged(explained):
+def test_equal_histories_are_merged_with_their_extent(explained):
     most, single = overview_of(explained.directory).histories
     lost = explained.verdict.observed["lost"]
     assert (most.count, single.count) == (lost - 1, 1)
@@ -214,7 +214,7 @@ def test_a_damaged_or_missing_table_has_no_histories(explained, copied):
     assert overview_of(directory).histories == []
 
 
-def test_an_interrupted_run_lists_missing_files(interrupted):
+def test_missing_tables_of_an_interrupted_run_are_reported(interrupted):
     overview = overview_of(interrupted)
     missing = "\n".join(overview.missing)
     for name in ("anomalies", "final_log", "partition_ends", "part-1.parquet"):
@@ -248,7 +248,7 @@ def test_a_table_with_other_columns_is_reported(acks_1, copied):
     ]
 
 
-def test_times_as_spark_writes_them_are_read(acks_1, copied):
+def test_times_of_int96_are_read(acks_1, copied):
     directory = copied(acks_1.directory)
     for name in ("ledger", "anomalies"):
         for file in files(directory, name):
@@ -259,9 +259,7 @@ def test_times_as_spark_writes_them_are_read(acks_1, copied):
 
 
 @pytest.mark.spark
-def test_spark_and_arrow_give_the_same_overview_and_the_judge_stores_it(
-    spark, with_clients, copied
-):
+def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients, copied):
     directory = copied(with_clients)
     cells = by_time.Cells(origin=synthetic.micros(0), width=100_000)
     for grouping in (
@@ -279,7 +277,7 @@ def test_spark_and_arrow_give_the_same_overview_and_the_judge_stores_it(
     assert stored == collected == overview_of(directory)
 
 
-def test_a_stored_overview_is_used_unless_it_is_damaged(acks_1, copied):
+def test_a_stored_overview_is_taken_as_it_is_unless_it_is_damaged(acks_1, copied):
     directory = copied(acks_1.directory)
     collected = overview_of(directory)
     stored = collected.model_copy(update={"end": 7.0})
@@ -290,7 +288,7 @@ def test_a_stored_overview_is_used_unless_it_is_damaged(acks_1, copied):
 
 
 def reads(ledger: pa.Table, group: str, *, stalls: bool = False) -> list[dict[str, Any]]:
-    """Return the reads of a group: all acked offsets at once, or none while it is stalled."""
+    """Return the reads of a group: each ack at once, or no reads between STALLED and RESUMED."""
     rows = []
     for row in ledger.to_pylist():
         at = max(row["resolved_at"], synthetic.START)
@@ -388,7 +386,7 @@ def test_the_models_trace_is_that_of_the_prediction(explained, acks_all):
     assert overview_of(acks_all.directory).trace is None
 
 
-def test_an_older_run_has_the_trace_if_its_text_is_unchanged(explained, copied):
+def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(explained, copied):
     directory = copied(explained.directory)
     path = directory / "prediction.json"
     shutil.copy(ACKS, directory / "scenario.yaml")
@@ -402,7 +400,7 @@ def test_an_older_run_has_the_trace_if_its_text_is_unchanged(explained, copied):
     assert overview_of(directory).trace is None
 
 
-def test_safer_settings_are_predicted_after_a_loss(acks_1):
+def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
     scenario = loader.load(acks_1.directory / "scenario.yaml")[0].scenario
     report = PredictionReport(trace=[], reasons={}, bounds="")
     asked = []
@@ -411,21 +409,21 @@ def test_safer_settings_are_predicted_after_a_loss(acks_1):
         asked.append(changed.workload.settings.acks)
         return PredictionRecord(predicted={"lost": "possible"}, prediction=report)
 
-    found = safer(scenario, acks_1.verdict, predict)
+    advice = safer(scenario, acks_1.verdict, predict)
     assert asked == ["all"]
-    assert (found.replicas, found.changes, found.predicted) == (3, {"acks": "all"}, "possible")
+    assert (advice.replicas, advice.changes, advice.predicted) == (3, {"acks": "all"}, "possible")
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_no_prediction_is_made_if_settings_cannot_help(acks_1, refuses, replicas):
+def test_the_model_is_not_asked_if_settings_cannot_help(acks_1, refuses, replicas):
     scenario = loader.load(ACKS)[2].scenario
     topic = scenario.topic.model_copy(update={"replication_factor": replicas})
     scenario = scenario.model_copy(update={"topics": {"orders": topic}})
-    found = safer(scenario, acks_1.verdict, refuses)
-    assert (found.replicas, found.changes, found.predicted) == (replicas, {}, None)
+    advice = safer(scenario, acks_1.verdict, refuses)
+    assert (advice.replicas, advice.changes, advice.predicted) == (replicas, {}, None)
 
 
-def test_no_prediction_is_made_for_proven_or_inconclusive_runs(acks_all, unverified, refuses):
+def test_there_is_no_advice_if_loss_is_excluded_or_not_modelled(acks_all, unverified, refuses):
     scenario = loader.load(ACKS)[0].scenario
     assert safer(scenario, acks_all.verdict, refuses) is None
     assert safer(scenario, unverified.verdict, refuses) is None
@@ -441,14 +439,14 @@ def refuses():
     return refuse
 
 
-def test_only_changed_settings_are_listed():
-    zero, one, everyone = (one.scenario for one in loader.load(ACKS))
-    assert safest(one)[1] == {"acks": "all"}
-    assert safest(everyone)[1] == {}
-    weak = one.topics["orders"].model_copy(
+def test_the_safest_settings_and_their_changes():
+    acks_0, acks_1, acks_all = (configured.scenario for configured in loader.load(ACKS))
+    assert safest(acks_1)[1] == {"acks": "all"}
+    assert safest(acks_all)[1] == {}
+    weak = acks_1.topics["orders"].model_copy(
         update={"settings": {"unclean.leader.election.enable": True}}
     )
-    changed, changes = safest(zero.model_copy(update={"topics": {"orders": weak}}))
+    changed, changes = safest(acks_0.model_copy(update={"topics": {"orders": weak}}))
     assert changes == {
         "acks": "all",
         "min.insync.replicas": 2,
@@ -458,13 +456,13 @@ def test_only_changed_settings_are_listed():
     assert changed.topic.unclean_leader_election is False
     assert changed.workload.settings.acks == "all"
     defaults = weak.model_copy(update={"settings": {"min.insync.replicas": 2}})
-    old = one.model_copy(update={"kafka": "0.10.2.2", "topics": {"orders": defaults}})
+    old = acks_1.model_copy(update={"kafka": "0.10.2.2", "topics": {"orders": defaults}})
     assert "unclean.leader.election.enable" in safest(old)[1]
 
 
 @pytest.mark.parametrize("acks", [0, 1])
 def test_the_advice_for_the_shipped_comparison_is_its_safe_configuration(acks):
-    """The real model predicts a loss, and excludes it with the safer settings."""
+    """The real model, asked about the safer settings, excludes the loss that it predicts."""
     losing = loader.load(ACKS)[acks].scenario
     assert predict(losing).predicted["lost"] == "certain"
     assert predict(safest(losing)[0]).predicted["lost"] == "impossible"
