@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations
+from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.judge import admit, conclude, durability_settings, fault_kinds
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import load
@@ -72,8 +73,10 @@ def judged_together(
         verdicts: list[Verdict | None] = [None] * len(copies)
         for number in numbers:
             try:
-                own = _scenario((copies[number] / "scenario.yaml").read_bytes())
-                verdicts[number] = conclude(copies[number], own, compared[number])
+                evidence = Evidence(run_dir=copies[number])
+                content = (copies[number] / "scenario.yaml").read_bytes()
+                evidence.once(Scenario, functools.partial(_scenario, content))
+                verdicts[number] = conclude(evidence, compared[number])
             except RunDirectoryError:
                 continue
     return verdicts

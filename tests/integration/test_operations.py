@@ -53,7 +53,9 @@ def topic(operated: KafkaCluster) -> str:
             node_actions.start(operated, node)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
-    operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})
+    operated.create_topics(
+        {name: TopicSpec(assignment=[operated.broker_ids()[:2]], settings=settings)}
+    )
     return name
 
 
@@ -300,7 +302,7 @@ def test_a_feature_level_is_raised(engine: DockerClient) -> None:
             cluster.interfaces,
             clock=clock,
         )
-        assert "is at level 2 already" in again.window.evidence
+        assert "is already at level 2" in again.window.evidence
         unknown = fault("upgrade_feature", feature="no.such.version", level=2)
         assert not inject(unknown, cluster.interfaces, clock=clock).window.verified
 

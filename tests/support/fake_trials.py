@@ -14,37 +14,31 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 ACKS = load(SCENARIOS / "acks.yaml")
 NAMES = ["acks=0", "acks=1", "acks=all, min.insync.replicas=2"]
 
-
-class RecordingReporter:
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+Loses = Callable[[Configured], int | BaseException]
 
 
 class FakeTrials:
-    """Run trials without a cluster; `loses(configuration, seed)` returns the lost records."""
+    """Run trials without a cluster; `loses(configured)` returns the number of lost records."""
 
-    def __init__(self, out: Path, loses: Callable[[str, int], int | Exception]) -> None:
-        self.out = out
+    def __init__(self, loses: Loses, *, out: Path = Path()) -> None:
         self.loses = loses
-        self.tried: list[tuple[str, int]] = []
-        #: Each trial's configuration, and the one that was to run next.
-        self.pairs: list[tuple[str, str]] = []
+        self.out = out
+        self.tried: list[Configured] = []
+        #: The configuration that was to run after each of these; empty if it was the last.
+        self.following: list[str] = []
 
     def __call__(
         self, configured: Configured, *, then: Configured | None = None
     ) -> tuple[Path, Verdict]:
-        self.pairs.append((configured.name, then.name if then else ""))
-        seed = configured.scenario.seed
-        self.tried.append((configured.name, seed))
-        lost = self.loses(configured.name, seed)
+        self.tried.append(configured)
+        self.following.append(then.name if then else "")
+        lost = self.loses(configured)
         if isinstance(lost, BaseException):
             raise lost
         run_dir = self.out / f"run-{len(list(self.out.iterdir()))}"
         run_dir.mkdir()
-        made = verdict(configured, seed, run_dir.name, lost=lost, number=len(self.tried))
+        seed, number = configured.scenario.seed, len(self.tried)
+        made = verdict(configured, seed, run_dir.name, lost=lost, number=number)
         write_model(run_dir / "verdict.json", made)
         return run_dir, made
 
@@ -82,5 +76,5 @@ def verdict(
     )
 
 
-def all_loses_nothing(name: str, seed: int) -> int:
-    return 0 if "all" in name else 100
+def all_loses_nothing(configured: Configured) -> int:
+    return 0 if "all" in configured.name else 100

@@ -61,21 +61,21 @@ def check(
     """
     from ackproof.comparison.baseline import changes, read_baseline, samples
 
-    found = changes(read_baseline(baseline), samples(_verdicts(run_dirs)), tolerance=tolerance)
+    compared = changes(read_baseline(baseline), samples(_verdicts(run_dirs)), tolerance=tolerance)
     if as_json:
-        print_json([change.model_dump(mode="json") for change in found])
+        print_json([change.model_dump(mode="json") for change in compared])
     else:
-        for change in found:
+        for change in compared:
             stdout().print(
                 f"{change.configuration}: {change.measure} {change.before:.4g} before, "
                 f"{change.now:.4g} now: {change.judged} (p = {change.p_value:.2g})",
                 highlight=False,
                 markup=False,
             )
-    judged = {change.judged for change in found}
+    judged = {change.judged for change in compared}
     if "worse" in judged:
         raise typer.Exit(ExitCode.VIOLATED)
-    if "too few runs" in judged or not found:
+    if "too few runs" in judged or not compared:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 

@@ -154,9 +154,9 @@ def _print(console: Console, report: Report) -> None:
     heading.append(f"  {report.path}", style="bold")
     console.print(heading, soft_wrap=True, highlight=False)
     console.print(Text(report.judgement.reason), highlight=False)
-    found = {**report.anomalies, **report.further}
-    found.pop(UNSEEN_SERIES, None)
-    if found:
+    anomalies = {**report.anomalies, **report.further}
+    anomalies.pop(UNSEEN_SERIES, None)
+    if anomalies:
         table = Table(
             box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
         )
@@ -164,7 +164,7 @@ def _print(console: Console, report: Report) -> None:
         table.add_column("number", justify="right")
         table.add_column("evidence", overflow="fold")
         table.add_column("allowed", overflow="fold")
-        for name, evidence in found.items():
+        for name, evidence in anomalies.items():
             allowed = report.judgement.allowed.get(name)
             undecided = f"undecided: {UNDECIDED[name]}" if name in UNDECIDED else None
             table.add_row(

@@ -52,9 +52,9 @@ def init(
         client_config=client_config,
     )
     check_kafka(kafka)
-    text, made = render(source, own.read(), kafka=kafka)
+    text, overlay = render(source, own.read(), kafka=kafka)
     if own.given:
-        own_files.print_overlay(made)
+        own_files.print_overlay(overlay)
     write_new(to, text)
     if as_json:
         print_json({"scenario": str(to)})

@@ -61,8 +61,8 @@ def clean(
         f"removed {removed.containers} containers, {removed.networks} networks, "
         f"{removed.volumes} volumes, {folders} temporary folders"
     )
-    for kept in removed.kept:
-        typer.echo(f"kept {kept}")
+    for remaining in removed.kept:
+        typer.echo(f"kept {remaining}")
 
 
 image = typer.Typer(no_args_is_help=True, help="List and build images of Kafka brokers.")
@@ -79,12 +79,12 @@ def list_images(as_json: Json = False) -> None:
     from ackproof.containers import images
     from ackproof.containers.engine import connect
 
-    found = images.list_images(connect())
+    local = images.list_images(connect())
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(entry) for entry in local])
         return
-    for one in found:
-        typer.echo(f"{one.reference}  {one.size_bytes / 1e6:.0f} MB")
+    for entry in local:
+        typer.echo(f"{entry.reference}  {entry.size_bytes / 1e6:.0f} MB")
 
 
 @image.command("ensure")
@@ -110,8 +110,8 @@ def build(version: KafkaVersion, as_json: Json = False) -> None:
     _print_image(images.build(version, say=stderr().print), as_json=as_json)
 
 
-def _print_image(made: BrokerImage, *, as_json: bool) -> None:
+def _print_image(provided: BrokerImage, *, as_json: bool) -> None:
     if as_json:
-        print_json(asdict(made))
+        print_json(asdict(provided))
     else:
-        typer.echo(f"{made.reference} ({made.source})")
+        typer.echo(f"{provided.reference} ({provided.source})")

@@ -125,9 +125,9 @@ def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
             "--server, --producer or --topic-config",
             param_hint="SCENARIO",
         )
-    found = find(YOUR_CONFIGURATION)
-    assert found is not None
-    return found
+    default = find(YOUR_CONFIGURATION)
+    assert default is not None
+    return default
 
 
 class Overriding:
@@ -140,7 +140,7 @@ class Overriding:
         self._own = own.read() if own.given else None
         self._kafka = kafka
         self._assigned = [*assigned, *([] if seed is None else [f"seed={seed}"])]
-        self._said = False
+        self._printed = False
 
     def __call__(self, document: Mapping[str, Any]) -> Overrides:
         from ackproof.own_config.overlay import overlay
@@ -149,14 +149,14 @@ class Overriding:
         last = from_assignments(self._assigned, "--set")
         if self._own is None:
             return last
-        made = overlay(self._own, document, kafka=self._kafka)
-        if not self._said:
-            print_overlay(made)
-            self._said = True
-        return joined(made.overrides, last)
+        applied = overlay(self._own, document, kafka=self._kafka)
+        if not self._printed:
+            print_overlay(applied)
+            self._printed = True
+        return joined(applied.overrides, last)
 
 
-def print_overlay(made: Overlay) -> None:
+def print_overlay(overlay: Overlay) -> None:
     """Print on standard error what a run takes from the user's files, and what not."""
     console = stderr()
 
@@ -164,8 +164,8 @@ def print_overlay(made: Overlay) -> None:
         console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
     say("your configuration:")
-    for line in made.used:
+    for line in overlay.used:
         say(f"  {line}")
-    for reason, keys in made.unused.items():
+    for reason, keys in overlay.unused.items():
         say(f"  not used ({reason}): {', '.join(keys)}", style="dim")
-    print_warnings(made.warnings)
+    print_warnings(overlay.warnings)

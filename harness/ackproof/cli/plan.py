@@ -146,7 +146,7 @@ def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 
-    configurations = [load(one.path)[0] for one in scenarios]
+    configurations = [load(planned.path)[0] for planned in scenarios]
     suite = run_suite(
         configurations,
         out=runs,
@@ -154,9 +154,9 @@ def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
         reporter=ConsoleReporter(stderr()),
     )
     results = {}
-    for one, (run_dir, verdict) in zip(scenarios, suite, strict=True):
-        outcomes = phase_outcomes(run_dir, one.phases)
-        results[one.path] = {
+    for planned, (run_dir, verdict) in zip(scenarios, suite, strict=True):
+        outcomes = phase_outcomes(run_dir, planned.phases)
+        results[planned.path] = {
             "run": str(run_dir),
             "verdict": verdict.verdict,
             "reason": verdict.reason,
@@ -212,17 +212,17 @@ def _print(document: dict[str, Any]) -> None:
     say(f"  within: {document['bounds']}")
     if document["loss"] == "possible" and not document["scenarios"]:
         say("  no schedule was written: this loss needs delays that faults cannot cause reliably")
-    for one in document["scenarios"]:
-        say(f"\n{one['file']}: {one['foreseen']}")
-        for line in one["story"]:
+    for schedule in document["scenarios"]:
+        say(f"\n{schedule['file']}: {schedule['foreseen']}")
+        for line in schedule["story"]:
             say(f"  {line}")
-        if "run" not in one:
+        if "run" not in schedule:
             continue
         say(
-            f"  run: {one['verdict']}, {one['lost']} of {one['acked']} acked records lost "
-            f"({one['run']})"
+            f"  run: {schedule['verdict']}, {schedule['lost']} of {schedule['acked']} acked "
+            f"records lost ({schedule['run']})"
         )
-        for phase in one["phases"]:
+        for phase in schedule["phases"]:
             say(
                 f"    from {phase['after'] or 'the start'} to {phase['until']}: predicted "
                 f"{phase['fate']}; {phase['lost']} of {phase['acked']} lost"

@@ -53,20 +53,20 @@ def replay(
     now, verdict = run(
         configured, out=out, client=engine([configured]), reporter=reporter, replays=then.name
     )
-    found = compare_runs(then, now, notes=recorded.notes)
-    write_model(now / "replay.json", found)
+    comparison = compare_runs(then, now, notes=recorded.notes)
+    write_model(now / "replay.json", comparison)
     with disk_errors(now):
         write_html(now / "report.html", [now], title=now.name)
         write_junit(now / "junit.xml", [verdict])
     if as_json:
-        print_json({**found.model_dump(mode="json"), "run": verdict.model_dump(mode="json")})
+        print_json({**comparison.model_dump(mode="json"), "run": verdict.model_dump(mode="json")})
     else:
         print_run(stdout(), verdict, now)
-        _print(found)
+        _print(comparison)
     exit_with([verdict])
 
 
-def _print(found: Replay) -> None:
+def _print(comparison: Replay) -> None:
     """Print what both runs observed, and at how many acked sends each fault began."""
     from rich.markup import escape
     from rich.table import Table
@@ -74,20 +74,20 @@ def _print(found: Replay) -> None:
     from ackproof_faults import fault_of
 
     console = stdout()
-    counts = Table(title=f"replay of {found.replays}", title_justify="left", box=None)
+    counts = Table(title=f"replay of {comparison.replays}", title_justify="left", box=None)
     for column in ("", "then", "now"):
         counts.add_column(column, justify="left" if not column else "right")
-    counts.add_row("verdict", found.then, found.now)
-    for one in found.observed:
-        if one.then or one.now:
-            counts.add_row(one.what, f"{one.then:,}", f"{one.now:,}")
-    for number, step in enumerate(found.steps, start=1):
+    counts.add_row("verdict", comparison.then, comparison.now)
+    for count in comparison.observed:
+        if count.then or count.now:
+            counts.add_row(count.what, f"{count.then:,}", f"{count.now:,}")
+    for number, step in enumerate(comparison.steps, start=1):
         now = "never" if step.now_acked is None else f"{step.now_acked:,}"
         what = escape(f"{number}. {fault_of(step.fault, step.target, step.hit)}, after acks")
         counts.add_row(what, f"{step.then_acked:,}", now)
     console.print(counts)
     console.print(
         "The replay agrees with the stored run: same verdict, same kinds of anomaly, same faults."
-        if found.same
+        if comparison.same
         else "The replay differs from the stored run."
     )

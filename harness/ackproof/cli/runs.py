@@ -75,7 +75,7 @@ def runs(out: Out = RUNS, as_json: Json = False) -> None:
         raise RunDirectoryError(f"{out}: no such folder", hint="Name a folder of run directories.")
     from ackproof.report.console_tables import print_runs
 
-    found = list(_stored(out))
+    stored = list(_stored(out))
     if as_json:
         print_json(
             [
@@ -86,11 +86,11 @@ def runs(out: Out = RUNS, as_json: Json = False) -> None:
                     "lost": verdict.observed.get("lost") if verdict else None,
                     "acked": verdict.observed.get("acked") if verdict else None,
                 }
-                for run_dir, verdict in found
+                for run_dir, verdict in stored
             ]
         )
     else:
-        print_runs(stdout(), found)
+        print_runs(stdout(), stored)
 
 
 def show(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> None:
@@ -129,12 +129,12 @@ def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
     """Return the run directories in `out` with their verdicts, None if one has no verdict."""
     from ackproof.runs.directory import read_verdict
 
-    found: list[tuple[Path, Verdict | None]] = []
+    stored: list[tuple[Path, Verdict | None]] = []
     for record in sorted(out.glob("*/run.json")):
         if record.parent.is_symlink():
             continue
         try:
-            found.append((record.parent, read_verdict(record.parent)))
+            stored.append((record.parent, read_verdict(record.parent)))
         except RunDirectoryError:
-            found.append((record.parent, None))
-    return found
+            stored.append((record.parent, None))
+    return stored

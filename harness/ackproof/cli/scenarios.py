@@ -87,12 +87,12 @@ def copy(
 def _find(name: str) -> Path:
     from ackproof.scenario.shipped import find
 
-    found = find(name)
-    if found is None or found.is_dir():
+    path = find(name)
+    if path is None or path.is_dir():
         raise ScenarioError(
             f"{name!r} is not a shipped scenario", hint="`ackproof scenarios` lists them."
         )
-    return found
+    return path
 
 
 def _first_sentence(text: str) -> str:
@@ -144,11 +144,13 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
         warnings = warnings_of(configurations)
         if not as_json:
             print_warnings(warnings)
-        for one in configurations:
-            document = {"scenario": one.scenario.name, "configuration_name": one.name}
+        for configured in configurations:
+            document = {"scenario": configured.scenario.name, "configuration_name": configured.name}
             documents.append({"path": str(path), **document, "warnings": warnings})
             if not as_json:
-                typer.echo(f"{path}: {one.scenario.name} {one.name}".rstrip() + ": valid")
+                typer.echo(
+                    f"{path}: {configured.scenario.name} {configured.name}".rstrip() + ": valid"
+                )
     if as_json:
         print_json(documents)
     if invalid:
@@ -198,16 +200,18 @@ def schedule(
     from ackproof.scenario.loader import load
     from ackproof_faults.schedule.sampling import Sampler
 
-    found = {}
-    for one in load(scenario):
-        brokers = tuple(range(1, one.scenario.cluster.brokers + 1))
-        sampler = Sampler(seed=one.scenario.seed if seed is None else seed, brokers=brokers)
+    schedules = {}
+    for configured in load(scenario):
+        brokers = tuple(range(1, configured.scenario.cluster.brokers + 1))
+        sampler = Sampler(seed=configured.scenario.seed if seed is None else seed, brokers=brokers)
         listing = _Listing(sampler)
-        found[one.name or one.scenario.name] = listing.shown(sampler.schedule(one.scenario.faults))
+        schedules[configured.name or configured.scenario.name] = listing.shown(
+            sampler.schedule(configured.scenario.faults)
+        )
     if as_json:
-        print_json(found)
+        print_json(schedules)
         return
-    for name, steps in found.items():
+    for name, steps in schedules.items():
         typer.echo(name)
         for line in _lines(steps, "  "):
             typer.echo(line)
@@ -251,8 +255,8 @@ def _lines(step: Any, indent: str) -> Iterator[str]:
     if isinstance(step, list):
         if not step:
             yield f"{indent}nothing"
-        for one in step:
-            yield from _lines(one, indent)
+        for inner in step:
+            yield from _lines(inner, indent)
         return
     for key in ("parallel", "turns"):
         if key in step:

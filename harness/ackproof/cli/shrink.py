@@ -106,22 +106,22 @@ def shrink(
         deadline = None if seconds is None else began + seconds
         oracle = LossOracle(store, run_trial, reporter, deadline=deadline)
         try:
-            found = Shrink(oracle, notes=notes).run()
+            result = Shrink(oracle, notes=notes).run()
         except KeyboardInterrupt:
             reporter.note(f"continue with: ackproof shrink --resume {store.directory}")
             raise
-    story = write_story(store.directory, found)
+    story = write_story(store.directory, result)
     if as_json:
-        print_json({**found.model_dump(mode="json"), "directory": str(store.directory)})
+        print_json({**result.model_dump(mode="json"), "directory": str(store.directory)})
     else:
         console = stdout()
         console.print(story.read_text(encoding="utf-8"), markup=False, highlight=False)
-        console.print(headline(found), style="bold")
-        if found.minimal:
-            console.print(store.directory / found.minimal, soft_wrap=True, highlight=False)
-    if found.ended == "budget":
+        console.print(headline(result), style="bold")
+        if result.minimal:
+            console.print(store.directory / result.minimal, soft_wrap=True, highlight=False)
+    if result.ended == "budget":
         reporter.note(f"continue with: ackproof shrink --resume {store.directory}")
-    raise typer.Exit(ExitCode.HOLDS if found.ended == "minimal" else ExitCode.INCONCLUSIVE)
+    raise typer.Exit(ExitCode.HOLDS if result.ended == "minimal" else ExitCode.INCONCLUSIVE)
 
 
 def _planned(

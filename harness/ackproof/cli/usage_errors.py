@@ -44,23 +44,23 @@ def _commands(command_line: Sequence[str], tree: Any) -> list[str]:
 
 def _message(given: Any, command: str) -> str:
     name = type(given).__name__
-    said = str(given.message or "").rstrip(".")
+    message = str(given.message or "").rstrip(".")
     if name == "NoSuchOption":
         similar = " or ".join(given.possibilities or ())
         return f"{command} has no option {given.option_name}" + (
             f"; did you mean {similar}?" if similar else ""
         )
     if name == "BadOptionUsage":
-        return f"{given.option_name} {'takes no' if 'not take' in said else 'needs a'} value"
-    if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", said):
+        return f"{given.option_name} {'takes no' if 'not take' in message else 'needs a'} value"
+    if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", message):
         return f"{command} takes fewer arguments: remove {extra[1]}"
-    place = given.param_hint or _place(given.param) if hasattr(given, "param") else ""
+    parameter = given.param_hint or _place(given.param) if hasattr(given, "param") else ""
     if name == "MissingParameter":
-        return f"{command} needs {place}"
+        return f"{command} needs {parameter}"
     if isinstance(given.__cause__, ValidationError):
-        said = _illegal(given.__cause__, given.param)
-    said = said[:1].lower() + said[1:]
-    return f"{place}: {said}" if place else said
+        message = _illegal(given.__cause__, given.param)
+    message = message[:1].lower() + message[1:]
+    return f"{parameter}: {message}" if parameter else message
 
 
 def _place(param: Any) -> str:

@@ -34,8 +34,8 @@ _PR_SET_PDEATHSIG = 1
 
 def acked_logs(application: Application, run_dir: Path) -> list[Path]:
     """Return the acked logs of a run: the one that ackproof names, then the application's own."""
-    named = [acked_log.path(run_dir)] if application.command else []
-    return [*named, *(Path(log) for log in application.logs)]
+    ours = [acked_log.path(run_dir)] if application.command else []
+    return [*ours, *(Path(log) for log in application.logs)]
 
 
 def require_startable(application: Application) -> None:

@@ -43,8 +43,10 @@ _NO_COORDINATOR = frozenset(
 
 def librdkafka_version() -> str:
     """Return the version of librdkafka that this process has."""
-    found: Any = libversion()
-    return str(found if isinstance(found, str) else found[0])  # confluent-kafka 2.12.0: only a text
+    version: Any = libversion()
+    return str(
+        version if isinstance(version, str) else version[0]
+    )  # confluent-kafka 2.12.0: only a text
 
 
 def connect_producer(

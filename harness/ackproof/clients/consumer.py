@@ -340,8 +340,8 @@ class ConsumerLoop:
     def _on_statistics(self, statistics: str) -> None:
         """Record which partitions are fetched from a follower from now on."""
         followed = followed_partitions(statistics, self._spec.topic) & self.positions.keys()
-        if begun := followed - self._followed:
-            offsets = {number: self.positions[number] for number in sorted(begun)}
+        if new := followed - self._followed:
+            offsets = {number: self.positions[number] for number in sorted(new)}
             self._recorder.event(FOLLOWER_FETCH, offsets)
         self._followed = followed
 
@@ -376,8 +376,8 @@ def followed_partitions(statistics: str, topic: str) -> set[int]:
     partitions = json.loads(statistics)["topics"].get(topic, {}).get("partitions", {})
     return {
         int(number)
-        for number, found in partitions.items()
-        if found["leader"] >= 0 and found["broker"] not in (-1, found["leader"])
+        for number, state in partitions.items()
+        if state["leader"] >= 0 and state["broker"] not in (-1, state["leader"])
     }
 
 

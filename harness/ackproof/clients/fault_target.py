@@ -36,7 +36,7 @@ class RunClients(Clients):
         """
         successors = self._supervisor.successors
         if what in ("producers", "consumers"):
-            named = [
+            names = [
                 process.name
                 for process in self._supervisor.processes
                 if f"{process.noun}s" == what and process.name not in successors
@@ -44,11 +44,11 @@ class RunClients(Clients):
         else:
             while what in successors:
                 what = successors[what]
-            named = [what]
+            names = [what]
         return [
             process.name
             for process in self._supervisor.processes
-            if process.name in named and process.returncode is None
+            if process.name in names and process.returncode is None
         ]
 
     def stop(self, client: str) -> None:

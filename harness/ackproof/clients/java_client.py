@@ -56,7 +56,7 @@ def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
         partitions=spec.partitions,
         cycle=records.cycle(spec),
     )
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "cycle": records.cycle(spec) or tuple(range(spec.partitions)),
         "sizes": records.sizes(spec),
         "refusals": _meaning(Meaning.REFUSED),
@@ -68,7 +68,7 @@ def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
     }
     if spec.transactions is not None:
         constants = transactional.log_constants(spec)
-        found |= {
+        document |= {
             "transactions": {
                 **dataclasses.asdict(spec.transactions),
                 "aborts": list(islice(transactional.aborts(spec), _ENDS)),
@@ -78,7 +78,7 @@ def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
             "commit_refusals": sorted(transactional.REFUSED),
             "sole_attempt_s": earliest_resend_s(spec.settings),
         }
-    return found
+    return document
 
 
 def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def _java_settings(settings: dict[str, Any]) -> dict[str, str]:
 
 @cache
 def _codes() -> dict[str, int]:
-    found = {name: getattr(KafkaError, name) for name in dir(KafkaError)}
-    return {name: code for name, code in found.items() if isinstance(code, int)}
+    attributes = {name: getattr(KafkaError, name) for name in dir(KafkaError)}
+    return {name: code for name, code in attributes.items() if isinstance(code, int)}
 
 
 def _meaning(meaning: Meaning) -> list[int]:
@@ -167,14 +167,14 @@ def _joined(folder: Path) -> str:
 
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
-    if found is None:
+    path = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if path is None:
         raise WorkloadError(
             "the Java client needs Java, which is not on the PATH"
             + (f" (JAVA_HOME is {home})" if home else ""),
             hint=f"Install a JDK, {_OLDEST_JAVA} or later: apt-get install default-jdk-headless",
         )
-    return found
+    return path
 
 
 def _compile(version: str, jars: Path, to: Path) -> None:

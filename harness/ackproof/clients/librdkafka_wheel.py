@@ -143,8 +143,8 @@ def _require_version(version: str, at: Path) -> None:
             f"{asked.stderr.strip().splitlines()[-1]}",
             hint="Use another version in `client: {librdkafka: …}`.",
         )
-    if (found := asked.stdout.strip()) != version:
+    if (actual := asked.stdout.strip()) != version:
         raise WorkloadError(
-            f"confluent-kafka {version} has librdkafka {found}, not {version}",
-            hint=f"Write the version of librdkafka that you mean, such as {{librdkafka: {found}}}.",
+            f"confluent-kafka {version} has librdkafka {actual}, not {version}",
+            hint=f"Write the version of librdkafka, such as {{librdkafka: {actual}}}.",
         )

@@ -31,32 +31,32 @@ def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[s
     """
     if not spec.in_force.is_file():
         return []
-    found = json.loads(spec.in_force.read_text())
+    in_force = json.loads(spec.in_force.read_text())
     if isinstance(spec, ProducerSpec) and spec.java is not None:
-        return _of_java(spec, scenario, found)
-    if spec.librdkafka in (None, found["librdkafka"]):
+        return _of_java(spec, scenario, in_force)
+    if spec.librdkafka in (None, in_force["librdkafka"]):
         return []
     kind = "producer" if isinstance(spec, ProducerSpec) else "consumer"
     return [
-        f"{kind} {spec.number} works with librdkafka {found['librdkafka']}, and the scenario has "
-        f"{spec.librdkafka}"
+        f"{kind} {spec.number} works with librdkafka {in_force['librdkafka']}, and the scenario "
+        f"has {spec.librdkafka}"
     ]
 
 
-def _of_java(spec: ProducerSpec, scenario: Scenario, found: Mapping[str, Any]) -> list[str]:
+def _of_java(spec: ProducerSpec, scenario: Scenario, in_force: Mapping[str, Any]) -> list[str]:
     sends = scenario.sends[spec.topic]
     expected: dict[str, object] = {
         "acks": sends.settings.acks,
         "enable.idempotence": sends.settings.idempotence,
         "retries": sends.settings.retries,
     }
-    if _PROTOCOL in found and scenario.cluster.attach is None:
+    if _PROTOCOL in in_force and scenario.cluster.attach is None:
         expected[_PROTOCOL] = scenario.transaction_protocol(sends.client)
     return [
-        f"producer {spec.number} works with {key}={json.dumps(found.get(key))}, and the prediction "
-        f"took it to be {json.dumps(value)}"
+        f"producer {spec.number} works with {key}={json.dumps(in_force.get(key))}, and the "
+        f"prediction took it to be {json.dumps(value)}"
         for key, value in expected.items()
-        if found.get(key) != value
+        if in_force.get(key) != value
     ]
 
 

@@ -1,22 +1,27 @@
-"""The evidence of a run: everything that it recorded, each file opened once in a judgement."""
+"""The recorded files of a run, each read once in a judgement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackproof.clients.shared_page import StoredPage, recorded
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import availability
 from ackproof.judgement.availability import Probed
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import RunRecord
+from ackproof.runs.directory import PredictionRecord, RunRecord
 from ackproof.runs.verdict import FaultReport, Metrics, Step
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
+from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, TIME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 1 << 18
 
 _T = TypeVar("_T")
 
@@ -33,26 +38,30 @@ _NOT_MEASURED = Metrics(
 class Evidence:
     """The recorded files of a run, and what Spark counted in them.
 
-    `observed`: counts by outcome and anomaly; `metrics` as measured, whatever doubts there are.
-    Methods raise RunDirectoryError if a file is damaged.
+    `observed`: counts by outcome and anomaly; `metrics` as measured, even if times are doubtful.
+    Methods raise RunDirectoryError if a file is damaged, except `batches` and `readable`: they
+    leave it out and add a sentence to `missing`.
     """
 
     run_dir: Path
-    scenario: Scenario
-    record: RunRecord
     observed: Mapping[str, int] = field(default_factory=dict)
     metrics: Metrics = _NOT_MEASURED
-    #: What was opened already, by table or path.
+    missing: list[str] = field(default_factory=list)
+    #: Files and results that were read already, by table or path.
     _opened: dict[object, Any] = field(default_factory=dict, repr=False)
 
-    @classmethod
-    def of(cls, run_dir: Path, scenario: Scenario | None = None) -> Evidence:
-        """Open a run. Raises RunDirectoryError if this is no run directory."""
-        return cls(
-            run_dir=run_dir,
-            scenario=scenario or load(run_dir / "scenario.yaml")[0].scenario,
-            record=runs.read_record(run_dir),
-        )
+    @property
+    def scenario(self) -> Scenario:
+        """The resolved scenario. Raises ScenarioError."""
+        return self.once(Scenario, lambda: load(self.run_dir / "scenario.yaml")[0].scenario)
+
+    @property
+    def record(self) -> RunRecord:
+        return self.once(RunRecord, lambda: runs.read_record(self.run_dir))
+
+    @property
+    def prediction(self) -> PredictionRecord:
+        return self.once(PredictionRecord, lambda: runs.read_prediction(self.run_dir))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table; an absent table has none."""
@@ -62,14 +71,58 @@ class Evidence:
         return (self.run_dir / LOCATION[table]).exists()
 
     def files(self, table: str) -> list[Path]:
-        return sorted((self.run_dir / LOCATION[table]).rglob("*.parquet"))
+        """Return the files of a table in order; an absent table has none."""
+        path = self.run_dir / LOCATION[table]
+        if path.is_dir():
+            return sorted(
+                file
+                for file in path.rglob("*.parquet")
+                if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
+            )
+        return [path] if path.is_file() else []
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in a stable order, without those of files that cannot be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self.files(table):
+            inside = file.relative_to(self.run_dir)
+            try:
+                with pq.ParquetFile(file) as parquet:
+                    lacking = sorted(set(columns) - set(parquet.schema_arrow.names))
+                    if lacking:
+                        self.note(f"{inside}: lacks {', '.join(lacking)}.")
+                        continue
+                    for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):
+                        yield _in_utc_micros(batch)
+            except (pa.ArrowException, OSError) as error:
+                first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self.note(f"{inside}: cannot be read ({first_line})")
+
+    def readable(self, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the rows that can be read, with at least these columns."""
+        if table in self._opened:
+            return self.rows(table)
+        return [row for batch in self.batches(table, columns) for row in batch.to_pylist()]
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.missing:
+            self.missing.append(sentence)
+
+    def note_absence(self, table: str) -> bool:
+        """Return whether the table is missing, and note it."""
+        if self.files(table):
+            return False
+        self.note(f"{LOCATION[table]}: missing.")
+        return True
 
     def file(self, table: str, client: str) -> Path:
         """Return the file of a table that a client wrote; it may be absent."""
         return self.run_dir / LOCATION[table] / f"{client}.parquet"
 
     def ledgers(self) -> list[Path]:
-        """Return the ledger of each producer, those of the probe included."""
+        """Return the ledger of each producer, including the probe's."""
         return sorted((self.run_dir / LOCATION["ledger"]).glob("producer-*.parquet"))
 
     @property
@@ -78,7 +131,10 @@ class Evidence:
         return self.run_dir / "clients"
 
     def page(self, path: Path) -> StoredPage:
-        return self.once(path, lambda: read_page(path))
+        try:
+            return self.once(path, lambda: recorded(path))
+        except (ValueError, OSError) as error:
+            raise RunDirectoryError(f"{path} is damaged: {error}") from None
 
     def pages(self, pattern: str) -> dict[str, StoredPage]:
         """Return the pages whose clients' names match a pattern."""
@@ -87,8 +143,12 @@ class Evidence:
         }
 
     def producer_pages(self) -> dict[int, StoredPage]:
-        """Return the page of each producer, by its number, and of each writer of the probe."""
-        paths = producer_pages(self.run_dir, self.scenario)
+        """Return the pages of the producers and of the probe's writers, by number."""
+        paths = {_number(path): path for path in self.clients.glob("producer-*.progress")}
+        for number, (topic, partition) in enumerate(self.scenario.written, PROBE_PRODUCERS):
+            path = self.clients / f"probe-{topic}-{partition}.progress"
+            if path.exists():
+                paths[number] = path
         return {number: self.page(path) for number, path in sorted(paths.items())}
 
     @property
@@ -99,12 +159,10 @@ class Evidence:
 
     @property
     def probed(self) -> Probed:
-        """The attempts of the probe."""
         return self.once("attempts", lambda: availability.attempts(self.rows("probe")))
 
     @property
     def steps(self) -> Sequence[Step]:
-        """What the probe could do between the begins and ends of faults."""
         return self.once(Step, lambda: availability.steps(self.probed, self.faults))
 
     def once(self, key: object, read: Callable[[], _T]) -> _T:
@@ -114,26 +172,15 @@ class Evidence:
         return known
 
 
-def producer_pages(run_dir: Path, scenario: Scenario) -> dict[int, Path]:
-    """Return the page of each producer, by its number, and of each writer of the probe.
+def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Cast times to the type of the schemas; Spark may write INT96, in UTC."""
+    import pyarrow as pa
 
-    Raises RunDirectoryError for a page whose name has no number.
-    """
-    folder = run_dir / "clients"
-    pages = {_number(path): path for path in folder.glob("producer-*.progress")}
-    for number, (topic, partition) in enumerate(scenario.written, PROBE_PRODUCERS):
-        path = folder / f"probe-{topic}-{partition}.progress"
-        if path.exists():
-            pages[number] = path
-    return pages
-
-
-def read_page(path: Path) -> StoredPage:
-    """Return a stored page. Raises RunDirectoryError if it is damaged."""
-    try:
-        return recorded(path)
-    except (ValueError, OSError) as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from None
+    for index, column in enumerate(batch.schema):
+        if pa.types.is_timestamp(column.type) and column.type != TIME:
+            times = batch.column(index).cast(TIME, safe=False)
+            batch = batch.set_column(index, column.with_type(TIME), times)
+    return batch
 
 
 def _number(path: Path) -> int:
@@ -144,7 +191,7 @@ def _number(path: Path) -> int:
 
 
 def row_count(path: Path) -> int:
-    """Return the number of rows of a file; 0 if it is absent."""
+    """Return the number of rows of a file, 0 if it is absent."""
     import pyarrow.parquet as pq
 
     return int(pq.read_metadata(path).num_rows) if path.is_file() else 0

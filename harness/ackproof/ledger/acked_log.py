@@ -1,4 +1,4 @@
-"""The acked log: what an application writes of its sends, in any language, and its readers.
+"""The acked log, which an application in any language writes about its sends, and its readers.
 
 The format is JSON lines, one line a send, and `AckedSend` defines it::
 
@@ -8,9 +8,9 @@ The format is JSON lines, one line a send, and `AckedSend` defines it::
 The same columns are read from CSV (with a header line) and Parquet, and the lines of
 kafka-verifiable-producer are understood.
 
-A line that is not whole JSON is torn: its writer ended while it wrote, and another may have gone on
-behind it. Torn lines are counted, and everything else is read. So are, after a run, lines that are
-whole and wrong; given by a user, they raise AckedLogError.
+A line with incomplete JSON is torn: its writer was killed, and another writer may have continued
+after it. Torn lines are counted and skipped. Lines with complete but wrong JSON are counted and
+skipped after a run; in files of a user they raise AckedLogError.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from ackproof.errors import AckedLogError, DiskError
 from ackproof_spark.reading.application_records import PARTS, kind_of
 from ackproof_spark.tables import Outcome
 
-#: Rows that are read from a Parquet file at once.
+#: Rows of one batch of a Parquet file.
 _ROWS = 65_536
 
-#: What CSV writes for a value that is not there.
+#: Missing values in CSV.
 _ABSENT = ("", None)
 
 
 def _parse_time(value: object) -> object:
-    """Take milliseconds since 1970, Kafka's unit of time, as well as RFC 3339 with an offset."""
+    """Accept milliseconds since 1970, Kafka's unit of time, besides RFC 3339 with an offset."""
     if isinstance(value, str) and value.lstrip("-").isdigit():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -126,7 +126,7 @@ class AckedSend(BaseModel):
 
     @property
     def identity(self) -> str:
-        """What its record is recognized by, as in `tables.IDENTITIES`."""
+        """The value that identifies its record, as in `tables.IDENTITIES`."""
         return "".join(
             value if part == "digest" else hashlib.sha256(value.encode()).hexdigest()
             for part in PARTS
@@ -141,7 +141,7 @@ class AckedSend(BaseModel):
 class AckedLogWriter:
     """Appends sends to an acked log, each by one write(2). Every method raises `DiskError`.
 
-    What a writer that was killed has written stays readable, also if another goes on.
+    After a kill, the written lines stay readable, and another writer can continue.
     """
 
     def __init__(self, path: Path) -> None:
@@ -164,7 +164,6 @@ class AckedLogWriter:
             raise self._disk_error(error) from error
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -178,7 +177,7 @@ class AckedLogWriter:
 
 @dataclass(kw_only=True)
 class LogProblems:
-    """What was not read of an acked log.
+    """The parts of an acked log that were not read.
 
     `torn` are numbers of lines, `wrong` messages, `backwards` counts sends with unusable times.
     """
@@ -190,14 +189,14 @@ class LogProblems:
 
 
 def path(run_dir: Path) -> Path:
-    """Return the acked log that the application of a run is asked to write."""
+    """Return the acked log that the application of a run writes."""
     return run_dir / "application" / "acked.jsonl"
 
 
 def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterator[AckedSend]:
-    """Yield the sends of an acked log, by its suffix: .csv, .parquet, or else JSON lines.
+    """Yield the sends of an acked log; the suffix determines its format: .csv, .parquet, else JSON.
 
-    Raises AckedLogError with file and line if a line is whole and wrong, unless `lenient`.
+    Raises AckedLogError with file and line for a complete but wrong line, unless `lenient`.
     """
     suffix = path.suffix.lower()
     source = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(suffix, _json_rows)
@@ -232,7 +231,7 @@ _SUCCESS, _ERROR = "producer_send_success", "producer_send_error"
 
 
 def _send(row: Mapping[str, Any]) -> AckedSend | None:
-    """Return the send of a row; None for a line of kafka-verifiable-producer that is of no send."""
+    """Return the send of a row; None for other lines of kafka-verifiable-producer."""
     name = row.get("name")
     if name in (_SUCCESS, _ERROR):
         value = row.get("value")
@@ -256,7 +255,7 @@ def _send(row: Mapping[str, Any]) -> AckedSend | None:
 
 
 def _with_usable_times(send: AckedSend, problems: LogProblems) -> AckedSend:
-    """Drop times of which the ack is before the send: they cannot both be right."""
+    """Drop times if the ack is before the send."""
     if send.sent_at is None or send.resolved_at is None or send.sent_at <= send.resolved_at:
         return send
     problems.backwards += 1
@@ -267,7 +266,7 @@ _Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line; None if it is none, or nested too deeply to be read."""
+    """Return the JSON object of a line; None if it is not one, or nested too deeply."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -6,10 +6,10 @@ takes their delivery reports::
     ledger = Ledger(cluster)
     producer.produce("orders", value, on_delivery=ledger.on_delivery)
 
-`verify` reads every partition that the ledger knows from begin to end, and compares records by
-partition, key and value, as often as they occur. Offsets are not compared: they change when a log
-is truncated and written again. Records that are equal in all three cannot be told apart: if one of
-them is lost and another is written twice, the loss is missed. Give records something unique.
+`verify` reads every acked partition from begin to end, and counts records by partition, key and
+value. Offsets are not compared: they change when a log is truncated and written again. Records need
+a unique key or value: if one of two equal records is lost and the other is duplicated, `verify`
+misses the loss.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LogOffsets(Protocol):
 
 
 class LedgerCluster(Protocol):
-    """What a ledger needs of a cluster to read its final log."""
+    """The operations of a cluster that a ledger needs to read its final log."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -83,7 +83,6 @@ class Verification:
         return self.acked > 0 and not self.lost
 
     def evidence(self) -> str:
-        """Return the counts and the first lost records as text."""
         lines = [
             f"{len(self.lost):,} of {self.acked:,} acked records are lost "
             f"({self.failed:,} failed, {self.unknown:,} unknown, {self.duplicated:,} duplicates)"
@@ -99,15 +98,15 @@ class Verification:
 class Ledger:
     """Collects delivery reports; thread-safe.
 
-    With a `path` each report is appended to the acked log there (`acked_log`), by one write: it
-    survives the end of the process, and only counts are kept in memory.
+    With a `path` each report is appended to an acked log (`acked_log`) by one write. Reports then
+    survive the end of the process, and only counts are in memory.
     """
 
     def __init__(self, cluster: LedgerCluster, *, path: Path | None = None) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._outcomes: Counter[Outcome] = Counter()
-        self._kept: list[AckedSend] = []
+        self._sends: list[AckedSend] = []
         self._log = None if path is None else AckedLogWriter(path)
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -119,12 +118,12 @@ class Ledger:
         with self._lock:
             self._outcomes[send.outcome] += 1
             if self._log is None:
-                self._kept.append(send)
+                self._sends.append(send)
             else:
                 self._log.append(send)
 
     def close(self) -> None:
-        """Close the acked log, if there is one. It can be verified afterwards, too."""
+        """Close the acked log, if there is one; `verify` still works."""
         if self._log is not None:
             self._log.close()
 
@@ -144,18 +143,18 @@ class Ledger:
 
         Call it when every fault is healed and every producer is flushed. It writes one record to
         each partition, whose ack proves that the high watermark has passed all acked records.
-        An acked log is read whole, with what was in the file before: that takes some hundred bytes
-        of memory a send (`ackproof check --acked` needs no such memory).
+        An acked log is read completely, including earlier contents, which needs some hundred bytes
+        of memory a send (`ackproof check --acked` needs less).
         Raises ClusterError if the ISR is not full in time or the log cannot be read to its end.
         """
         with self._lock:
             sends = list(
-                self._kept if self._log is None else read_log(self._log.path, LogProblems())
+                self._sends if self._log is None else read_log(self._log.path, LogProblems())
             )
         outcomes = Counter(send.outcome for send in sends)
         acked = [send for send in sends if send.outcome is Outcome.ACKED]
-        sent = Counter((_place(send), send.identity) for send in sends)
-        partitions = sorted({_place(send) for send in acked})
+        sent = Counter((_partition_of(send), send.identity) for send in sends)
+        partitions = sorted({_partition_of(send) for send in acked})
         read: Counter[tuple[TopicPartition, str]] = Counter()
         if partitions:
             self._cluster.await_full_isr(partitions)
@@ -163,7 +162,7 @@ class Ledger:
         unmatched = read.copy()
         lost = []
         for send in acked:
-            identity = (_place(send), send.identity)
+            identity = (_partition_of(send), send.identity)
             if unmatched[identity]:
                 unmatched[identity] -= 1
             else:
@@ -174,7 +173,9 @@ class Ledger:
             unknown=outcomes[Outcome.UNKNOWN],
             read=sum(read.values()),
             lost=tuple(lost),
-            duplicated=sum(max(0, count - sent[one]) for one, count in read.items() if sent[one]),
+            duplicated=sum(
+                max(0, count - sent[record]) for record, count in read.items() if sent[record]
+            ),
         )
 
 
@@ -215,7 +216,7 @@ def _read(
                 elif offset < ends[partition]:
                     deadline = time.monotonic() + _READ_WITHIN_S
                     read[partition, _identity(message)] += 1
-                # A transaction marker takes an offset that no consumer returns, also the last one.
+                # A transaction marker has an offset, perhaps the last, that no consumer returns.
                 if offset + (message.error() is None) >= ends[partition]:
                     unread.discard(partition)
     except KafkaException as error:
@@ -230,7 +231,7 @@ def _send(error: KafkaError | None, message: Message) -> AckedSend:
     outcome = classify(error, sole_attempt=False)
     partition, offset = message.partition(), message.offset()
     now, latency = time.time(), message.latency()
-    digest, key = _recognized_by(message)
+    digest, key = _digest_and_key(message)
     return AckedSend(
         topic=str(message.topic()),
         partition=None if partition is None or partition < 0 else partition,
@@ -245,12 +246,12 @@ def _send(error: KafkaError | None, message: Message) -> AckedSend:
 
 
 def _identity(message: Message) -> str:
-    """Return what `AckedSend.identity` is for this record."""
-    digest, key = _recognized_by(message)
+    """Return `AckedSend.identity` of a record."""
+    digest, key = _digest_and_key(message)
     return AckedSend(topic="-", partition=0, digest=digest, key=key).identity
 
 
-def _recognized_by(message: Message) -> tuple[str, str | None]:
+def _digest_and_key(message: Message) -> tuple[str, str | None]:
     """Return the digest of a record, and its key if that is text."""
     value, key = _bytes(message.value()), _bytes(message.key())
     digest = hashlib.sha256(value or b"").hexdigest()
@@ -260,7 +261,7 @@ def _recognized_by(message: Message) -> tuple[str, str | None]:
         return digest, None
 
 
-def _place(send: AckedSend) -> TopicPartition:
+def _partition_of(send: AckedSend) -> TopicPartition:
     return send.topic, -1 if send.partition is None else send.partition
 
 

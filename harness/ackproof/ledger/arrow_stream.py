@@ -1,13 +1,13 @@
-"""Append-only Arrow IPC streams, which keep what a client process recorded before a SIGKILL.
+"""Append-only Arrow IPC streams of a client process, which survive a SIGKILL.
 
 A stream is a schema message and then record batches, each appended by one write(2). Written batches
-survive the end of the process; an incomplete batch at the end is dropped. (A power loss of the host
-is not survived: nothing is fsynced, and the run would be void anyway.) During a run
+survive the end of the process; an incomplete batch at the end is dropped. (They are not fsynced: a
+power loss of the host would end the run anyway.) During a run
 `<table>/_<process>.arrows` contains one process's rows of a table; `close` converts it to
 `<process>.parquet`. The leading `_` hides it from Spark and DuckDB.
 
-The writer holds a lock on its stream, which the kernel frees with the process: a client outlives a
-harness that was killed for a moment, and what it still writes must not miss the conversion.
+The writer holds a lock on its stream, which the kernel frees with the process: a client briefly
+outlives a killed harness, and the conversion must wait for its last writes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class StreamWriter:
         self._stream = pa.ipc.new_stream(self._message, schema, options=_OPTIONS)
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Append a batch, after the schema if it is the first."""
         self._stream.write_batch(batch)
         self._flush()
 
@@ -71,7 +70,6 @@ class StreamWriter:
         os.close(self._fd)
 
     def _flush(self) -> None:
-        """Write the buffered message and clear the buffer."""
         rest = memoryview(self._message.getvalue())
         try:
             while rest:
@@ -106,7 +104,7 @@ def _is_locked(path: Path) -> bool:
 
 @contextlib.contextmanager
 def damage_reported(path: Path) -> Iterator[None]:
-    """Turn what reading a damaged stream raises into `RunDirectoryError`."""
+    """Turn errors of reading a damaged stream into `RunDirectoryError`."""
     try:
         yield
     except (
@@ -119,8 +117,8 @@ def damage_reported(path: Path) -> Iterator[None]:
 class StreamReader:
     """Reads a stream batch by batch, up to the first incomplete message.
 
-    `schema` is None if the schema message is incomplete. `closed` says, after all batches are read,
-    that the writer has closed the stream. Raises RunDirectoryError if there is no file to read.
+    `schema` is None if the schema message is incomplete. After all batches are read, `closed` is
+    True if the writer has closed the stream. Raises RunDirectoryError if there is no file to read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -136,7 +134,6 @@ class StreamReader:
             return
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the complete batches."""
         if self.schema is None:
             return
         self._source.seek(0)
@@ -148,7 +145,7 @@ class StreamReader:
             try:
                 yield reader.read_next_batch()
             except StopIteration:
-                # Also at the end of a file that lacks the marker.
+                # Raised with and without an end-of-stream marker.
                 self._source.seek(start)
                 self.closed = self._source.read(len(END_OF_STREAM)) == END_OF_STREAM
                 return
@@ -157,7 +154,7 @@ class StreamReader:
 
 
 def table_stream_schema(table: pa.Schema, constants: Mapping[str, Any]) -> pa.Schema:
-    """Return the schema of a `TableStream`: columns that vary, and the constants as metadata."""
+    """Return the schema of a `TableStream`; constant columns are its metadata."""
     constants = {"schema_version": SCHEMA_VERSION, **constants}
     return pa.schema(
         [
@@ -233,9 +230,9 @@ def close(
 def convert_all(folder: Path, suffix: str, write: Callable[[Path, Path], None]) -> None:
     """Convert each `_<process><suffix>` to `<process>.parquet`, then remove it.
 
-    `write` writes the Parquet file of its first argument to its second. A conversion that was
-    interrupted is done again. Raises `DiskError`, or `RunDirectoryError` if a stream and its
-    Parquet file both exist and differ, or if one is a link: SQLite would write to what it names.
+    `write` converts its first argument to the Parquet file at its second. An interrupted conversion
+    is repeated. Raises `DiskError`, or `RunDirectoryError` if a stream and its Parquet file both
+    exist and differ, or if one is a link: SQLite would write to its target.
     """
     for path in sorted(folder.glob(f"_*{suffix}*")):
         if path.is_symlink():
@@ -250,7 +247,7 @@ def convert_all(folder: Path, suffix: str, write: Callable[[Path, Path], None]) 
 
 
 def _check_same(path: Path, target: Path, write: Callable[[Path, Path], None]) -> None:
-    """Check that `target` is what a conversion of `path` gives: only its end was interrupted."""
+    """Check that `target` is the complete conversion of `path`."""
     again = target.with_name(f"_{target.name}.again")
     convert(path, again, partial(write, path))
     try:
@@ -267,7 +264,7 @@ def _check_same(path: Path, target: Path, write: Callable[[Path, Path], None]) -
 
 
 def convert(path: Path, target: Path, write: Callable[[Path], None]) -> None:
-    """Create `target` from `path` with `write`. It appears under its name when it is complete."""
+    """Create `target` from `path` with `write`, atomically."""
     temporary = target.with_name(f"_{target.name}.tmp")
     try:
         safe_files.create(temporary)

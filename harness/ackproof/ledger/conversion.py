@@ -1,7 +1,7 @@
-"""Converts what the clients of a run recorded to the run's tables.
+"""Converts the streams of a run's clients to the run's tables.
 
-The probe's writes come from its ledgers. Each acked log is a producer, and each of its sends a
-sequence, in the order of the file; files are read and written in parts of bounded size.
+The probe's writes come from its ledgers. Each acked log is a producer. Its sends are numbered in
+the order of the file. Files are read and written in parts of bounded size.
 """
 
 from __future__ import annotations
@@ -39,15 +39,11 @@ from ackproof_spark.tables import (
 
 
 def reads_path(run_dir: Path, producer: int) -> Path:
-    """Return the stream of the reads of the partition to which a producer of the probe writes."""
+    """Return the stream of the probe's reads from the partition of its producer `producer`."""
     return arrow_stream.stream_path(run_dir, "probe", f"reads-{producer}")
 
 
 def _close_probe(run_dir: Path) -> None:
-    """Write the table, once the ledger is closed; a second call changes nothing.
-
-    Raises `DiskError`.
-    """
     folder = run_dir / LOCATION["probe"]
     if not folder.exists():
         return
@@ -66,7 +62,7 @@ def _write(ledger: Path, target: Path) -> None:
 
 
 def writes(ledger: Path) -> pa.Table:
-    """Return the attempts to write that a ledger of the probe records, in `tables.PROBE`."""
+    """Return the attempts to write in a ledger of the probe, as `tables.PROBE`."""
     sends = pq.read_table(ledger)
     sends = sends.filter(pc.is_valid(sends["sent_at"]))  # the others may never have been sent
     columns = {
@@ -80,20 +76,19 @@ def writes(ledger: Path) -> pa.Table:
     return rows.sort_by("at")
 
 
-#: Sends that are converted at once.
+#: Sends that are converted together.
 _PART = 100_000
 
-#: Torn lines that a message names.
-_NAMED = 5
+#: Maximum number of torn lines in a message.
+_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedLogs:
-    """What the conversion of acked logs found.
+    """The problems of converted acked logs.
 
-    `unread` keeps the run from being conclusive: an acked send may have stood there. `remarks` do
-    not. `lowest` is the lowest acked offset of each partition that has acked sends, None if one of
-    them has no offset.
+    `unread` makes the run inconclusive: an acked send may be missing. `remarks` do not. `lowest` is
+    the lowest acked offset of each partition with acked sends, None if one of them has no offset.
     """
 
     unread: list[str]
@@ -102,7 +97,7 @@ class AckedLogs:
 
 
 def convert(paths: Sequence[Path], run_dir: Path, *, lenient: bool) -> AckedLogs:
-    """Convert acked logs; a file that is not there has no sends.
+    """Convert acked logs; a missing file has no sends.
 
     Raises AckedLogError if a line is wrong, unless `lenient`; DiskError if the tables cannot be
     written.
@@ -114,14 +109,12 @@ def convert(paths: Sequence[Path], run_dir: Path, *, lenient: bool) -> AckedLogs
         problems = LogProblems()
         sends = acked_log.read(path, problems, lenient=lenient) if path.exists() else iter(())
         _convert(_with_lowest(sends, lowest), producer=producer, run_dir=run_dir)
-        found, remarked = _problems_in_words(path, problems)
-        unread += found
-        remarks += remarked
+        _describe(path, problems, unread, remarks)
     return AckedLogs(unread=unread, remarks=remarks, lowest=lowest)
 
 
 def _close_acked_log(run_dir: Path) -> None:
-    """Convert the acked log of an interrupted run, if it was not; raises `DiskError`."""
+    """Convert the acked log of an interrupted run; raises `DiskError`."""
     path = acked_log.path(run_dir)
     if path.exists() and not producer_ledger.table_path(run_dir, 0).exists():
         convert([path], run_dir, lenient=True)
@@ -132,15 +125,15 @@ def _with_lowest(
 ) -> Iterator[AckedSend]:
     for send in sends:
         if send.outcome is Outcome.ACKED and send.partition is not None:
-            place = (send.topic, send.partition)
+            partition = (send.topic, send.partition)
             offset = _offset(send)
-            before = lowest.get(place, offset)
-            lowest[place] = None if offset is None or before is None else min(before, offset)
+            before = lowest.get(partition, offset)
+            lowest[partition] = None if offset is None or before is None else min(before, offset)
         yield send
 
 
-def _problems_in_words(path: Path, problems: LogProblems) -> tuple[list[str], list[str]]:
-    torn, remarks = list(problems.torn), []
+def _describe(path: Path, problems: LogProblems, unread: list[str], remarks: list[str]) -> None:
+    torn = list(problems.torn)
     if problems.last_torn:
         remarks.append(f"the last line of {path.name} is cut short and not counted")
         torn.pop()
@@ -149,18 +142,16 @@ def _problems_in_words(path: Path, problems: LogProblems) -> tuple[list[str], li
             f"{problems.backwards:,} sends of {path.name} have an ack before they were sent: "
             "their times are not used"
         )
-    unread = []
     if torn:
-        named = ", ".join(map(str, torn[:_NAMED])) + (", …" if len(torn) > _NAMED else "")
+        numbers = ", ".join(map(str, torn[:_LISTED])) + (", …" if len(torn) > _LISTED else "")
         unread.append(
-            f"{path.name} has torn lines, whose sends are not checked: {len(torn):,} ({named})"
+            f"{path.name} has torn lines, whose sends are not checked: {len(torn):,} ({numbers})"
         )
     if problems.wrong:
         unread.append(
             f"{path.name} has wrong lines, whose sends are not checked: {len(problems.wrong):,} "
             f"({problems.wrong[0]})"
         )
-    return unread, remarks
 
 
 def _convert(sends: Iterator[AckedSend], *, producer: int, run_dir: Path) -> None:

@@ -4,7 +4,7 @@ A send without error is `acked`. `failed` means *certainly not written*; anythin
 librdkafka makes the same distinction (`rd_kafka_message_status`), but the Python client does not
 expose it, so it is derived from the error code.
 
-A code is about the **last** attempt only, and librdkafka resends by itself. This history makes
+A code describes the **last** attempt only, and librdkafka resends by itself. This history makes
 NOT_ENOUGH_REPLICAS uncertain, with acks=all and min.insync.replicas=2::
 
     producer  sends r to leader 0                   (first attempt)
@@ -14,14 +14,14 @@ NOT_ENOUGH_REPLICAS uncertain, with acks=all and min.insync.replicas=2::
     leader 1  refuses before appending: NOT_ENOUGH_REPLICAS, final
 
 r was refused, and r is in the log. `retries=0` does not help: librdkafka does not count as a retry
-what it sends again after NOT_LEADER_OR_FOLLOWER (the answer of a leader deposed after its append,
+a resend after NOT_LEADER_OR_FOLLOWER (the answer of a leader deposed after its append,
 KAFKA-13574) or after the broker left the metadata while a request was in flight (`_DESTROY_BROKER`;
 `rd_kafka_handle_Produce_error` in librdkafka 2.16). MSG_SIZE_TOO_LARGE has the same problem: a
 resend may be batched with more records than the attempt that was written.
 
-Time helps. Every resend waits for `retry.backoff.ms`, less at most 20 % jitter. A report that
-comes sooner after the send is about its **sole attempt**, so that its refusal is final. Hence two
-arguments: the code, and whether a second attempt can be excluded.
+Every resend waits for `retry.backoff.ms`, less at most 20 % jitter. An earlier report describes the
+**sole attempt**, and its refusal is final. `classify` therefore takes two arguments: the code, and
+whether a second attempt can be excluded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The effects of a consumer's processing, in a file of its process.
 
-Processing a record is an entry in SQLite, in one transaction for all records of a poll: after a
-crash either all of them are there, or none. A Java consumer appends them to an Arrow stream, one
-batch a poll, with the same result. Offsets are committed to Kafka separately, which is the gap that
-delivery guarantees are about.
+Processing a record inserts a row into SQLite, in one transaction for all records of a poll. A Java
+consumer appends one batch for each poll to an Arrow stream. In both cases a crash leaves all or no
+effects of a poll. Offsets are committed to Kafka separately: delivery guarantees concern that gap.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Effect = tuple[str, int, int, int | None, int | None, int]
 
 
 def path_of(run_dir: Path, process: str, *, java: bool = False) -> Path:
-    """Return the database of a process; the stream of a Java client."""
+    """Return the database of a process, or the stream of a Java client."""
     if java:
         return arrow_stream.stream_path(run_dir, "effects", process)
     return run_dir / LOCATION["effects"] / f"_{process}{_SUFFIX}"
@@ -68,7 +67,7 @@ def close(run_dir: Path) -> None:
 
 
 def _write_parquet(path: Path, temporary: Path) -> None:
-    if not path.is_file():  # SQLite would make the file that a link does not find
+    if not path.is_file():  # SQLite would create the missing target of a link
         raise RunDirectoryError(f"{path} is damaged: it is a folder, or a link to no file")
     database = sqlite3.connect(path)
     try:

@@ -54,7 +54,7 @@ _SETTLED = 0
 
 
 class InFlight:
-    """A window over sequences, which slides as the oldest sends settle, and grows if they do not.
+    """The sends in flight: a window that slides when the oldest sends settle, and grows otherwise.
 
     `count` is the number of sends in flight.
     """
@@ -74,10 +74,10 @@ class InFlight:
         # At most half full afterwards, so that sliding is rare.
         while (stop - oldest) * 2 > capacity:
             capacity *= 2
-        kept = self._sent_at[oldest - self._first :]
+        rest = self._sent_at[oldest - self._first :]
         self._first = oldest
         self._sent_at = np.zeros(capacity, np.int64)
-        self._sent_at[: len(kept)] = kept
+        self._sent_at[: len(rest)] = rest
 
     def hand_over(self, sequences: Int64s, at: int | Int64s) -> None:
         """Note that admitted `sequences` were sent at `at`, microseconds UTC."""

@@ -34,7 +34,7 @@ ABORTED = len(OUTCOMES)
 
 
 class TransactionOutcome(StrEnum):
-    """The outcome of a transaction, as far as its producer can know it."""
+    """The outcome of a transaction, as its producer knows it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -67,7 +67,7 @@ class TransactionLog:
         self._initialized_at = initialized_at
 
     def committing(self, number: int, *, first: int, end: int) -> None:
-        """Record that a commit is about to be requested."""
+        """Record that a commit will be requested next."""
         self._write(number, first, end, TransactionOutcome.UNKNOWN)
 
     def ended(

@@ -19,7 +19,7 @@ from ackproof.scenario.types import setting_text
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The value of a setting, and where a user's file has it: `server.properties:4`."""
+    """The value of a setting, and its origin such as `server.properties:4`."""
 
     value: str
     source: str
@@ -30,7 +30,7 @@ Settings = Mapping[str, Given]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnConfig:
-    """What is known of a user's cluster and producer; None is what no file says."""
+    """A user's cluster and producer, as far as the files describe them; None if they do not."""
 
     kafka: str = ""
     brokers: int | None = None
@@ -39,13 +39,13 @@ class OwnConfig:
     broker: Settings | None = None
     topic: Settings | None = None
     producer: Settings | None = None
-    #: Whether `broker` is what a running broker answered, and no file.
+    #: Whether a running broker answered `broker`; otherwise a file contains it.
     in_force: bool = False
-    #: Names of what was read, for the description of a scenario.
+    #: Names of the files and clusters that were read, for the description of a scenario.
     read: tuple[str, ...] = field(default=())
 
     def merged(self, other: OwnConfig) -> OwnConfig:
-        """Return both; where both say something, `other` counts."""
+        """Merge two configurations; `other` wins."""
         given = {one.name: getattr(other, one.name) for one in fields(other)}
         return replace(
             self, **{name: value for name, value in given.items() if value not in (None, "", False)}
@@ -59,7 +59,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def parse_properties(text: str, name: str) -> dict[str, Given]:
     """Return the settings of a file; the last of equal keys counts, as in Java.
 
-    Raises ScenarioError for a line without a key, or with a value that is no line of text.
+    Raises ScenarioError for a line without a key, or with a value that is not printable.
     """
     settings: dict[str, Given] = {}
     for number, line in _logical_lines(text):
@@ -79,20 +79,20 @@ def parse_properties(text: str, name: str) -> dict[str, Given]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines without comments, each with its number; a backslash at its end joins two."""
-    begun, collected = 0, ""
+    """Yield lines without comments, with their numbers; a backslash at the end joins two lines."""
+    first, collected = 0, ""
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.lstrip()
         if not collected and (not line or line[0] in "#!"):
             continue
-        begun = begun if collected else number
+        first = first if collected else number
         if (len(line) - len(line.rstrip("\\"))) % 2:
             collected += line[:-1]
             continue
-        yield begun, collected + line
+        yield first, collected + line
         collected = ""
     if collected:
-        yield begun, collected
+        yield first, collected
 
 
 def _unescaped(text: str) -> str:
@@ -117,19 +117,19 @@ def is_described(text: str) -> bool:
 
 def parse_described(text: str, name: str) -> dict[str, Given]:
     """Return the settings; `kafka-topics` also gives `partitions` and `replication.factor`."""
-    found: dict[str, Given] = {}
+    settings: dict[str, Given] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         source = f"{name}:{number}"
         if topic := _TOPIC.match(line):
-            found["partitions"] = Given(topic[2], source)
-            found["replication.factor"] = Given(topic[3], source)
+            settings["partitions"] = Given(topic[2], source)
+            settings["replication.factor"] = Given(topic[3], source)
             _, _, configs = topic[4].partition("Configs:")
-            found |= _listed(configs, source)
+            settings |= _listed(configs, source)
         elif heading := _HEADING.match(line):
-            found |= _listed(heading[2], source)  # before 2.5 all settings are on this line
+            settings |= _listed(heading[2], source)  # before 2.5 all settings are on this line
         elif setting := _SETTING.fullmatch(line):
-            found[setting[1]] = Given("" if setting[2] == "null" else setting[2], source)
-    return found
+            settings[setting[1]] = Given("" if setting[2] == "null" else setting[2], source)
+    return settings
 
 
 def _listed(text: str, source: str) -> dict[str, Given]:
@@ -150,7 +150,7 @@ def is_resource(text: str) -> bool:
 
 
 def parse_strimzi(text: str, name: str) -> OwnConfig:
-    """Return what the resources of a file say. Raises ScenarioError if they are none of Strimzi."""
+    """Return the configuration of Strimzi's resources. Raises ScenarioError without any."""
     try:
         resources = [one for one in YAML().load_all(text) if isinstance(one, Mapping)]
     except MarkedYAMLError as error:
@@ -183,8 +183,8 @@ def parse_strimzi(text: str, name: str) -> OwnConfig:
 
 
 def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = node.get(key)
-    return found if isinstance(found, Mapping) else {}
+    value = node.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _spec(resources: list[Any]) -> Mapping[str, Any]:
@@ -215,11 +215,11 @@ def _config(node: Mapping[str, Any], name: str) -> dict[str, Given]:
 
 
 _HINT = "Name a properties file, the output of kafka-configs or kafka-topics, or Strimzi's YAML."
-#: Far more than any configuration has.
+#: More than any configuration has.
 _MOST_BYTES = 4_000_000
-#: Of a count. Python makes no number of more than 4,300 digits.
+#: Maximum length of a count. Python refuses numbers of more than 4,300 digits.
 _MOST_DIGITS = 18
-#: Keys of a topic file that are no settings of topics.
+#: Keys of a topic file that are not topic settings.
 _COUNTS = {
     "partitions": "partitions",
     "num.partitions": "partitions",
@@ -231,7 +231,7 @@ _COUNTS = {
 def read(
     *, server: Path | None = None, producer: Path | None = None, topic: Path | None = None
 ) -> OwnConfig:
-    """Return what these files say. Raises ScenarioError for a file that cannot be read."""
+    """Read configuration files. Raises ScenarioError for a file that cannot be read."""
     own = OwnConfig()
     parts = {"broker": server, "topic": topic, "producer": producer}
     given = {part: path for part, path in parts.items() if path is not None}
@@ -259,7 +259,7 @@ def _read(path: Path, part: str) -> OwnConfig:
 
 
 def _text(data: bytes) -> str:
-    """Return the text of a file; what is no UTF-8 is ISO 8859-1, as in `java.util.Properties`."""
+    """Decode UTF-8, else ISO 8859-1 as `java.util.Properties` does."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -268,8 +268,8 @@ def _text(data: bytes) -> str:
 
 def _own(part: str, settings: dict[str, Given]) -> OwnConfig:
     if part != "topic":
-        named: dict[str, Any] = {part: settings}
-        return OwnConfig(**named)
+        parts: dict[str, Any] = {part: settings}
+        return OwnConfig(**parts)
     counts = {_COUNTS[key]: whole(key, settings.pop(key)) for key in _COUNTS if key in settings}
     return OwnConfig(
         topic=settings,

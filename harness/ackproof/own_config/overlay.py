@@ -1,7 +1,7 @@
-"""Puts a user's configuration in the place of a scenario's own.
+"""Replaces the configuration of a scenario by a user's.
 
-A scenario keeps its faults, rate and expectations. The settings of brokers, of the workload's topic
-and of its producers are replaced as a whole, so that none of the scenario's own is left.
+A scenario keeps its faults, rate and expectations. All settings of brokers, of the workload's topic
+and of its producers are replaced.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ _REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retent
 
 
 def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> Overlay:
-    """Return the overrides for a scenario; `kafka` outranks the version that the files name."""
+    """Return the overrides for a scenario; `kafka` outranks the version in the files."""
     version = kafka or own.kafka or str(document.get("kafka") or DEFAULT_KAFKA)
     workload = document.get("workload")
     topic = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
-    made = Overlay(version, topic)
+    result = Overlay(version, topic)
     if kafka or own.kafka:
-        made.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
-    made.used.append(f"Kafka {version}")
-    made.nodes(own, document)
+        result.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
+    result.used.append(f"Kafka {version}")
+    result.nodes(own, document)
     if own.broker is not None:
-        made.broker_settings(own.broker)
+        result.broker_settings(own.broker)
     if own.topic is not None or own.broker is not None:
-        made.topic_settings(own)
+        result.topic_settings(own)
     if own.producer is not None:
-        made.producer_settings(own.producer)
+        result.producer_settings(own.producer)
     else:
-        made.used.append("the scenario's producers (--producer reads yours)")
+        result.used.append("the scenario's producers (--producer reads yours)")
     if own.partitions is not None:
-        made.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
-    return made
+        result.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
+    return result
 
 
 class Overlay:
     """A user's configuration for one scenario document.
 
-    `used` says what the run uses, one line each, `warnings` what is probably wrong in the user's
-    files, `unused` which settings the run does not use, by reason.
+    `used` describes what the run uses, line by line. `warnings` are probable mistakes in the user's
+    files. `unused` maps reasons to settings that the run does not use.
     """
 
     def __init__(self, kafka: str, topic: str) -> None:
@@ -81,12 +81,12 @@ class Overlay:
         self.replaced[path] = value
         self.sources[path] = source
 
-    def _settings(self, place: YamlPath, settings: Settings) -> None:
-        self.replaced[place] = {key: _plain(given.value) for key, given in settings.items()}
-        self.sources |= {(*place, key): given.source for key, given in settings.items()}
+    def _settings(self, path: YamlPath, settings: Settings) -> None:
+        self.replaced[path] = {key: _plain(given.value) for key, given in settings.items()}
+        self.sources |= {(*path, key): given.source for key, given in settings.items()}
 
     def nodes(self, own: OwnConfig, document: Mapping[str, Any]) -> None:
-        """Set brokers and replicas; a topic has at least as many brokers as replicas."""
+        """Set the numbers of brokers and replicas."""
         broker = own.broker or {}
         replicas = own.replication_factor
         source = own.read[-1] if own.read else "the cluster"
@@ -108,20 +108,19 @@ class Overlay:
             self.used.append(f"{count} brokers")
 
     def _replicas(self, replicas: int, document: Mapping[str, Any], source: str) -> None:
-        """Set the number of replicas; a topic with an assignment gets one of as many brokers."""
+        """Set the number of replicas; an existing assignment is replaced by one of that size."""
         name = self.topic[1]
         topic = (document.get("topics") or {}).get(name) or {}
         assigned = topic.get("assignment")
         if assigned:
             ids = list(range(1, replicas + 1))
             turns = [at % replicas for at in range(len(assigned))]
-            turned = [ids[turn:] + ids[:turn] for turn in turns]
-            self.put((*self.topic, "assignment"), turned, source)
+            rotated = [ids[turn:] + ids[:turn] for turn in turns]
+            self.put((*self.topic, "assignment"), rotated, source)
         else:
             self.put((*self.topic, "replication_factor"), replicas, source)
 
     def broker_settings(self, settings: Settings) -> None:
-        """Replace the brokers' settings by those that a run's brokers can have."""
         taken = taken_by_brokers(settings, self.kafka)
         self._settings(("cluster", "settings"), {key: settings[key] for key in taken})
         if taken:
@@ -133,32 +132,32 @@ class Overlay:
                 self.warnings.append(f"{given.source}: {key}: {reason}")
 
     def topic_settings(self, own: OwnConfig) -> None:
-        """Replace the topic's settings; it inherits those that brokers have defaults for."""
+        """Replace the topic's settings; defaults come from the brokers' settings."""
         broker = own.broker or {}
         inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
         own_topic = own.topic or {}
         if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
             self._of_a_broker(broker)
-        found: dict[str, Given] = {**inherited, **own_topic}
-        for key in [key for key in found if key in _REMOVING]:
-            given = found.pop(key)
+        settings: dict[str, Given] = {**inherited, **own_topic}
+        for key in [key for key in settings if key in _REMOVING]:
+            given = settings.pop(key)
             if key == "cleanup.policy" and "compact" in given.value:
                 self.warnings.append(
                     f"{given.source}: {key}: compaction removes acked records; the run uses delete"
                 )
             self.unused["retention is off, so that only a loss removes a record"].append(key)
-        for key in list(found):
+        for key in list(settings):
             if reason := ignored("topic", key, self.kafka):
-                self.warnings.append(f"{found.pop(key).source}: {key}: {reason}")
-        self._settings((*self.topic, "settings"), found)
-        least = found["min.insync.replicas"].value if "min.insync.replicas" in found else "1"
-        text = ", ".join(f"{key}={given.value}" for key, given in found.items())
+                self.warnings.append(f"{settings.pop(key).source}: {key}: {reason}")
+        self._settings((*self.topic, "settings"), settings)
+        least = settings["min.insync.replicas"].value if "min.insync.replicas" in settings else "1"
+        text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
-        if "min.insync.replicas" not in found:
+        if "min.insync.replicas" not in settings:
             self.used.append(f"min.insync.replicas={least} (Kafka's default)")
 
     def _of_a_broker(self, broker: Settings) -> None:
-        """Warn of a min.insync.replicas that Kafka takes from other nodes."""
+        """Warn of a min.insync.replicas that Kafka does not take from brokers."""
         key = "min.insync.replicas"
         roles = broker["process.roles"].value if "process.roles" in broker else "controller"
         if "controller" not in roles and Profile.of(self.kafka).elr:
@@ -189,14 +188,14 @@ def _plain(value: str) -> str | int | bool:
 
 
 def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
-    """Return the text of the new file, with the comments of `source`, and what was put in.
+    """Return the text of the new file, with the comments of `source`, and the overlay.
 
     Raises ScenarioError if the user's configuration is not legal in a scenario.
     """
     document = documents.parse(source)
-    made = overlay(own, document, kafka=kafka)
-    loader.load(source, lambda _: made.overrides)
-    for path, value in made.overrides.replaced.items():
+    applied = overlay(own, document, kafka=kafka)
+    loader.load(source, lambda _: applied.overrides)
+    for path, value in applied.overrides.replaced.items():
         _put(document, path, value)
     out = StringIO()
     yaml = YAML()
@@ -204,7 +203,7 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(document, out)
     read = f"# Made by `ackproof init` from {', '.join(own.read)}.\n" if own.read else ""
-    return read + without_schema(out.getvalue()), made
+    return read + without_schema(out.getvalue()), applied
 
 
 def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
@@ -212,10 +211,10 @@ def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
     for part in path[:-1]:
         if part not in node:
             if not value:
-                return  # nothing to replace, and nothing to put there
+                return  # nothing to replace or to insert
             # `cluster` stands before `topics`, as in shipped files.
-            place = list(node).index("topics") if "topics" in node else len(node)
-            node.insert(place, part, {})
+            index = list(node).index("topics") if "topics" in node else len(node)
+            node.insert(index, part, {})
         node = node[part]
     if value is None:
         node.pop(path[-1], None)

@@ -10,9 +10,9 @@ from ackproof.own_config.files import Given, OwnConfig
 
 
 def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
-    """Return what a cluster says of itself; it is only read (Metadata and DescribeConfigs).
+    """Return the configuration of a running cluster (requests: Metadata and DescribeConfigs).
 
-    `client` are settings of a client in librdkafka's names. Raises ClusterError if no broker
+    `client` are client settings by librdkafka's names. Raises ClusterError if no broker
     answers or describing is not allowed, ScenarioError if there is no such topic.
     """
     try:

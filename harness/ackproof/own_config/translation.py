@@ -1,4 +1,4 @@
-"""Which settings of a user's brokers and producers a run uses, in the names of its own clients."""
+"""Selects the settings of a user's brokers and producers that a run uses; renames those of Java."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
 
-#: Settings that a run's brokers do not get: pattern, and why.
+#: Settings that a run's brokers do not get: pattern and reason.
 _LEFT_OUT = (
     (
         r"(.*listener.*|.*quorum\.(voters|bootstrap.*)|port|host\.name|zookeeper\.connect.*)",
@@ -42,7 +42,7 @@ _REPLICAS = "default.replication.factor"
 
 
 def left_out_by_brokers(key: str) -> str:
-    """Return why a run's brokers do not get a setting; '' if they do, or the topic does."""
+    """Return why a run's brokers do not get a setting; '' if they or the topic get it."""
     if key == _REPLICAS or key in PER_TOPIC_SETTINGS:
         return ""
     if key == "num.partitions":
@@ -53,7 +53,7 @@ def left_out_by_brokers(key: str) -> str:
 
 
 def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:
-    """Return the settings for brokers: those that this version knows and that are not left out."""
+    """Return the settings that a run's brokers get."""
     return {
         key: given.value
         for key, given in settings.items()
@@ -64,7 +64,7 @@ def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:
     }
 
 
-#: Names of the Java client that librdkafka has under another name.
+#: librdkafka's names of the Java client's settings.
 _RENAMED = {
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
@@ -81,23 +81,23 @@ _LINGERING = (4, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """Settings for producers of the harness, and what a user should know of them."""
+    """Settings for the producers of a run."""
 
     settings: Mapping[str, Given]
-    #: Settings that no line of the file sets, with the client whose default they are.
+    #: Defaults that were added, with the client they come from, as text.
     defaults: str
-    #: Settings of the file that are not used, and why.
+    #: Unused settings of the file, with the reason.
     unused: Mapping[str, str]
 
 
 def convert(settings: Settings, kafka: str) -> Converted:
-    """Return a file's settings in librdkafka's names, with the defaults of its client.
+    """Return a file's settings by librdkafka's names, with the defaults of its client.
 
-    A file with names of librdkafka alone is one for librdkafka, every other for the Java client
-    that is as old as the brokers.
+    The client is librdkafka if the file has a name that only librdkafka knows, else the Java client
+    of the brokers' version.
     """
     java = not any(_only_librdkafka(key) for key in settings)
-    found: dict[str, Given] = {}
+    converted: dict[str, Given] = {}
     unused: dict[str, str] = {}
     for key, given in settings.items():
         name = ALIASES.get(key) or _RENAMED.get(key, key)
@@ -105,14 +105,14 @@ def convert(settings: Settings, kafka: str) -> Converted:
             unused[key] = reason
         elif key == _BUFFER:
             kilobytes = max(1, _number(key, given) // 1024)
-            found["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
+            converted["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
         elif given.value != "-1" or name in ("acks", "retries"):
-            found[name] = given
+            converted[name] = given
     client = f"the Java client {kafka}" if java else "librdkafka"
-    added = _java_defaults(found, kafka) if java else _librdkafka_defaults(found)
+    added = _java_defaults(converted, kafka) if java else _librdkafka_defaults(converted)
     text = ", ".join(f"{key}={value}" for key, value in added.items())
     return Converted(
-        settings={**{key: Given(value, client) for key, value in added.items()}, **found},
+        settings={**{key: Given(value, client) for key, value in added.items()}, **converted},
         defaults=f"{text} (defaults of {client})" if added else "",
         unused=unused,
     )
@@ -146,10 +146,10 @@ def _unused(key: str, name: str) -> str:
     )
 
 
-def _java_defaults(found: Mapping[str, Given], kafka: str) -> dict[str, str]:
-    """Return the defaults of ProducerConfig that matter for a loss and that the file leaves."""
+def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
+    """Return the defaults of ProducerConfig that losses depend on, for keys not in the file."""
     safe = numbers(kafka) >= _SAFE_DEFAULTS
-    values = {key: given.value for key, given in found.items()}
+    values = {key: given.value for key, given in settings.items()}
     acks = values.get("acks", "all" if safe else "1")
     # ProducerConfig.postProcessAndValidateIdempotenceConfigs: a conflict turns the default off.
     conflict = (
@@ -162,9 +162,9 @@ def _java_defaults(found: Mapping[str, Given], kafka: str) -> dict[str, str]:
         "enable.idempotence": "true" if safe and not conflict else "false",
         "linger.ms": "5" if numbers(kafka) >= _LINGERING else "0",
     }
-    return {key: value for key, value in defaults.items() if key not in found}
+    return {key: value for key, value in defaults.items() if key not in settings}
 
 
-def _librdkafka_defaults(found: Mapping[str, Given]) -> dict[str, str]:
+def _librdkafka_defaults(given: Mapping[str, Given]) -> dict[str, str]:
     defaults = {"acks": "all", "enable.idempotence": "false"}
-    return {key: value for key, value in defaults.items() if key not in found}
+    return {key: value for key, value in defaults.items() if key not in given}

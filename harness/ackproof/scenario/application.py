@@ -63,7 +63,7 @@ class Application(StrictModel):
 def application_problems(
     application: Application | None, changed: Iterable[str], faults: Iterable[Fault]
 ) -> Iterator[Problem]:
-    """Yield what is illegal beside an application.
+    """Yield settings that conflict with an application.
 
     `changed` are the keys of `workload` that differ from their defaults.
     """

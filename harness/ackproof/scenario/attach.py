@@ -1,7 +1,7 @@
 """The key `cluster.attach` of a scenario: a cluster that ackproof did not start.
 
-Secret client settings are read from the environment (`${env:NAME}`), so that they are neither in
-the file nor in the copy of it in the run directory.
+Secret client settings are read from the environment (`${env:NAME}`). Neither the file nor its copy
+in the run directory contains them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackproof.scenario.types import (
 from ackproof_faults import Fault
 from ackproof_faults.interfaces.cluster import InterfaceName
 
-#: How a client setting names an environment variable.
+#: A reference to an environment variable in a client setting.
 REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -71,7 +71,7 @@ class AttachSpec(StrictModel):
         return frozenset(offered)
 
     def missing(self, fault: Fault | type[Fault]) -> list[InterfaceName]:
-        """Return the interfaces that the fault requires and an attached cluster lacks."""
+        """Return the interfaces that the fault requires and this cluster does not offer."""
         return [name for name in fault.requires if name not in self.offered]
 
     def client_settings(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""What differs from a scenario file: the key `matrix`, `--set`, and a user's own files.
+"""Changes to a scenario file: the key `matrix`, `--set`, and a user's own files.
 
-A matrix maps names of configurations to the keys that they change. Or it is a list of dimensions:
-then every combination is a configuration. A dimension is such a mapping, or one key with values::
+A matrix maps names of configurations to the keys that they change. If it is a list of dimensions,
+every combination is a configuration. A dimension is such a mapping, or one key with values::
 
     matrix:
       - workload.settings.acks: [1, all]
@@ -31,15 +31,15 @@ from ackproof.scenario.types import Setting, YamlPath, padding, setting_text
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
 
-#: Characters of a configuration's name, which is part of the name of its run directory.
+#: Maximum length of a configuration's name, which is part of the name of its run directory.
 _LONGEST_NAME = 140
 
-#: The most configurations of a file: each is a run of a minute or more.
+#: Maximum number of configurations of a file: each is a run of a minute or more.
 _MOST = 1000
 
 
 class MatrixError(Exception):
-    """An illegal matrix; `path` says where it is wrong."""
+    """An illegal matrix; `path` is the location of the error."""
 
     def __init__(self, path: YamlPath, problem: str) -> None:
         super().__init__(f"{'.'.join(map(str, path))}: {problem}")
@@ -48,7 +48,7 @@ class MatrixError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One configuration: its name, the keys that it changes, and where the file has them."""
+    """One configuration: its name, the keys that it changes, and their path in the file."""
 
     name: str
     changes: Mapping[str, Any]
@@ -58,16 +58,16 @@ class Entry:
 def entries(matrix: object) -> list[Entry]:
     """Return the configurations of a matrix in its order. Raises MatrixError if it is illegal."""
     if isinstance(matrix, Mapping) and matrix:
-        found = _named(matrix, ("matrix",))
+        result = _named(matrix, ("matrix",))
     elif isinstance(matrix, list) and matrix:
-        found = _combinations(matrix)
+        result = _combinations(matrix)
     else:
         raise MatrixError(
             ("matrix",),
             "it must map names of configurations to the keys that they change, or list dimensions",
         )
     names: set[str] = set()
-    for entry in found:
+    for entry in result:
         if not entry.name or padding(entry.name) or not entry.name.isprintable():
             raise MatrixError(
                 entry.path,
@@ -86,11 +86,11 @@ def entries(matrix: object) -> list[Entry]:
                 f"the name {entry.name[:40]!r}… has {len(entry.name)} characters, and "
                 f"{_LONGEST_NAME} is the most",
             )
-    return found
+    return result
 
 
 def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:
-    found = []
+    result = []
     for name, changes in matrix.items():
         here = (*path, name)
         if not isinstance(changes, Mapping):
@@ -100,8 +100,8 @@ def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:
             raise MatrixError(
                 (*here, key), f"{key!r} cannot differ between configurations: remove it"
             )
-        found.append(Entry(name=str(name), changes=changes, path=here))
-    return found
+        result.append(Entry(name=str(name), changes=changes, path=here))
+    return result
 
 
 def _combinations(dimensions: Sequence[object]) -> list[Entry]:
@@ -112,14 +112,14 @@ def _combinations(dimensions: Sequence[object]) -> list[Entry]:
             f"it has {count:,} configurations, and {_MOST:,} is the most: remove dimensions or "
             "values",
         )
-    found = []
+    result = []
     for combination in itertools.product(*choices):
         changes: dict[str, Any] = {}
         for choice in combination:
             changes = configured(changes, choice.changes)
         name = ", ".join(choice.name for choice in combination)
-        found.append(Entry(name=name, changes=changes, path=("matrix",)))
-    return found
+        result.append(Entry(name=name, changes=changes, path=("matrix",)))
+    return result
 
 
 def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
@@ -150,8 +150,8 @@ def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
 
 def key_path(key: str) -> list[str]:
     """Return the parts of a key with dots: all after `.settings.` is one part."""
-    before, found, setting = key.partition(".settings.")
-    return [*before.split("."), "settings", setting] if found else key.split(".")
+    before, separator, setting = key.partition(".settings.")
+    return [*before.split("."), "settings", setting] if separator else key.split(".")
 
 
 def nested(parts: Sequence[str], value: object) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 def varied(changes: Mapping[str, Any]) -> dict[str, Setting]:
     """Return the changes of a configuration by the last part of their keys.
 
-    Where two last parts are equal, the whole key is used. `expect` and `case` are no settings.
+    If two last parts are equal, the whole key is used. `expect` and `case` are left out.
     """
     flat = {path: value for path, value in _leaves(changes) if path[0] not in ("expect", "case")}
     lasts = [path[-1] for path in flat]
@@ -235,12 +235,12 @@ class Overrides:
         return configured(document, self.merged)
 
     def source_of(self, path: YamlPath) -> str:
-        """Return who set the value at `path`, or what is above it; '' if it is the file's."""
+        """Return the origin of the value at `path` or of a parent; '' for the file."""
         ends = (path[:length] for length in range(len(path), 0, -1))
         return next((self.sources[end] for end in ends if end in self.sources), "")
 
 
-#: Decides on the overrides of a file from its document.
+#: Returns the overrides for the document of a file.
 Overriding = Callable[[Mapping[str, Any]], Overrides]
 
 
@@ -274,10 +274,10 @@ def from_assignments(assignments: list[str], option: str) -> Overrides:
     return Overrides(merged=merged, sources=sources)
 
 
-def joined(one: Overrides, other: Overrides) -> Overrides:
-    """Return both; where they differ, `other` wins."""
+def joined(first: Overrides, other: Overrides) -> Overrides:
+    """Merge two sets of overrides; `other` wins."""
     return Overrides(
-        replaced={**one.replaced, **other.replaced},
-        merged=configured(one.merged, other.merged),
-        sources={**one.sources, **other.sources},
+        replaced={**first.replaced, **other.replaced},
+        merged=configured(first.merged, other.merged),
+        sources={**first.sources, **other.sources},
     )

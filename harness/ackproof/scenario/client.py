@@ -1,6 +1,6 @@
 """The client library of producers and consumers, and the settings of Java clients by Java's names.
 
-Unlike librdkafka's, Java's settings may be left out: then the client's own defaults are in force,
+Unlike librdkafka's, Java's settings are optional. Missing settings have the defaults of the client,
 which depend on its version.
 """
 
@@ -35,7 +35,7 @@ from ackproof.scenario.librdkafka import (
 )
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 
-#: Names of librdkafka, and what the Java client calls the same.
+#: The Java client's names of librdkafka's settings.
 _JAVA_NAMES = {
     "request.required.acks": "acks",
     "message.send.max.retries": "retries",
@@ -76,7 +76,7 @@ _MOST_RETRIES = 2147483647
 
 
 def _problem(scope: Scope, key: str) -> str:
-    """Return why no scenario may set a property of the Java client; '' if it may."""
+    """Return why a scenario must not set a property of the Java client; '' if it may."""
     if key in _OWNED:
         return f"{key} is {_OWNED[key]}: remove it"
     if key in known(scope):
@@ -100,15 +100,15 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
     @classmethod
     def of(cls, given: Any, version: str, scope: Scope) -> Self:
         """Return the settings of clients of this version. Raises ValueError if they are illegal."""
-        made = cls.model_validate(given if given is not None else {})
-        if problem := refusal(made.root):
+        settings = cls.model_validate(given if given is not None else {})
+        if problem := refusal(settings.root):
             raise ValueError(problem)
-        for key in made.root:
+        for key in settings.root:
             if problem := _problem(scope, key):
                 raise ValueError(problem)
-        made._version, made._scope = version, scope
-        made._require_legal()
-        return made
+        settings._version, settings._scope = version, scope
+        settings._require_legal()
+        return settings
 
     def _require_legal(self) -> None:
         """Raise ValueError for values or combinations that the client refuses."""
@@ -129,7 +129,7 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
 
 
 class JavaProducerSettings(_JavaSettings):
-    """A Java producer's settings. The properties are what is in force, given or not."""
+    """A Java producer's settings. The properties are the effective values, defaults included."""
 
     def _require_legal(self) -> None:
         require_legal(
@@ -160,7 +160,7 @@ class JavaProducerSettings(_JavaSettings):
 
     @property
     def idempotence(self) -> bool:
-        """Whether it is idempotent: by default since 3.0, unless another setting conflicts."""
+        """Whether it is idempotent; by default since 3.0, unless another setting conflicts."""
         if self._explicit_idempotence is not None:
             return self._explicit_idempotence
         conflict = self.acks != "all" or self.retries == 0 or self.max_in_flight > 5
@@ -182,15 +182,13 @@ class JavaProducerSettings(_JavaSettings):
 
     @property
     def delivery_timeout_ms(self) -> int:
-        """When it gives up a send. Before 2.1 batches expire after the request timeout."""
+        """Milliseconds until a send fails. Before 2.1 batches expire after the request timeout."""
         if self._at_least(_DELIVERY_TIMEOUT):
             return self._number("delivery.timeout.ms", 120_000)
         return self._number("request.timeout.ms", 30_000)
 
 
 class JavaConsumerSettings(_JavaSettings):
-    """A Java consumer's settings."""
-
     @property
     def isolation_level(self) -> str:
         return str(self.root.get("isolation.level", "read_uncommitted"))
@@ -261,10 +259,10 @@ Client = Annotated[
 
 
 def with_clients(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario's document in which `workload.client` holds for all its clients.
+    """Return a scenario's document in which every `client` is set.
 
-    Topics beside the workload's and consumer groups may name another one. The Java client without
-    a version is as old as the brokers.
+    The default of `beside` and `consumers` is `workload.client`. The Java client's default version
+    is that of the brokers.
     """
     workload = document.get("workload")
     if not isinstance(workload, Mapping):
@@ -290,9 +288,9 @@ def _versioned(owner: Mapping[str, Any], kafka: object) -> dict[str, Any]:
 def settings_of_client(
     librdkafka: type[BaseModel], java: type[_JavaSettings], scope: Scope
 ) -> Callable[[Any, ValidatorFunctionWrapHandler, ValidationInfo], Any]:
-    """Return the validator of settings that follow a field `client`, by the rules of that client.
+    """Return the validator of settings that follow a field `client`.
 
-    Settings after a client that is illegal are not validated.
+    If the client is illegal, its settings are not validated.
     """
 
     def validate(value: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:

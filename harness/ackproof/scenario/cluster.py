@@ -281,61 +281,61 @@ def _rack_problems(cluster: ClusterSpec) -> Iterator[Problem]:
         for number, own in cluster.overrides.items()
         if own.rack is not None
     }
-    for place, rack in racks.items():
+    for path, rack in racks.items():
         if problem := padding(rack):
-            yield place, problem
+            yield path, problem
         elif not rack.isprintable():
-            yield place, f"{rack!r} must be a single line of printable characters"
+            yield path, f"{rack!r} must be a single line of printable characters"
 
 
 def _setting_problems(settings: Mapping[str, Setting], where: YamlPath) -> Iterator[Problem]:
     for key, value in settings.items():
-        place = (*where, key)
+        path = (*where, key)
         if problem := padding(key, value):
-            yield place, problem
+            yield path, problem
         elif key == "broker.rack":
-            yield place, "broker.rack has a key of its own: use cluster.racks or overrides.N.rack"
+            yield path, "broker.rack has a key of its own: use cluster.racks or overrides.N.rack"
         elif key in OWNED_SETTINGS:
-            yield place, f"{key} is set by ackproof itself: remove it"
+            yield path, f"{key} is set by ackproof itself: remove it"
         elif key in PER_TOPIC_SETTINGS:
-            yield place, f"{key} is set for each topic: move it to topics.NAME.settings"
+            yield path, f"{key} is set for each topic: move it to topics.NAME.settings"
         elif key in TIMERS and not re.fullmatch(r"0*[1-9][0-9]*", str(value)):
-            yield place, f"{value!r} is not a whole number of milliseconds above 0"
+            yield path, f"{value!r} is not a whole number of milliseconds above 0"
         elif not f"{key}{value}".isprintable():
-            yield place, f"{key}: {value!r} must be a single line of printable characters"
+            yield path, f"{key}: {value!r} must be a single line of printable characters"
 
 
 def _listener_problems(listeners: list[str]) -> Iterator[Problem]:
     for index, name in enumerate(listeners):
-        place = ("cluster", "listeners", index)
+        path = ("cluster", "listeners", index)
         if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,30}", name):
             yield (
-                place,
+                path,
                 f"{name!r} is not a listener name (capitals, digits and '_', a capital first)",
             )
         elif name in OWN_LISTENERS:
-            yield place, f"every cluster has {name} already: name only additional listeners"
+            yield path, f"every cluster has {name} already: name only additional listeners"
         elif name in listeners[:index]:
-            yield place, f"{name} is named twice"
+            yield path, f"{name} is named twice"
 
 
 def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     for index, name in enumerate(cluster.proxied):
-        place = ("cluster", "proxied", index)
+        path = ("cluster", "proxied", index)
         legal = [*cluster.listeners, *PROXIED_INSIDE]
         if name not in legal:
             yield (
-                place,
+                path,
                 f"{name!r} is not one of cluster.listeners or of the listeners between nodes "
                 f"({', '.join(legal)})",
             )
         elif name == "CONTROLLER" and (cluster.combined or uses_zookeeper(kafka)):
             yield (
-                place,
+                path,
                 "CONTROLLER can lead through the proxy only with dedicated KRaft controllers",
             )
         elif name in cluster.proxied[:index]:
-            yield place, f"{name} is named twice"
+            yield path, f"{name} is named twice"
     if cluster.proxied and cluster.security.tls != "none":
         yield (
             ("cluster", "proxied"),
@@ -367,21 +367,21 @@ def _directory_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
         ("cluster", "overrides", number, "log_dirs"): own.log_dirs or 1
         for number, own in cluster.overrides.items()
     }
-    for place, count in counts.items():
+    for path, count in counts.items():
         if count > 1:
             yield (
-                place,
+                path,
                 f"{count} log directories in KRaft mode need Kafka 3.7.0 (KIP-858) or later, and "
                 f"kafka is {kafka}: set log_dirs to 1",
             )
 
 
 def _feature_problems(feature: str, kafka: str) -> Iterator[Problem]:
-    place = ("cluster", "features", feature)
+    path = ("cluster", "features", feature)
     since = FEATURES_SINCE.get(feature)
     if since is None:
         legal = ", ".join(FEATURES_SINCE)
-        yield place, f"{feature!r} is not a feature that a cluster can be formatted with ({legal})"
+        yield path, f"{feature!r} is not a feature that a cluster can be formatted with ({legal})"
     elif numbers(kafka) < since:
         introduced = ".".join(map(str, since))
-        yield place, f"{feature} came with Kafka {introduced}, and kafka is {kafka}: remove it"
+        yield path, f"{feature} came with Kafka {introduced}, and kafka is {kafka}: remove it"

@@ -1,6 +1,6 @@
-"""YAML documents: reads them, refuses too large ones, finds the line of a key.
+"""Reads YAML documents, refuses too large ones, finds the line of a key.
 
-Aliases and endless numbers are short to write and long to work through.
+A small file can be expensive: aliases repeat nodes, and numbers can have any length.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 1_000_000
 #: The size of that in UTF-8.
 _MOST_BYTES = 4 * _MOST_CHARACTERS
 
-#: The most characters of a problem that are shown: of its begin, which has the value, and its end.
+#: Characters that are shown of the begin of a problem (with the value), and of its end.
 _SHOWN = 300
 
 _YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}
@@ -90,11 +90,11 @@ def parse(path: Path) -> CommentedMap:
     return document
 
 
-def locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:
-    """Return the 1-based line of the deepest part of a path that exists; whether all of it does."""
+def locate(document: CommentedMap, path: Sequence[str | int]) -> tuple[int, bool]:
+    """Return the 1-based line of the deepest existing part of a path; whether all of it exists."""
     node: Any = document
     line = 1
-    for part in place:
+    for part in path:
         if isinstance(node, CommentedMap) and part in node:
             # The keys that `<<` merges into a mapping have no line of their own.
             line = node.lc.key(part)[0] + 1 if part in (node.lc.data or {}) else line
@@ -107,7 +107,7 @@ def locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, boo
 
 
 def line_of(path: Path, place: YamlPath) -> int:
-    """Return the line of the deepest part of `place` in the file; 1 if it cannot be read."""
+    """Return the line of the deepest part of `place` in the file; 1 if the file is not readable."""
     try:
         return locate(parse(path), place)[0]
     except ScenarioError:
@@ -115,9 +115,9 @@ def line_of(path: Path, place: YamlPath) -> int:
 
 
 def size_problem(document: Any) -> str:
-    """Return why a YAML document is not to be validated; '' if nothing is against it."""
-    #: By identity, so that each is counted once, however many aliases lead to it. A collection that
-    #: is being counted has no end: inside it is an alias of it.
+    """Return why a YAML document is too large to be validated; '' if it is not."""
+    #: By identity, so that each node is counted once. A collection that is still being counted is
+    #: infinite: it contains an alias of itself.
     counted: dict[int, float] = {}
     too_long = False
 

@@ -1,4 +1,4 @@
-"""Validates the faults of a scenario: targets that do not exist, conditions that never hold."""
+"""Checks the faults of a scenario: their targets, conditions and limits."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ _FIRST_ELR = (4, 0)
 
 
 def fault_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what is wrong with the faults of a scenario."""
     faults = [(("faults", *where), fault) for where, fault in located_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     attach, shape = scenario.cluster.attach, _shape(scenario)
     if attach is not None:
         yield from _attached_problems(attach, faults)
-    for place, fault in faults:
-        yield from _target_problems(scenario, fault, place)
+    for path, fault in faults:
+        yield from _target_problems(scenario, fault, path)
         if attach is None or not attach.missing(fault):
             for field, problem in fault.problems(shape):
-                yield (*place, field), problem
-        yield from _limit_problems(scenario, fault, place)
+                yield (*path, field), problem
+        yield from _limit_problems(scenario, fault, path)
         for key in ("when", "heal_when"):
             for index, condition in enumerate(getattr(fault, key)):
-                for one in condition.alternatives:
-                    yield from _condition_problems(scenario, one, (*place, key, index), names)
+                for alternative in condition.alternatives:
+                    yield from _condition_problems(
+                        scenario, alternative, (*path, key, index), names
+                    )
     if attach is not None and scenario.blast_radius.controllers is not None:
         yield (
             ("blast_radius", "controllers"),
@@ -62,7 +63,7 @@ def _attached_problems(
 ) -> Iterator[Problem]:
     """Yield faults that an attached cluster does not allow."""
     for where, fault in faults:
-        place = (*where, "fault")
+        path = (*where, "fault")
         missing = attach.missing(fault)
         obtainable = {"processes", "freezer", "network"}
         if not set(missing) <= obtainable:
@@ -70,26 +71,26 @@ def _attached_problems(
                 name for name, kind in registered().items() if not attach.missing(kind)
             )
             yield (
-                place,
+                path,
                 f"{fault.name!r} needs {', '.join(missing)}, so it needs a cluster that ackproof "
                 f"started (with attach: {legal})",
             )
         elif fault.touches_brokers and attach.i_own is None:
             yield (
-                place,
+                path,
                 f"{fault.name!r} breaks a cluster that ackproof did not start: "
                 f"set cluster.attach.i_own to {attach.bootstrap!r}",
             )
         elif missing:
             yield (
-                place,
+                path,
                 f"set cluster.attach.containers to the containers that {fault.name!r} may act on"
                 + (", and cluster.attach.listeners to their ports" if "network" in missing else ""),
             )
 
 
 def _shape(scenario: Scenario) -> Shape:
-    """Return what faults may know of the cluster and the clients before anything boots."""
+    """Return the shape of the cluster and the clients, as far as it is known before the boot."""
     cluster, workload = scenario.cluster, scenario.workload
     groups = workload.consumers.values()
     brokers = tuple(range(1, cluster.brokers + 1))
@@ -117,30 +118,30 @@ def _shape(scenario: Scenario) -> Shape:
 
 def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
     target, last = fault.target, scenario.cluster.brokers
-    place = (*where, "target")
+    path = (*where, "target")
     if target.topic:
-        yield from _partition_problems(scenario, place, target.topic, target.partition)
+        yield from _partition_problems(scenario, path, target.topic, target.partition)
     if scenario.cluster.attach is not None:
         if target.of_controllers:
-            yield place, f"ackproof does not know the {target} of an attached cluster: name brokers"
+            yield path, f"ackproof does not know the {target} of an attached cluster: name brokers"
         return
     for broker in target.brokers:
         if not 1 <= broker <= last:
-            yield place, f"there is no broker {broker} (the brokers are 1 to {last})"
+            yield path, f"there is no broker {broker} (the brokers are 1 to {last})"
     if target.count > last:
-        yield place, f"'{target}' is more than all brokers: cluster.brokers is {last}"
+        yield path, f"'{target}' is more than all brokers: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
-        yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
+        yield path, "one controller has no minority: set cluster.controllers to 3 or 5"
     if target.of_controllers and uses_zookeeper(scenario.kafka):
-        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} uses ZooKeeper"
+        yield path, f"'{target}' needs KRaft, and Kafka {scenario.kafka} uses ZooKeeper"
 
 
 def _limit_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
-    """Yield a fault that exceeds the blast radius by itself."""
+    """Yield the problem of a fault that exceeds the blast radius on its own."""
     if not fault.disables or scenario.cluster.attach is not None:
         return
     target, cluster, radius = fault.target, scenario.cluster, scenario.blast_radius
-    place = (*where, "target")
+    path = (*where, "target")
     hit = {
         "all": cluster.brokers,
         "any": target.count,
@@ -148,7 +149,7 @@ def _limit_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterat
         "leader": 1,
     }.get(target.role, 0)
     if radius.brokers is not None and hit > (most := _most(radius.brokers, cluster.brokers)):
-        yield place, f"'{target}' hits {hit} brokers, and blast_radius.brokers allows {most}"
+        yield path, f"'{target}' hits {hit} brokers, and blast_radius.brokers allows {most}"
     majority = cluster.controllers // 2 + 1
     voters = {
         "active controller": 1,
@@ -159,7 +160,7 @@ def _limit_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterat
         most := _most(radius.controllers, cluster.controllers)
     ):
         yield (
-            place,
+            path,
             f"'{target}' hits {voters} controllers, and blast_radius.controllers allows {most}",
         )
 
@@ -169,44 +170,42 @@ def _most(limit: Limit, members: int) -> int:
 
 
 def _condition_problems(
-    scenario: Scenario, condition: Condition, place: YamlPath, names: set[str]
+    scenario: Scenario, condition: Condition, path: YamlPath, names: set[str]
 ) -> Iterator[Problem]:
     """Yield why a condition can never hold."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
     if isinstance(condition, PartitionCondition):
-        yield from _partition_problems(scenario, place, condition.topic, condition.partition)
+        yield from _partition_problems(scenario, path, condition.topic, condition.partition)
     if isinstance(condition, ElrCondition):
-        yield from _elr_problems(scenario, place, condition)
+        yield from _elr_problems(scenario, path, condition)
     match condition:
         case ProgressIs() if condition.count > records:
-            yield place, f"'{condition}' is more than workload.records: {records} allow"
+            yield path, f"'{condition}' is more than workload.records: {records} allow"
         case After() if condition.seconds >= seconds:
-            yield place, f"'{condition}' is not within workload.seconds: {seconds:g}"
+            yield path, f"'{condition}' is not within workload.seconds: {seconds:g}"
         case FaultHas() if condition.fault not in names:
             yield (
-                place,
+                path,
                 f"there is no fault with the name or id {condition.fault!r} here "
                 f"({', '.join(sorted(names))})",
             )
         case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
-            yield from _broker_problems(scenario, place, broker)
+            yield from _broker_problems(scenario, path, broker)
         case IsrIs() if not _possible_size(scenario, condition):
-            yield place, f"'{condition}' never holds with that many replicas"
+            yield path, f"'{condition}' never holds with that many replicas"
         case LastKnownLeaderIs(broker=broker):
-            yield from _broker_problems(scenario, place, broker)
+            yield from _broker_problems(scenario, path, broker)
         case IsrIsExactly() | ElrIsExactly():
             for broker in condition.members:
-                yield from _broker_problems(scenario, place, broker)
+                yield from _broker_problems(scenario, path, broker)
 
 
-def _elr_problems(
-    scenario: Scenario, place: YamlPath, condition: ElrCondition
-) -> Iterator[Problem]:
+def _elr_problems(scenario: Scenario, path: YamlPath, condition: ElrCondition) -> Iterator[Problem]:
     if scenario.cluster.attach is not None:
-        yield place, f"'{condition}' is read from a controller's disk: not of an attached cluster"
+        yield path, f"'{condition}' is read from a controller's disk: not of an attached cluster"
     elif numbers(scenario.kafka) < _FIRST_ELR:
-        yield place, f"'{condition}' needs Kafka 4.0 (KIP-966), and this is {scenario.kafka}"
+        yield path, f"'{condition}' needs Kafka 4.0 (KIP-966), and this is {scenario.kafka}"
 
 
 def _possible_size(scenario: Scenario, condition: IsrIs) -> bool:
@@ -217,17 +216,17 @@ def _possible_size(scenario: Scenario, condition: IsrIs) -> bool:
     return any(compares(size, condition.op, condition.size) for size in range(most + 1))
 
 
-def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterator[Problem]:
+def _broker_problems(scenario: Scenario, path: YamlPath, broker: int) -> Iterator[Problem]:
     last = scenario.cluster.brokers
     if scenario.cluster.attach is None and not 1 <= broker <= last:
-        yield place, f"there is no broker {broker} (the brokers are 1 to {last})"
+        yield path, f"there is no broker {broker} (the brokers are 1 to {last})"
 
 
 def _partition_problems(
-    scenario: Scenario, where: YamlPath, topic: str, partition: int
+    scenario: Scenario, path: YamlPath, topic: str, partition: int
 ) -> Iterator[Problem]:
     spec = scenario.every_topic.get(topic)
     if spec is None:
-        yield where, f"there is no topic {topic!r} here ({', '.join(sorted(scenario.topics))})"
+        yield path, f"there is no topic {topic!r} here ({', '.join(sorted(scenario.topics))})"
     elif partition >= spec.partitions:
-        yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"
+        yield path, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"

@@ -1,7 +1,7 @@
-"""The configuration keys that Kafka's own classes know, by version.
+"""The configuration keys of Kafka, by version.
 
-`ci/kafka_keys` writes `kafka_keys.json`: for each key the first and the last version, of those
-asked, that knows it. When a key came or went between two of them is not known.
+`ci/kafka_keys` asks some versions and writes `kafka_keys.json`: for each key the first and the last
+of these versions that knows it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ Scope = Literal["broker", "topic", "producer", "consumer"]
 @cache
 def _document() -> dict[str, Any]:
     path = Path(__file__).with_name("kafka_keys.json")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
 
 
 def known(scope: Scope) -> frozenset[str]:
-    """Return the keys that any version knows."""
     return frozenset(_document()[scope])
 
 
 def ignored(scope: Scope, key: str, kafka: str) -> str:
-    """Return why this version ignores a key; '' if it knows the key, or if that is not known.
+    """Return why this version ignores a key; '' if it may know the key.
 
     `kafka` is the version of the brokers, or of the Java client.
     """

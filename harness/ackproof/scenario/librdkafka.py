@@ -1,4 +1,4 @@
-"""The settings of librdkafka's clients: which are legal, and why librdkafka refuses others."""
+"""The settings of librdkafka's clients, and the reasons why others are refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KNOWN = (
 )
 
 
-#: Properties that no scenario may set: pattern, and why.
+#: Properties that a scenario must not set: pattern and reason.
 _FORBIDDEN = (
     (r"plugin\..*|ssl[._]engine[._].*|ssl\.providers", "loads code into the client"),
     (r"sasl\.kerberos\..*", "is a part of a command that a shell executes"),
@@ -55,13 +55,13 @@ _FORBIDDEN = (
     (r"delivery\.report\.only\.error", "keeps acks from being reported"),
 )
 
-#: Properties by which a client logs in. With them a client connects as soon as it is made, which
-#: is how settings are validated.
+#: Properties for authentication. With them a client would connect while settings are validated,
+#: which creates a client.
 _LOGIN = r"security\.protocol|(enable\.)?sasl\..*"
 
 
 def forbidden(key: str) -> str:
-    """Return why no scenario may set a property; '' if it may."""
+    """Return why a scenario must not set a property; '' if it may."""
     for pattern, reason in _FORBIDDEN:
         if re.fullmatch(pattern, key):
             return f"{key} {reason}: remove it"
@@ -69,11 +69,7 @@ def forbidden(key: str) -> str:
 
 
 def unreadable_files(settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
-    """Yield settings that name a pipe, a device or a socket, which may block the client for ever.
-
-    Any setting, as not all that name files are called alike. A file that does not exist is left to
-    librdkafka: the setting may be a folder or a URI.
-    """
+    """Yield settings that name a pipe, a device or a socket, which may block the client."""
     for key, value in settings.items():
         path = str(value)
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
@@ -83,9 +79,9 @@ def unreadable_files(settings: Mapping[str, Setting]) -> Iterator[tuple[str, str
 def refusal(settings: Mapping[str, Setting]) -> str:
     """Return why the clients of a workload cannot have these settings; '' if they can.
 
-    To be called before a client gets them: what is refused may act as soon as a client is made.
+    Call this before a client gets them: some settings act as soon as the client is created.
     """
-    found = chain(
+    reasons = chain(
         map(padding, settings, settings.values()),
         map(forbidden, settings),
         (problem for _, problem in unreadable_files(settings)),
@@ -95,7 +91,7 @@ def refusal(settings: Mapping[str, Setting]) -> str:
             if re.fullmatch(_LOGIN, key)
         ),
     )
-    return next(filter(None, found), "")
+    return next(filter(None, reasons), "")
 
 
 def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[str, Any]) -> None:
@@ -119,7 +115,7 @@ def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[
 
 
 _UNKNOWN = 'No such configuration property: "{}"'
-#: The similarity of a name to a known one from which it is a misspelling of that.
+#: Minimum similarity of a misspelt name to a known name.
 _MISSPELT = 0.9
 
 
@@ -132,7 +128,7 @@ def _explained(message: str) -> str:
 
 _OURS = "set by ackproof itself"
 
-#: Settings that a scenario cannot set, and why.
+#: Settings that a scenario cannot set, with the reason.
 OWNED_PRODUCER_SETTINGS = dict.fromkeys(
     ("bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"), _OURS
 )

@@ -1,6 +1,6 @@
-"""Reads scenario files. Every error message has file and line.
+"""Reads scenario files.
 
-A message names the key, the value, what is legal, and the nearest legal name::
+An error message has file, line, key, value, and the legal values::
 
     scenarios/acks.yaml:14: faults.1.target: 'leeder of orders-0' is not a target (…)
 """
@@ -31,7 +31,7 @@ from ackproof.scenario.validation import problems
 from ackproof_faults import Fault, registered
 from ackproof_faults.schedule.blocks import BLOCKS
 
-#: The type of the error for a scenario whose fields are legal one by one, but not together.
+#: The type of the error for fields that are illegal in combination.
 IMPOSSIBLE = "impossible"
 
 
@@ -45,12 +45,12 @@ class Configured:
     #: This configuration's values of the settings that the matrix varies.
     varied: dict[str, Setting]
     path: Path
-    #: What took the place of the file's values.
+    #: Replacements of the file's values.
     overrides: Overrides = field(default_factory=Overrides)
 
     @property
     def skip(self) -> str:
-        """Why it is not to be run; empty if it is."""
+        """The reason to skip it; empty if it runs."""
         return self.scenario.case.skip if self.scenario.case else ""
 
 
@@ -65,7 +65,7 @@ def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
     if "matrix" not in document:
         scenario = _validate(path, document, own.on_configuration(base), own)
         return [Configured(scenario=scenario, name="", varied={}, path=path, overrides=own)]
-    found = []
+    result = []
     try:
         entries = changes.entries(document["matrix"])
     except changes.MatrixError as error:
@@ -80,7 +80,7 @@ def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
             within=entry.path,
             name=entry.name,
         )
-        found.append(
+        result.append(
             Configured(
                 scenario=scenario,
                 name=entry.name,
@@ -89,14 +89,14 @@ def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
                 overrides=own,
             )
         )
-    return found
+    return result
 
 
 def validate(document: Mapping[str, Any]) -> Scenario:
     """Return the scenario that a document describes.
 
-    Raises pydantic's ValidationError: for every field that is wrong by itself, or for the first of
-    its problems, whose `loc` is its YamlPath.
+    Raises pydantic's ValidationError with all illegal fields or, if the fields are legal, with the
+    first problem of their combination; `loc` is its YamlPath.
     """
     scenario = Scenario.model_validate(document)
     for path, problem in chain(problems(scenario), fault_problems(scenario)):
@@ -107,7 +107,6 @@ def validate(document: Mapping[str, Any]) -> Scenario:
 
 
 def load_all(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
-    """Return the configurations of a file, or of all scenario files in a folder, by path."""
     return [one for file in scenario_files(path) for one in load(file, overriding)]
 
 
@@ -127,10 +126,7 @@ def scenario_files(path: Path) -> list[Path]:
 
 
 def dump(scenario: Scenario, path: Path, *, defaults: bool = True) -> None:
-    """Write a scenario so that `load` returns an equal one.
-
-    Without `defaults`, values at their defaults are left out, except Kafka version and seed.
-    """
+    """Write a scenario; without `defaults` only changed values, Kafka version and seed."""
     yaml = YAML()
     yaml.default_flow_style = False
     document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
@@ -164,14 +160,14 @@ def _validate(
         lines = []
         errors = invalid.errors(include_url=False)
         for error in errors[:_MOST_ERRORS]:
-            place, problem = _explain(error)
-            line, in_matrix = locate(document, (*within, *place))
+            location, problem = _explain(error)
+            line, in_matrix = locate(document, (*within, *location))
             combined = within == ("matrix",)
             if not (within and in_matrix):
-                line, in_matrix = locate(document, place)[0], False
-            dotted = shortened(".".join(map(str, place))) or "scenario"
+                line, in_matrix = locate(document, location)[0], False
+            dotted = shortened(".".join(map(str, location))) or "scenario"
             problem = shortened(problem)
-            if source := _source(own, place, problem):
+            if source := _source(own, location, problem):
                 lines.append(f"{source}: {dotted}: {problem}")
                 continue
             configuration = f" (in the configuration {name!r})" if in_matrix or combined else ""
@@ -181,64 +177,70 @@ def _validate(
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 
-def _source(own: Overrides, place: YamlPath, problem: str) -> str:
-    """Return who set the value at `place`, or those values in it that the problem names."""
-    if source := own.source_of(place):
+def _source(own: Overrides, location: YamlPath, problem: str) -> str:
+    """Return the origin of the value at `location`, or of the values in it that `problem` names."""
+    if source := own.source_of(location):
         return source
-    unknown = bool(place) and problem.startswith(f"{place[-1]!r} is not a key")
-    named = set(re.findall(r"[\w.]*\w", problem))
+    unknown = bool(location) and problem.startswith(f"{location[-1]!r} is not a key")
+    words = set(re.findall(r"[\w.]*\w", problem))
     return ", ".join(
         source
         for path, source in own.sources.items()
-        if path[: len(place)] == place and (unknown or named & set(map(str, path[len(place) :])))
+        if path[: len(location)] == location
+        and (unknown or words & set(map(str, path[len(location) :])))
     )
 
 
 def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for each kind of error
     """Return where a validation error is, and the message for the user."""
-    kind, place, value = error["type"], tuple(error["loc"]), error.get("input")
+    kind, location, value = error["type"], tuple(error["loc"]), error.get("input")
     context = error.get("ctx", {})
     if kind == IMPOSSIBLE:
-        return place, context["problem"]
-    tags = _step_tags(place)
-    place = tuple(part for index, part in enumerate(place) if index not in tags)
+        return location, context["problem"]
+    tags = _step_tags(location)
+    location = tuple(part for index, part in enumerate(location) if index not in tags)
     if kind == "extra_forbidden":
-        return place, _unknown_key(tuple(error["loc"]))
+        return location, _unknown_key(tuple(error["loc"]))
     if kind == "missing":
-        return place, "is missing: it is required"
+        return location, "is missing: it is required"
     if kind == "union_tag_invalid":
         near = difflib.get_close_matches(str(context["tag"]), _tags(context))
         guess = f"did you mean {near[0]!r}?" if near else "there is no similar name"
         return (
-            (*place, "fault"),
+            (*location, "fault"),
             f"{context['tag']!r} is not a fault; {guess} (`ackproof faults` lists them)",
         )
     if kind == "union_tag_not_found":
         blocks = ", ".join(BLOCKS)
         return (
-            place,
+            location,
             "a fault needs the key 'fault' (`ackproof faults` lists the faults), a block of steps "
             f"one of {blocks}",
         )
-    if place and place[-1] in ("str", "int", "float", "bool"):  # a setting may be any of these
-        return place[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
+    if location and location[-1] in (
+        "str",
+        "int",
+        "float",
+        "bool",
+    ):  # a setting may be any of these
+        return location[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
     if kind in _EXPECTED:
-        return place, f"it must be {_EXPECTED[kind]}, not {_plain(value)}"
+        return location, f"it must be {_EXPECTED[kind]}, not {_plain(value)}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         least_or_most = f"{context[bound]:,}".removesuffix(".0")
-        return place, f"it must be {words} {least_or_most}, not {value!r}"
+        return location, f"it must be {words} {least_or_most}, not {value!r}"
     if kind == "literal_error":
-        return place, f"it must be {context['expected']}, not {value!r}"
+        return location, f"it must be {context['expected']}, not {value!r}"
     message = error["msg"].removeprefix("Value error, ")
     shown = "" if kind == "value_error" else f"{value!r}: "
-    return place, f"{shown}{message[:1].lower()}{message[1:]}"
+    return location, f"{shown}{message[:1].lower()}{message[1:]}"
 
 
 #: The most errors of one file that are explained.
 _MOST_ERRORS = 20
 
-#: What a value must be, in YAML's terms, by pydantic's type of error.
+#: The expected kind of value in YAML's terms, by pydantic's type of error.
 _EXPECTED = {
     "dict_type": "a mapping of keys",
     "model_type": "a mapping of keys",
@@ -253,7 +255,7 @@ _EXPECTED = {
     "invalid_key": "text (every key here is)",
 }
 
-#: What a number must be, by pydantic's type of error, and where that has the bound.
+#: The relation that a number must fulfil and the key of its bound, by pydantic's type of error.
 _BOUNDS = {
     "greater_than": ("above", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -270,18 +272,18 @@ def _plain(value: object) -> str:
     return "nothing" if value is None else repr(value)
 
 
-def _step_tags(place: YamlPath) -> dict[int, type[BaseModel]]:
+def _step_tags(location: YamlPath) -> dict[int, type[BaseModel]]:
     """Return the parts of a path that are tags of a union, by index, with their models.
 
     pydantic adds these: faults.0.kill.target, faults.0.parallel.parallel.1.kill.
     """
-    if not place or place[0] != "faults":
+    if not location or location[0] != "faults":
         return {}
     kinds: dict[str, type[BaseModel]] = {**registered(), **BLOCKS}
     return {
         index: kinds[str(part)]
-        for index, part in enumerate(place)
-        if index and isinstance(place[index - 1], int) and part in kinds
+        for index, part in enumerate(location)
+        if index and isinstance(location[index - 1], int) and part in kinds
     }
 
 
@@ -290,28 +292,28 @@ def _tags(context: Mapping[str, Any]) -> list[str]:
     return [tag for tag in tags if tag not in BLOCKS]
 
 
-def _unknown_key(place: YamlPath) -> str:
-    key = str(place[-1])
-    legal = _legal_keys(place[:-1])
+def _unknown_key(location: YamlPath) -> str:
+    key = str(location[-1])
+    legal = _legal_keys(location[:-1])
     near = difflib.get_close_matches(key, legal)
     advice = f"; did you mean {near[0]!r}?" if near else f" ({', '.join(legal)})"
     return f"{key!r} is not a key here{advice}"
 
 
-def _legal_keys(place: YamlPath) -> list[str]:
-    """Return the keys that are legal at `place`, by walking the models down to it."""
+def _legal_keys(location: YamlPath) -> list[str]:
+    """Return the legal keys at `location`."""
     model: type[BaseModel] = Scenario
-    if tags := _step_tags(place):
+    if tags := _step_tags(location):
         last = max(tags)
-        model, place = tags[last], place[last + 1 :]
-    for part in place:
+        model, location = tags[last], location[last + 1 :]
+    for part in location:
         if isinstance(part, str) and part in model.model_fields:
             model = _model_in(model.model_fields[part].annotation) or model
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model in an annotation such as `dict[str, TopicSpec]`, None if there is none."""
+    """Return the model in an annotation such as `dict[str, TopicSpec]`, or None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for one in get_args(annotation) if (model := _model_in(one))), None)

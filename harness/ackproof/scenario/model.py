@@ -1,7 +1,6 @@
 """The models of a scenario file: their fields are its keys.
 
-`loader` reads files, `validation` checks what is illegal in combination, `json_schema` returns the
-JSON Schema that is published.
+`loader` reads files, `validation` checks combinations of keys.
 """
 
 from __future__ import annotations
@@ -168,7 +167,7 @@ class Scenario(StrictModel):
         return self.topics[self.workload.topic]
 
     def flushes(self, topic: str) -> bool:
-        """Whether brokers fsync every record of a topic before they ack it."""
+        """Whether brokers fsync every record of a topic before the ack."""
         own = self.topics[topic].settings.get("flush.messages")
         all_topics = self.cluster.settings.get("log.flush.interval.messages")
         return str(all_topics if own is None else own) == "1"
@@ -189,7 +188,7 @@ class Scenario(StrictModel):
         """Return the protocol of a client's transactions (KIP-890 part 2).
 
         It is 2 if brokers and client are of 4.0 or later and the cluster has transaction.version=2,
-        which is the default of a new one; of an attached one it is unknown. librdkafka's is 1.
+        the default of a new cluster. It is 1 for librdkafka, and for attached clusters.
         """
         if client.java is None or self.cluster.attach is not None:
             return 1
@@ -198,7 +197,7 @@ class Scenario(StrictModel):
 
     @property
     def producers(self) -> int:
-        """The number of producers, each with a ledger: an application has one for an acked log."""
+        """The number of ledgers: one for each producer, or for each acked log of an application."""
         if self.workload.application is not None:
             return self.workload.application.producers
         return sum(sends.producers for sends in self.sends.values())

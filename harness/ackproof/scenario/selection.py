@@ -25,7 +25,7 @@ _LISTED = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """The part of a suite that one of several CI jobs runs: `number` of `of`, counted from 1."""
+    """The part of a suite for one CI job: `number` of `of`, counted from 1."""
 
     number: int
     of: int
@@ -43,12 +43,12 @@ class Shard:
 
 
 def share(items: Sequence[T], shard: Shard) -> list[T]:
-    """Return the items of a shard. Every item is in one shard; sizes differ by at most 1."""
+    """Return the items of a shard. Sizes of shards differ by at most 1."""
     return list(items[shard.number - 1 :: shard.of])
 
 
 def check_kafka(version: str) -> None:
-    """Raise ScenarioError if this is no version that ackproof can run; '' is the default."""
+    """Raise ScenarioError if ackproof cannot run this version; '' is the default."""
     if version:
         try:
             numbers(version)
@@ -109,35 +109,38 @@ def select(
 
 
 def _with_version(path: Path, kafka: str, overriding: Overriding) -> list[Configured]:
-    """Return the configurations under another Kafka version, those that become equal once."""
+    """Return the distinct configurations with another Kafka version."""
     version = Overrides(merged={"kafka": kafka}, sources={("kafka",): "--kafka"})
 
     def with_version(document: Mapping[str, Any]) -> Overrides:
         return changes.joined(overriding(document), version)
 
     distinct: list[Configured] = []
-    for one in load_all(path, with_version):
-        if all(one.scenario != other.scenario for other in distinct):
-            distinct.append(one)
+    for configured in load_all(path, with_version):
+        if all(configured.scenario != other.scenario for other in distinct):
+            distinct.append(configured)
     return distinct
 
 
 def warnings_of(configurations: Sequence[Configured]) -> list[str]:
     """Return the warnings about these scenarios, each once, with file and line.
 
-    A setting that only some configurations of a file ignore, such as one of an older version, is
-    meant for the others.
+    A warning that only some configurations of a file have is left out: the setting is meant for the
+    other configurations.
     """
-    doubtful = [(one, dict(warnings(one.scenario))) for one in configurations]
+    doubtful = [(configured, dict(warnings(configured.scenario))) for configured in configurations]
 
-    def where(one: Configured, place: YamlPath) -> str:
-        return one.overrides.source_of(place) or f"{one.path}:{line_of(one.path, place)}"
+    def where(configured: Configured, key: YamlPath) -> str:
+        return (
+            configured.overrides.source_of(key)
+            or f"{configured.path}:{line_of(configured.path, key)}"
+        )
 
     return list(
         dict.fromkeys(
-            f"{where(one, place)}: {'.'.join(map(str, place))}: {problem}"
-            for one, problems in doubtful
-            for place, problem in problems.items()
-            if all(place in others for other, others in doubtful if other.path == one.path)
+            f"{where(configured, key)}: {'.'.join(map(str, key))}: {problem}"
+            for configured, problems in doubtful
+            for key, problem in problems.items()
+            if all(key in others for other, others in doubtful if other.path == configured.path)
         )
     )

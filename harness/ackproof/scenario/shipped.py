@@ -18,7 +18,7 @@ def files() -> list[Path]:
 
 
 def find(name: str) -> Path | None:
-    """Return the shipped file or folder of a name, None if there is none.
+    """Return the shipped file or folder of a name, or None.
 
     A name is a case's number (`B6`), a file without its suffix (`acks`), or a path in the folder
     (`catalogue`, `guarantees/order`). Upper and lower case are the same.
@@ -46,6 +46,6 @@ def name_of(path: Path) -> str:
 
 
 def without_schema(text: str) -> str:
-    """Return a shipped file without the line that names the schema by its place in the checkout."""
+    """Return a shipped file without the line that names the schema by its path in the checkout."""
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if "yaml-language-server" not in line)

@@ -52,10 +52,14 @@ class TopicSpec(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _counts_follow_from_the_assignment(cls, given: Any) -> Any:
-        found = given.get("assignment") if isinstance(given, dict) else None
-        if not (isinstance(found, list) and found and all(isinstance(one, list) for one in found)):
+        assignment = given.get("assignment") if isinstance(given, dict) else None
+        if not (
+            isinstance(assignment, list)
+            and assignment
+            and all(isinstance(one, list) for one in assignment)
+        ):
             return given
-        counts = {"partitions": len(found), "replication_factor": len(found[0])}
+        counts = {"partitions": len(assignment), "replication_factor": len(assignment[0])}
         for key, count in counts.items():
             if given.get(key, count) != count:
                 raise ValueError(f"{key} is {given[key]}, but assignment has {count}: remove {key}")
@@ -68,10 +72,7 @@ class TopicSpec(StrictModel):
 
     @property
     def unclean_leader_election(self) -> bool | None:
-        """Whether a replica outside the ISR may become leader; None for the version's default.
-
-        That is yes before 0.11, and no from there on.
-        """
+        """Whether a replica outside the ISR may become leader; None for the version's default."""
         value = self.settings.get("unclean.leader.election.enable")
         return None if value is None else str(value).lower() == "true"
 
@@ -84,8 +85,7 @@ class TopicSpec(StrictModel):
 def default_settings(brokers: int) -> Mapping[str, int]:
     """Return the settings of internal topics in a cluster with this number of brokers.
 
-    They have as many replicas as there are brokers, up to three, so that they do not limit the
-    durability of a run.
+    They have up to three replicas, so that they do not limit the durability of a run.
     """
     return {
         **{

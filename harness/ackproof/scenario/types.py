@@ -37,9 +37,9 @@ def setting_text(value: object) -> str:
 
 
 def padding(*texts: object) -> str:
-    """Return what is wrong with the first of these that has blanks around it; '' if none has.
+    """Return the problem of the first text with leading or trailing blanks; '' without any.
 
-    Kafka removes them and librdkafka some of them, so that what is in force is not what was read.
+    Kafka removes such blanks, librdkafka some of them: the effective value differs from the file's.
     """
     for text in map(str, texts):
         if text != text.strip():
@@ -47,10 +47,10 @@ def padding(*texts: object) -> str:
     return ""
 
 
-#: Where something stands in a scenario file: keys and list indices, from the top.
+#: A location in a scenario file: keys and list indices, from the top.
 YamlPath = tuple[str | int, ...]
 
-#: Where a scenario is wrong, and the message for its author.
+#: The location of an error in a scenario, and the message.
 Problem = tuple[YamlPath, str]
 
 

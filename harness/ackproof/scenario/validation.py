@@ -1,4 +1,4 @@
-"""Validates a whole scenario: fields that are legal one by one, but not together."""
+"""Checks combinations of a scenario's fields, and yields warnings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TOPIC_SETTINGS = {
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what is wrong besides the faults; later problems may follow from the first."""
+    """Yield problems outside the faults; later ones may follow from the first."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
     yield from _certificate_problems(scenario)
@@ -80,11 +80,11 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             "the workload itself writes to this topic: name another topic in beside",
         )
     for name, sends in scenario.sends.items():
-        place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
+        path = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
         if name not in scenario.topics:
             legal = ", ".join(sorted(scenario.topics))
-            field = ("topic",) if place == ("workload",) else ()
-            yield (*place, *field), f"{name!r} is not a topic here ({legal})"
+            field = ("topic",) if path == ("workload",) else ()
+            yield (*path, *field), f"{name!r} is not a topic here ({legal})"
             continue
         topic = scenario.topics[name]
         for key, problem in (
@@ -92,8 +92,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             *_unackable(topic, sends.settings.acks, scenario.kafka),
         ):
             yield ("topics", name, "settings", key), problem
-        for path, problem in _sends_problems(name, sends, scenario):
-            yield (*place, *path), problem
+        for key_path, problem in _sends_problems(name, sends, scenario):
+            yield (*path, *key_path), problem
     if scenario.workload.probe and len(scenario.written) > PROBED_PARTITIONS:
         yield (
             ("workload", "probe"),
@@ -110,7 +110,7 @@ def _attach_problems(
     topics: Mapping[str, object],
     creates_topics: bool,
 ) -> Iterator[Problem]:
-    """Yield what is wrong with a scenario for an attached cluster.
+    """Yield the problems of a scenario for an attached cluster.
 
     others: the other keys in `cluster`. topics: those of the scenario. creates_topics: whether a
     run creates and deletes them.
@@ -180,7 +180,7 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
     yield from application_problems(workload.application, workload.changed, scenario.every_fault)
     if workload.application is not None and scenario.expect.reordered != "any":
-        yield ("expect", "reordered"), "an acked log does not tell the order of sends: remove it"
+        yield ("expect", "reordered"), "an acked log does not contain the order of sends: remove it"
     for key in ("read_availability", "write_availability"):
         if getattr(scenario.expect, key) is not None and not workload.probe:
             yield ("expect", key), "only the probe measures this: set workload.probe to true"
@@ -211,7 +211,7 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _certificate_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield Java clients that cannot be given certificates without files."""
+    """Yield Java clients that cannot read PEM certificates."""
     attached = scenario.cluster.attach
     protocol = (
         scenario.cluster.security.protocol
@@ -258,7 +258,7 @@ def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, s
 def _removal_problems(
     topic: TopicSpec, sends: Sends, scenario: Scenario
 ) -> Iterator[tuple[str, str]]:
-    """Yield settings of a workload's topic that remove acked records, each with the problem."""
+    """Yield settings of a workload's topic that remove acked records, with the problem."""
     if topic.compacted:
         for lack in _unjudgeable_compaction(sends, scenario.workload):
             yield (
@@ -277,11 +277,11 @@ def _removal_problems(
 
 
 def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
-    """Yield why records that compaction removed cannot be told from lost ones, and what to do."""
+    """Yield why compacted records cannot be distinguished from lost ones, and what to do."""
     if sends.keys is None or workload.application is not None:
         yield "unless each record has a key that is known: set workload.keys"
     if sends.settings.acks == "0":
-        yield "with acks: 0, which tells no offsets: use another value"
+        yield "with acks: 0, because the producer then gets no offsets: use another value"
     if workload.consumers or workload.probe:
         yield "under consumers or a probe, which may come too late for a record: remove them"
     if workload.transactions is not None:
@@ -290,20 +290,20 @@ def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
 
 def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:
     for partition, replicas in enumerate(topic.assignment):
-        place = ("topics", name, "assignment", partition)
+        path = ("topics", name, "assignment", partition)
         if len(replicas) != topic.replication_factor:
             yield (
-                place,
+                path,
                 f"{replicas}: every partition must have as many replicas as the first "
                 f"({topic.replication_factor})",
             )
         elif len(set(replicas)) < len(replicas):
-            yield place, f"{replicas} names a broker twice"
+            yield path, f"{replicas} names a broker twice"
         elif not all(1 <= broker <= last for broker in replicas):
-            yield place, f"{replicas} names an unknown broker (the brokers are 1 to {last})"
+            yield path, f"{replicas} names an unknown broker (the brokers are 1 to {last})"
 
 
-#: Settings of one way to keep metadata, by whether that is ZooKeeper.
+#: Settings that exist in one mode only, by whether that mode is ZooKeeper.
 _OF_METADATA = {
     True: frozenset({"zookeeper.session.timeout.ms"}),
     False: frozenset({"broker.session.timeout.ms", "broker.heartbeat.interval.ms"}),
@@ -311,23 +311,23 @@ _OF_METADATA = {
 
 
 def warnings(scenario: Scenario) -> Iterator[Problem]:
-    """Yield where a scenario is legal but doubtful, and why."""
+    """Yield legal settings of a scenario that are probably mistakes."""
     for name, topic in scenario.topics.items():
         yield from _replication_warnings(name, topic, scenario.kafka)
-        place: YamlPath = ("topics", name, "settings")
-        yield from _key_warnings("topic", topic.settings, place, scenario.kafka)
+        path: YamlPath = ("topics", name, "settings")
+        yield from _key_warnings("topic", topic.settings, path, scenario.kafka)
     yield from _client_warnings(scenario.workload)
     if scenario.cluster.attach is not None:
         return
-    place = ("cluster", "settings")
-    yield from _key_warnings("broker", scenario.cluster.settings, place, scenario.kafka)
+    path = ("cluster", "settings")
+    yield from _key_warnings("broker", scenario.cluster.settings, path, scenario.kafka)
     for number, own in scenario.cluster.overrides.items():
-        place = ("cluster", "overrides", number, "settings")
-        yield from _key_warnings("broker", own.settings, place, scenario.kafka)
+        path = ("cluster", "overrides", number, "settings")
+        yield from _key_warnings("broker", own.settings, path, scenario.kafka)
 
 
 def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[Problem]:
-    place = ("topics", name, "settings", "min.insync.replicas")
+    path = ("topics", name, "settings", "min.insync.replicas")
     least, replicas = topic.min_insync_replicas, topic.replication_factor
     if least > replicas:
         effect = (
@@ -337,13 +337,13 @@ def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[P
             else f"Kafka {kafka} refuses every write with acks=all"
         )
         yield (
-            place,
+            path,
             f"{least} is above the replication factor {replicas}: {effect}; "
             f"{max(replicas - 1, 1)} is usual",
         )
     elif least == replicas > 1:
         yield (
-            place,
+            path,
             f"{least} is the replication factor: one broker that is down or behind stops every "
             f"write with acks=all; {replicas - 1} is usual",
         )
@@ -351,25 +351,27 @@ def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[P
 
 def _client_warnings(workload: Workload) -> Iterator[Problem]:
     """Yield the settings that a Java client of this version ignores."""
-    places: dict[YamlPath, object] = {("workload",): workload.settings}
-    places |= {("workload", "beside", name): one.settings for name, one in workload.beside.items()}
-    places |= {
+    settings_at: dict[YamlPath, object] = {("workload",): workload.settings}
+    settings_at |= {
+        ("workload", "beside", name): one.settings for name, one in workload.beside.items()
+    }
+    settings_at |= {
         ("workload", "consumers", name): group.settings
         for name, group in workload.consumers.items()
     }
-    for place, settings in places.items():
+    for path, settings in settings_at.items():
         if isinstance(settings, JavaProducerSettings | JavaConsumerSettings):
             for key, reason in settings.ignored().items():
-                yield (*place, "settings", key), reason
+                yield (*path, "settings", key), reason
 
 
 def _key_warnings(
-    scope: Scope, settings: Mapping[str, Setting], place: YamlPath, kafka: str
+    scope: Scope, settings: Mapping[str, Setting], path: YamlPath, kafka: str
 ) -> Iterator[Problem]:
     zookeeper = uses_zookeeper(kafka)
     for key in settings:
         if reason := ignored(scope, key, kafka):
-            yield (*place, key), reason
+            yield (*path, key), reason
         elif key in _OF_METADATA[not zookeeper]:
             mode = "ZooKeeper" if zookeeper else "KRaft"
-            yield (*place, key), f"Kafka {kafka} runs with {mode} here and ignores it"
+            yield (*path, key), f"Kafka {kafka} runs with {mode} here and ignores it"

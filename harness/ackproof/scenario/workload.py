@@ -1,4 +1,4 @@
-"""The key `workload` of a scenario: what producers send, and who consumes it."""
+"""The key `workload` of a scenario: producers and consumers."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ class ConsumerGroup(StrictModel):
 
     @property
     def commits(self) -> Commit:
-        """When offsets are committed in effect.
+        """When offsets are effectively committed.
 
-        The Java client's automatic commits are part of a poll, and commit what earlier polls have
-        returned: with our synchronous processing, what is processed.
+        The Java client commits automatically during a poll, for the records of earlier polls. Since
+        processing is synchronous, these records are processed.
         """
         java = self.client.java is not None
         return Commit.AFTER if java and self.commit is Commit.AUTO else self.commit
@@ -92,9 +92,9 @@ class ConsumerGroup(StrictModel):
 def consumer_problems(
     consumers: Mapping[str, ConsumerGroup], written: Sequence[str], topics: Iterable[str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what is wrong with consumer groups, with paths below `workload.consumers`.
+    """Yield problems of consumer groups, with paths below `workload.consumers`.
 
-    topics: those of the scenario. written: those that producers write to.
+    written: the topics that producers write to.
     """
     taken: dict[str, str] = {}
     for name, group in consumers.items():
@@ -178,7 +178,7 @@ def transaction_problems(
         )
 
 
-#: Beyond these no machine gets: a larger value is a mistake in the file.
+#: Limits beyond any machine: a larger value is a mistake in the file.
 _MOST_PER_SECOND, _MOST_RECORDS, _MOST_SECONDS = 100_000_000, 10**12, 366 * 24 * 3600
 
 
@@ -200,13 +200,13 @@ ErrorName = Annotated[str, AfterValidator(_known_error)]
 
 
 def _settings_schema() -> dict[str, Any]:
-    """Return the schema of settings of any client: only librdkafka requires some."""
+    """Return the schema of any client's settings; only librdkafka has required settings."""
     schema = ProducerSettings.model_json_schema()
     return {key: value for key, value in schema.items() if key != "required"}
 
 
 class Sends(StrictModel):
-    """What the producers of one topic send."""
+    """The producers of one topic."""
 
     client: Client = Field(
         default=ClientLibrary(),

@@ -12,9 +12,10 @@ import numpy as np
 
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.judgement.availability import Attempts, attempts
+from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.overview.losses import histories, losses_of, read_lost
+from ackproof.judgement.overview.numbers import moment_of
 from ackproof.judgement.overview.safer import safer
-from ackproof.judgement.overview.stored_tables import StoredTables, moment_of
 from ackproof.judgement.overview.timelines import Ask, timelines
 from ackproof.runs import directory as runs
 from ackproof.runs.overview import (
@@ -27,7 +28,6 @@ from ackproof.runs.overview import (
     StateSpan,
 )
 from ackproof.runs.verdict import FaultReport, Verdict
-from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model import Diagram
 from ackproof_spark.by_time import EXTENT
@@ -36,7 +36,7 @@ from ackproof_spark.tables import LOCATION, OPTIONAL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Up to this many sends, Arrow groups them here as fast as Spark's tasks start.
+#: Up to this number of sends, Arrow in this process is as fast as Spark.
 _FEW = 2_000_000
 
 _WINDOW_COLUMNS = (*(FaultReport.model_fields.keys() - {"hit", "id"}), "parameters")
@@ -47,35 +47,35 @@ _STATE_COLUMNS = (
 )
 
 
-def write(run_dir: Path, verdict: Verdict, spark: SparkSession) -> None:
+def write(evidence: Evidence, verdict: Verdict, spark: SparkSession) -> None:
     """Write `overview.json` of a judged run. Raises DiskError, SparkError."""
-    tables = StoredTables(run_dir)
+    run_dir = evidence.run_dir
     few = verdict.observed.get("sent", 0) <= _FEW
     overview = _collect(
-        tables,
+        evidence,
         verdict,
-        _locally(tables) if few else lambda grouping: grouping.answer_in_spark(spark, run_dir),
+        _locally(evidence) if few else lambda grouping: grouping.answer_in_spark(spark, run_dir),
     )
     runs.write_model(run_dir / NAME, overview, indent=None)
 
 
 def overview_of(run_dir: Path) -> Overview:
-    """Return the stored overview, or collect it: older runs and unjudged runs have none."""
+    """Return the stored overview; collect it for older and unjudged runs."""
     with suppress(RunDirectoryError):
         return runs.read_model(run_dir, NAME, Overview)
-    tables, verdict = StoredTables(run_dir), None
+    evidence, verdict = Evidence(run_dir=run_dir), None
     with suppress(RunDirectoryError):
         verdict = runs.read_verdict(run_dir)
-    return _collect(tables, verdict, _locally(tables))
+    return _collect(evidence, verdict, _locally(evidence))
 
 
-def _locally(tables: StoredTables) -> Ask:
-    return lambda grouping: grouping.answer(tables.batches(grouping.table, grouping.columns))
+def _locally(evidence: Evidence) -> Ask:
+    return lambda grouping: grouping.answer(evidence.batches(grouping.table, grouping.columns))
 
 
-def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overview:
-    windows = _windows(tables, verdict)
-    tables.note_absence("ledger")
+def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
+    windows = _windows(evidence, verdict)
+    evidence.note_absence("ledger")
     extent = ask(EXTENT)
     producers = [] if extent is None else extent.to_pylist()
     first = min((row["first"] for row in producers if row["first"] is not None), default=None)
@@ -90,7 +90,8 @@ def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overvie
         if moment is not None
     ]
     states = sorted(
-        tables.rows("partition_states", _STATE_COLUMNS), key=lambda row: row["metadata_offset"]
+        evidence.readable("partition_states", _STATE_COLUMNS),
+        key=lambda row: row["metadata_offset"],
     )
     changed = [] if moments or first is not None else [state["at"] for state in states]
     origin = moment_of(first) or min([*moments, *changed], default=None)
@@ -98,18 +99,18 @@ def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overvie
     end = (
         max(((moment - origin).total_seconds() for moment in ends), default=0.0) if origin else 0.0
     )
-    lost = read_lost(tables)
+    lost = read_lost(evidence)
     losses = None
     if lost is not None:
         last_sequence = {row["producer"]: row["last_sequence"] for row in producers}
-        losses = losses_of(tables, lost, last_sequence=last_sequence)
+        losses = losses_of(evidence, lost, last_sequence=last_sequence)
     lossy = {(lane.topic, lane.partition) for lane in losses.lanes} if losses else set()
-    lanes = [] if tables.note_absence("partition_states") else _lanes(states, origin, end, lossy)
+    lanes = [] if evidence.note_absence("partition_states") else _lanes(states, origin, end, lossy)
     for name in LOCATION:
         if name not in ("anomalies", *OPTIONAL):  # `read_lost` notes missing anomalies
-            tables.note_absence(name)
-    probed = attempts(tables.rows("probe", _PROBE_COLUMNS))
-    scenario = _scenario(tables.directory)
+            evidence.note_absence(name)
+    probed = attempts(evidence.readable("probe", _PROBE_COLUMNS))
+    scenario = _scenario(evidence)
     return Overview(
         origin=origin,
         end=end,
@@ -136,16 +137,16 @@ def _collect(tables: StoredTables, verdict: Verdict | None, ask: Ask) -> Overvie
         ],
         hidden_probed=max(len(probed) - MAX_LANES, 0),
         losses=losses,
-        histories=histories(tables),
-        trace=_trace(tables.directory, scenario) if losses and losses.count else None,
+        histories=histories(evidence),
+        trace=_trace(evidence, scenario) if losses and losses.count else None,
         safer=safer(scenario, verdict, _predict) if scenario and verdict else None,
-        missing=tables.missing,
+        missing=evidence.missing,
     )
 
 
-def _windows(tables: StoredTables, verdict: Verdict | None) -> list[FaultReport]:
-    if not tables.note_absence("fault_windows"):
-        rows = tables.rows("fault_windows", _WINDOW_COLUMNS)
+def _windows(evidence: Evidence, verdict: Verdict | None) -> list[FaultReport]:
+    if not evidence.note_absence("fault_windows"):
+        rows = evidence.readable("fault_windows", _WINDOW_COLUMNS)
         windows = [FaultReport.of_window(row) for row in rows]
     else:
         windows = verdict.faults if verdict else []
@@ -158,7 +159,7 @@ def _lanes(
     end: float,
     lossy: Set[tuple[str, int]],
 ) -> list[Lane]:
-    """Return leader, epoch and ISR of each partition, those in `lossy` first."""
+    """Return leader, epoch and ISR of each partition; `lossy` partitions are first."""
     if origin is None:
         return []
     by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -201,7 +202,7 @@ def _spans(states: list[dict[str, Any]], origin: datetime, end: float) -> list[S
 
 
 def _available(of: Attempts, origin: datetime) -> list[AvailableSpan]:
-    """Return the whole time of the attempts as periods, each with whether it is available."""
+    """Return the available and unavailable periods of the attempts."""
     spans, begin = [], of.begin
     for start, stop in of.outages():
         spans += [(begin, start, True), (start, stop, False)]
@@ -217,21 +218,21 @@ def _available(of: Attempts, origin: datetime) -> list[AvailableSpan]:
     ]
 
 
-def _scenario(run_dir: Path) -> Scenario | None:
+def _scenario(evidence: Evidence) -> Scenario | None:
     """Return the resolved scenario; None if this version cannot read it."""
     try:
-        return load(run_dir / "scenario.yaml")[0].scenario
+        return evidence.scenario
     except ScenarioError:
         return None
 
 
-def _trace(run_dir: Path, scenario: Scenario | None) -> Diagram | None:
+def _trace(evidence: Evidence, scenario: Scenario | None) -> Diagram | None:
     """Return the diagram of the run's prediction.
 
-    Older runs stored its drawing only. The model's present diagram serves if it is drawn so.
+    Older runs stored text only. The model's present diagram is used if its text is the same.
     """
     try:
-        foreseen = runs.read_prediction(run_dir)
+        foreseen = evidence.prediction
     except RunDirectoryError:
         return None
     drawn = foreseen.prediction.diagram

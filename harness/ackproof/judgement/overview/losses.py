@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ackproof.judgement.overview.stored_tables import (
-    ABSENT,
-    Numbers,
-    StoredTables,
-    int64,
-    moment_of,
-)
+from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.overview.numbers import ABSENT, Numbers, int64, moment_of
 from ackproof.runs.overview import (
     MAX_GROUPS,
     MAX_HISTORIES,
@@ -39,7 +34,7 @@ _DISTINCT = 500
 _POSITION = ("topic", "partition", "producer", "sequence", "offset", "window")
 _TIMES = ("sent_at", "resolved_at")
 
-#: What distinguishes the records of one history.
+#: Columns in which the records of one history differ.
 _OF_RECORD = ("producer", "sequence", "offset", "sent_at")
 _LISTS = ("isr", "held_by")
 _LEFT_OUT = ("schema_version", "run_id", "cause", "window", "acked_at", *_OF_RECORD)
@@ -50,8 +45,8 @@ _EXTENT = ("offset", "acked_at")
 class LostNumbers:
     """Columns with one entry for each lost record.
 
-    `partition` is an index of `partitions`, `times` are those of the outcome or else of the send,
-    `row` is the row in the table.
+    `partition` is an index of `partitions`, `row` the row in the table. `times` are the times of
+    the outcomes, or of the sends if the outcome has no time.
     """
 
     partitions: list[tuple[str, int]]
@@ -64,15 +59,15 @@ class LostNumbers:
     row: Numbers
 
 
-def read_lost(tables: StoredTables) -> LostNumbers | None:
+def read_lost(evidence: Evidence) -> LostNumbers | None:
     """Return the lost records, or None if the run was not analysed."""
-    if not (tables.directory / LOCATION["anomalies"]).exists():
-        tables.note(f"{LOCATION['anomalies']}: missing: the run was not analysed.")
+    if not evidence.has("anomalies"):
+        evidence.note(f"{LOCATION['anomalies']}: missing: the run was not analysed.")
         return None
     columns = (*_POSITION, *_TIMES)
     schema = pa.schema([*(ANOMALIES.field(name) for name in columns), ("row", pa.int64())])
     parts, rows = [], 0
-    for batch in tables.batches("anomalies", ("anomaly", *columns)):
+    for batch in evidence.batches("anomalies", ("anomaly", *columns)):
         numbered = pa.Table.from_batches([batch]).append_column(
             "row", pa.array(range(rows, rows + batch.num_rows), pa.int64())
         )
@@ -81,7 +76,7 @@ def read_lost(tables: StoredTables) -> LostNumbers | None:
         rows += batch.num_rows
     lost = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
     encoded = lost["topic"].combine_chunks().dictionary_encode()
-    places, partition = np.unique(
+    distinct, partition = np.unique(
         np.stack([np.asarray(encoded.indices, dtype=np.int64), int64(lost["partition"])]),
         axis=1,
         return_inverse=True,
@@ -89,7 +84,7 @@ def read_lost(tables: StoredTables) -> LostNumbers | None:
     topics = encoded.dictionary.to_pylist()
     resolved = int64(lost["resolved_at"])
     return LostNumbers(
-        partitions=[(topics[topic], number) for topic, number in places.T.tolist()],
+        partitions=[(topics[topic], number) for topic, number in distinct.T.tolist()],
         partition=partition.reshape(-1),
         producer=int64(lost["producer"]),
         sequence=int64(lost["sequence"]),
@@ -100,13 +95,11 @@ def read_lost(tables: StoredTables) -> LostNumbers | None:
     )
 
 
-def losses_of(
-    tables: StoredTables, lost: LostNumbers, *, last_sequence: Mapping[int, int]
-) -> Losses:
+def losses_of(evidence: Evidence, lost: LostNumbers, *, last_sequence: Mapping[int, int]) -> Losses:
     """Aggregate the lost records; `last_sequence` is the last sequence of each producer."""
     log_ends: dict[tuple[str, int], int] = {}
-    if not tables.note_absence("partition_ends"):
-        for row in tables.rows("partition_ends", ("topic", "partition", "end_offset")):
+    if not evidence.note_absence("partition_ends"):
+        for row in evidence.readable("partition_ends", ("topic", "partition", "end_offset")):
             log_ends[row["topic"], row["partition"]] = row["end_offset"]
     lanes = _loss_lanes(lost, log_ends, last_sequence)
     lanes.sort(key=lambda lane: (-lane.count, lane.topic, lane.partition, lane.producer or 0))
@@ -117,7 +110,7 @@ def losses_of(
         lanes=shown,
         hidden_lanes=len(hidden),
         hidden_count=sum(lane.count for lane in hidden),
-        groups=_groups(tables, lost),
+        groups=_groups(evidence, lost),
     )
 
 
@@ -148,9 +141,8 @@ def _loss_lanes(
 def merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> list[Mark]:
     """Return at most `limit` marks for sorted positions.
 
-    Adjacent positions share a mark. If there are too many marks, gaps that are too small to see are
-    bridged, then all but the widest gaps. The count of a mark that bridges a gap is smaller than
-    its width.
+    Adjacent positions share a mark. If there are too many marks, they bridge invisible gaps, then
+    all but the widest gaps. The count of such a mark is smaller than its width.
     """
     gaps = np.diff(positions)
     splits = np.flatnonzero(gaps > 1)
@@ -167,7 +159,7 @@ def merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> list[Mark
     ]
 
 
-def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
+def _groups(evidence: Evidence, lost: LostNumbers) -> list[LossGroup]:
     """Return the `MAX_GROUPS` groups with the most records, in order of time."""
     if not lost.row.size:
         return []
@@ -175,7 +167,7 @@ def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
     group = np.stack((lost.partition[order], lost.window[order]))
     starts = np.flatnonzero(np.any(np.diff(group, axis=1), axis=0)) + 1
     largest = sorted(np.split(order, starts), key=lambda members: -members.size)[:MAX_GROUPS]
-    firsts = _lost_records(tables, sorted(int(lost.row[members[0]]) for members in largest))
+    firsts = _lost_records(evidence, sorted(int(lost.row[members[0]]) for members in largest))
     groups = []
     for members in sorted(largest, key=lambda members: int(lost.times[members[0]])):
         offsets = lost.offset[members]
@@ -194,11 +186,10 @@ def _groups(tables: StoredTables, lost: LostNumbers) -> list[LossGroup]:
     return groups
 
 
-def _lost_records(tables: StoredTables, rows: Sequence[int]) -> dict[int, LostRecord]:
-    """Return the records in these rows of the table."""
+def _lost_records(evidence: Evidence, rows: Sequence[int]) -> dict[int, LostRecord]:
     records = {}
     before = 0
-    for batch in tables.batches("anomalies", (*_POSITION, "resolved_at", "found")):
+    for batch in evidence.batches("anomalies", (*_POSITION, "resolved_at", "found")):
         here = [row for row in rows if before <= row < before + batch.num_rows]
         taken = batch.take(pa.array([row - before for row in here], type=pa.int64()))
         for row, record in zip(here, taken.to_pylist(), strict=True):
@@ -207,10 +198,10 @@ def _lost_records(tables: StoredTables, rows: Sequence[int]) -> dict[int, LostRe
     return records
 
 
-def histories(tables: StoredTables) -> list[History]:
+def histories(evidence: Evidence) -> list[History]:
     """Return the histories with most lost records; empty if the table is missing or damaged."""
     names = [name for name in LOST_STORIES.names if name not in ("schema_version", "run_id")]
-    batches = list(StoredTables(tables.directory).batches("lost_stories", names))
+    batches = list(replace(evidence, missing=[]).batches("lost_stories", names))
     if not batches:
         return []
     stories = pa.Table.from_batches(batches)

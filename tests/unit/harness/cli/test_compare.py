@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ClusterError
+from ackproof.scenario.loader import Configured
 from command_line import ackproof
-from support.fake_trials import SCENARIOS, FakeTrials, all_loses_nothing
-
-Loses = Callable[[str, int], int | Exception]
+from support.fake_trials import SCENARIOS, FakeTrials, Loses, all_loses_nothing
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., in
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
     def compared(*arguments: str, loses: Loses = all_loses_nothing) -> int:
-        fake = FakeTrials(tmp_path, loses)
+        fake = FakeTrials(loses, out=tmp_path)
         monkeypatch.setattr("ackproof.trials.on_clusters", lambda **_: fake)
         return ackproof("compare", *arguments, "--out", tmp_path)
 
@@ -86,8 +85,10 @@ def test_a_long_comparison_needs_yes(
 def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def loses(name: str, seed: int) -> int | Exception:
-        return ClusterError("no quorum") if name == "acks=0" else all_loses_nothing(name, seed)
+    def loses(trial: Configured) -> int | Exception:
+        if trial.name == "acks=0":
+            return ClusterError("no quorum")
+        return all_loses_nothing(trial)
 
     assert compare(ACKS, "--trials", "3", loses=loses) == 4
     captured = capsys.readouterr()
@@ -98,10 +99,10 @@ def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
 def test_an_interrupted_comparison_can_be_resumed(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def loses(name: str, seed: int) -> int | Exception:
-        if seed == 2:
+    def loses(trial: Configured) -> int | Exception:
+        if trial.scenario.seed == 2:
             raise KeyboardInterrupt
-        return all_loses_nothing(name, seed)
+        return all_loses_nothing(trial)
 
     assert compare(ACKS, "--trials", "2", loses=loses) == 3
     [stored] = tmp_path.glob("*-comparison")

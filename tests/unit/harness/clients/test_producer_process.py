@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import re
@@ -12,12 +13,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from ackproof.clients import producer
+from ackproof.clients.delivery_reports import Stalls
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.shared_page import Progress, ProgressPage, State
+from ackproof.clients.shared_page import Order, Progress, ProgressPage, State
 from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.supervisor import bottleneck
 from ackproof.errors import ExitCode, WorkloadError
@@ -371,3 +375,74 @@ def test_a_producer_that_waits_for_its_rate_is_not_busy(start):
     idle = start(seconds=1.0, rate=10)
     assert idle.wait(WITHIN) == 0, idle.error
     assert idle.busy_share < 0.5
+
+
+def test_acks_that_wait_in_the_queue_at_the_end_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = ProgressPage(tmp_path / "producer-0.page", create=True)
+    page.give(Order.FILL)  # never polls, as a process that is suspended
+    spec = ProducerSpec(
+        run_id="run-1",
+        number=0,
+        topic="orders",
+        partitions=1,
+        bootstrap_servers="127.0.0.1:9",
+        progress=tmp_path / "producer-0.page",
+        ledger=stream_path(tmp_path, 0),
+        settings={"test.mock.num.brokers": 1, "acks": "all", "linger.ms": 1},
+        records=100,
+    )
+    # The wait for outcomes is over after three seconds, long after the last of them.
+    monkeypatch.setattr(producer, "SETTLE_MARGIN_S", 3.0 - spec.delivery_timeout_s)
+    try:
+        producer.begin(spec, page, {}).run()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    assert page.read() == Progress(sent=100, acked=100)
+    page.close()
+
+
+SECOND = 1_000_000
+
+
+def late(stalls, sent_s, resolved_s):
+    return stalls.late(
+        np.array([int(sent_s * SECOND)], np.int64), np.array([int(resolved_s * SECOND)], np.int64)
+    )
+
+
+@pytest.fixture
+def stalls():
+    """Two stalls, from 10 to 10.5 s and from 20 to 20.2 s, and polls between."""
+    found = Stalls()
+    for before, now in [(9.99, 10.0), (10.0, 10.5), (10.5, 10.6), (19.9, 20.0), (20.0, 20.2)]:
+        found.served(int(before * SECOND), int(now * SECOND))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sent", "resolved", "because_of_the_client"),
+    [
+        (9.9, 10.5, True),  # its report waited
+        (10.2, 10.55, True),  # it was due while nobody sent
+        (10.45, 10.55, False),  # hardly any of it
+        (10.55, 15.0, False),  # whatever the cluster did, nobody stalled
+        (2.0, 10.5, False),  # 8 s are the cluster's
+        (6.0, 10.5, True),  # more than a tenth
+        (9.9, 20.3, False),  # 0.7 of 10.4 s
+        (15.0, 20.3, False),
+        (18.9, 20.3, True),
+    ],
+)
+def test_an_ack_is_late_if_a_stall_is_much_of_its_latency(
+    stalls, sent, resolved, because_of_the_client
+):
+    assert late(stalls, sent, resolved) == because_of_the_client
+
+
+def test_without_a_stall_nothing_is_late():
+    found = Stalls()
+    found.served(0, 90_000)
+    assert late(found, 0, 9) == 0

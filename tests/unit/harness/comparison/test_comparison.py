@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ackproof.comparison import store as stored
 from ackproof.comparison.compare import Comparison
-from ackproof.comparison.store import (
-    ComparisonPlan,
-    label,
-    order,
-    require_confirmed,
-)
+from ackproof.comparison.store import ComparisonPlan, label, order, require_confirmed
 from ackproof.comparison.summary import Summary
 from ackproof.errors import ClusterError, RunDirectoryError, ScenarioError
-from ackproof.scenario.loader import load
+from ackproof.scenario.loader import Configured, load
 from support.fake_trials import (
     ACKS,
     NAMES,
     SCENARIOS,
     FakeTrials,
-    RecordingReporter,
+    Loses,
     all_loses_nothing,
 )
+from support.recorded_schedules import Quiet
 
 
 def plan(**changes: object) -> ComparisonPlan:
@@ -43,11 +38,11 @@ def plan(**changes: object) -> ComparisonPlan:
 
 
 def compared(
-    out: Path, loses: Callable[[str, int], int | Exception], **changes: object
+    out: Path, loses: Loses, **changes: object
 ) -> tuple[FakeTrials, Summary, stored.ComparisonStore]:
     store = stored.create(out, plan(**changes), ACKS)
-    fake = FakeTrials(out, loses)
-    return fake, Comparison(store, fake, RecordingReporter()).run(), store
+    fake = FakeTrials(loses, out=out)
+    return fake, Comparison(store, fake, Quiet()).run(), store
 
 
 def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
@@ -61,33 +56,31 @@ def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
     assert summary.cell(NAMES[0]).lost_per_incident is not None
 
 
-def test_every_round_runs_each_configuration_once_in_a_reproducible_order(
-    tmp_path: Path,
-) -> None:
+def test_every_round_runs_each_configuration_once_in_a_reproducible_order(tmp_path: Path) -> None:
     orders = [order(plan(), NAMES, number) for number in range(1, 11)]
-    assert all(sorted(one) == sorted(NAMES) for one in orders)
-    assert len({tuple(one) for one in orders}) > 2
+    assert all(sorted(names) == sorted(NAMES) for names in orders)
+    assert len({tuple(names) for names in orders}) > 2
     assert orders == [order(plan(), NAMES, number) for number in range(1, 11)]
     (tmp_path / "a").mkdir()
     fake, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
-    assert {seed for _, seed in fake.tried[:3]} == {1}
-    assert {seed for _, seed in fake.tried[3:]} == {2}
+    assert [trial.scenario.seed for trial in fake.tried] == [1, 1, 1, 2, 2, 2]
 
 
-def test_a_trial_is_told_which_one_follows_in_its_round(tmp_path: Path) -> None:
+def test_a_trial_gets_the_next_configuration_of_its_round(tmp_path: Path) -> None:
     fake, *_ = compared(tmp_path, all_loses_nothing, trials=2)
-    for number in (1, 2):
-        names = order(plan(), NAMES, number)
-        pairs = list(zip(names, [*names[1:], ""], strict=True))
-        assert fake.pairs[3 * number - 3 : 3 * number] == pairs
+    rounds = [order(plan(), NAMES, number) for number in (1, 2)]
+    assert [trial.name for trial in fake.tried] == [name for names in rounds for name in names]
+    assert fake.following == [name for names in rounds for name in [*names[1:], ""]]
 
 
-def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Path) -> None:
-    def loses(name: str, seed: int) -> int | Exception:
-        return ClusterError("no quorum") if name == "acks=0" else all_loses_nothing(name, seed)
+def test_other_configurations_continue_after_a_failed_boot(tmp_path: Path) -> None:
+    def loses(configured: Configured) -> int | Exception:
+        if configured.name == "acks=0":
+            return ClusterError("no quorum")
+        return all_loses_nothing(configured)
 
     fake, summary, store = compared(tmp_path, loses)
-    assert [name for name, _ in fake.tried].count("acks=0") == 2
+    assert [trial.name for trial in fake.tried].count("acks=0") == 2
     assert summary.cell("acks=0").failed == 2
     assert summary.cell("acks=0").error == "no quorum"
     settled = {(pair.a, pair.b): pair.settled for pair in summary.pairs}
@@ -97,13 +90,11 @@ def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Pat
 
 def test_a_comparison_without_any_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no quorum"):
-        compared(tmp_path, lambda *_: ClusterError("no quorum"))
+        compared(tmp_path, lambda _: ClusterError("no quorum"))
 
 
-def test_inconclusive_trials_count_only_if_they_lost(
-    tmp_path: Path,
-) -> None:
-    _, summary, _ = compared(tmp_path, lambda name, seed: -1 if "all" in name else 5, trials=3)
+def test_inconclusive_trials_count_only_if_they_lost(tmp_path: Path) -> None:
+    _, summary, _ = compared(tmp_path, lambda trial: -1 if "all" in trial.name else 5, trials=3)
     cell = summary.cell(NAMES[2])
     assert (cell.trials, cell.inconclusive) == (0, 3)
     assert (cell.lost_share_low, cell.lost_share_high) == (0.0, 1.0)
@@ -115,33 +106,31 @@ def test_a_spent_budget_ends_the_comparison_between_trials(tmp_path: Path) -> No
     assert summary.ended == "budget"
 
 
-def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(
-    tmp_path: Path,
-) -> None:
+def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
 
-    def now_and_then(name: str, seed: int) -> int:
-        """Half of the early trials lose, all later ones do, so looks depend on their time."""
-        return 100 if "all" not in name and (seed > 6 or seed % 2) else 0
+    def now_and_then(trial: Configured) -> int:
+        """Half of the early trials and all later trials lose, so looks differ."""
+        seed = trial.scenario.seed
+        return 100 if "all" not in trial.name and (seed > 6 or seed % 2) else 0
 
     whole, expected, _ = compared(tmp_path / "whole", now_and_then)
 
-    def interrupted(name: str, seed: int) -> int | Exception:
-        if seed == 11:
-            raise KeyboardInterrupt
-        return now_and_then(name, seed)
+    def interrupted(trial: Configured) -> int | BaseException:
+        return KeyboardInterrupt() if trial.scenario.seed == 11 else now_and_then(trial)
 
     store = stored.create(tmp_path / "cut", plan(), ACKS)
-    first = FakeTrials(tmp_path / "cut", interrupted)
+    first = FakeTrials(interrupted, out=tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
-        Comparison(store, first, RecordingReporter()).run()
+        Comparison(store, first, Quiet()).run()
     trials = store.directory / "trials.jsonl"
     trials.write_text(trials.read_text() + '{"configuration": "acks=0", "rou')
     again = stored.resume(store.directory)
-    second = FakeTrials(tmp_path / "cut", now_and_then)
-    summary = Comparison(again, second, RecordingReporter()).run()
-    assert first.tried[:-1] + second.tried == whole.tried
+    second = FakeTrials(now_and_then, out=tmp_path / "cut")
+    summary = Comparison(again, second, Quiet()).run()
+    tried = [(trial.name, trial.scenario.seed) for trial in first.tried[:-1] + second.tried]
+    assert tried == [(trial.name, trial.scenario.seed) for trial in whole.tried]
     assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]
     assert [p.p_value for p in summary.pairs] == [p.p_value for p in expected.pairs]
     assert len(list(again.results())) == len(whole.tried)

@@ -24,11 +24,11 @@ from ackproof.reproduction.oracle import (
 from ackproof.reproduction.shrink import Shrink
 from ackproof.reproduction.summary import ShrinkResult, answers_without, headline, write_story
 from ackproof.runs.directory import PredictionRecord, write_model
-from ackproof.runs.verdict import PredictionReport, Verdict
+from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from command_line import ackproof
-from support.fake_trials import verdict as fake_verdict
+from support.fake_trials import FakeTrials, verdict
 from support.recorded_schedules import (
     RUN_ID,
     Quiet,
@@ -46,7 +46,7 @@ Loses = Callable[[Scenario], int | BaseException]
 
 
 def twelve() -> Configured:
-    """Return the twelve steps as a replay has them: with ids, at absolute numbers of acks."""
+    """Return the twelve steps of a replay, with ids and absolute numbers of acks."""
     [configured] = load(TWELVE)
     faults = []
     for number, fault in enumerate(configured.scenario.faults):
@@ -62,38 +62,20 @@ def two_matter(one: Scenario) -> int:
     return 7 if {fault.id for fault in one.faults} >= CULPRITS else 0
 
 
-class FakeTrials:
-    """Run trials without a cluster; `loses(scenario)` returns the number of lost records."""
-
-    def __init__(self, loses: Loses) -> None:
-        self.loses = loses
-        self.tried: list[Scenario] = []
-        self.out = Path()
-
-    def __call__(self, configured: Configured) -> tuple[Path, Verdict]:
-        one = configured.scenario
-        self.tried.append(one)
-        lost = self.loses(one)
-        if isinstance(lost, BaseException):
-            raise lost
-        run_dir = self.out / f"run-{len(list(self.out.iterdir()))}"
-        run_dir.mkdir()
-        verdict = fake_verdict(configured, 1, run_dir.name, lost=lost)
-        write_model(run_dir / "verdict.json", verdict)
-        return run_dir, verdict
-
-
 def begun(
     tmp_path: Path, loses: Loses, *, trials: int = 3, losses: int = 2, of: Configured | None = None
 ) -> tuple[ShrinkStore, FakeTrials]:
     plan = ShrinkPlan(
         shrink_id="shrunk", run_id=RUN_ID, anomaly="lost", trials=trials, losses=losses
     )
-    made = FakeTrials(loses)
-    kept = create(tmp_path, plan, of or twelve())
-    made.out = kept.directory / "runs"
+    created = create(tmp_path, plan, of or twelve())
+    made = FakeTrials(by_scenario(loses), out=created.directory / "runs")
     made.out.mkdir()
-    return kept, made
+    return created, made
+
+
+def by_scenario(loses: Loses) -> Callable[[Configured], int | BaseException]:
+    return lambda configured: loses(configured.scenario)
 
 
 def says(likelihood: Callable[[Scenario], str]) -> Predict:
@@ -108,7 +90,7 @@ def says(likelihood: Callable[[Scenario], str]) -> Predict:
     return predict
 
 
-#: Exact for up to two steps; for more it excludes nothing, like a search that was cut off.
+#: Exact for up to two steps; for more it excludes nothing, like an unfinished search.
 KNOWING = says(
     lambda one: "impossible" if len(one.faults) < 3 and not two_matter(one) else "possible"
 )
@@ -139,12 +121,12 @@ def test_a_number_at_which_only_some_trials_lose_is_not_kept(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
-    """The real model guesses both steps at once."""
+    """The first candidate of the real model has both steps."""
     found, made = shrunk(tmp_path, two_matter, predict=predict_briefly)
     assert (found.ended, set(found.kept)) == ("minimal", CULPRITS)
-    assert [len(one.faults) for one in made.tried[:4]] == [12, 12, 2, 2]
+    assert [len(trial.scenario.faults) for trial in made.tried[:4]] == [12, 12, 2, 2]
     assert found.excluded >= 3, "no step, and each of the two alone, were not run"
-    assert not any(len(one.faults) == 1 for one in made.tried)
+    assert not any(len(trial.scenario.faults) == 1 for trial in made.tried)
     [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
     assert {fault.id for fault in minimal.scenario.faults} == CULPRITS
     assert two_matter(minimal.scenario)
@@ -279,17 +261,17 @@ def test_an_interrupted_shrink_resumes_where_it_stopped(tmp_path: Path) -> None:
     def interrupted(one: Scenario) -> int | BaseException:
         return KeyboardInterrupt() if len(made.tried) > 4 else two_matter(one)
 
-    made.loses = interrupted
+    made.loses = by_scenario(interrupted)
     with pytest.raises(KeyboardInterrupt):
         Shrink(LossOracle(kept, made, Quiet(), predict=KNOWING)).run()
     stored = ShrinkResult.model_validate_json((kept.directory / "shrink.json").read_text())
     assert (stored.ended, set(stored.kept)) == ("interrupted", CULPRITS)
     again = resume(kept.directory)
     tried = len(made.tried)
-    made.loses = two_matter
+    made.loses = by_scenario(two_matter)
     found = Shrink(LossOracle(again, made, Quiet(), predict=KNOWING)).run()
     assert found.ended == "minimal"
-    assert all(len(one.faults) == 2 for one in made.tried[tried:]), (
+    assert all(len(trial.scenario.faults) == 2 for trial in made.tried[tried:]), (
         "a cached answer was computed again"
     )
 
@@ -326,13 +308,13 @@ def test_the_story_lists_the_kept_steps_and_why_each_is_needed(tmp_path: Path) -
 
 @pytest.fixture
 def losing_run(tmp_path: Path) -> Path:
-    """A stored run of two kills that lost."""
+    """Return a stored run of two kills that lost records."""
     kills = [{"fault": "kill", "target": one, "heal_after": "1s"} for one in (1, 2)]
     world, one = World(), scenario(*kills)
     rows = play(one, world)
     run_dir = store(tmp_path / RUN_ID, one, world.windows, rows)
     configured = Configured(scenario=one, name="", varied={}, path=TWELVE)
-    write_model(run_dir / "verdict.json", fake_verdict(configured, 1, RUN_ID, lost=5))
+    write_model(run_dir / "verdict.json", verdict(configured, 1, RUN_ID, lost=5))
     return run_dir
 
 
@@ -342,7 +324,7 @@ def shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
     monkeypatch.setattr("ackproof.reproduction.oracle.predict", lambda one, **_: IGNORANT(one))
 
     def run(*arguments: str, loses: Loses = lambda one: len(one.faults)) -> int:
-        made = FakeTrials(loses)
+        made = FakeTrials(by_scenario(loses))
 
         def stand_in(*_: object, out: Path, **__: object) -> FakeTrials:
             made.out = out
@@ -367,7 +349,7 @@ def test_the_command_prints_the_story_or_json(
     assert "1 of 2 steps is enough" in capsys.readouterr().out
 
 
-def test_a_run_that_does_not_lose_again_is_inconclusive(
+def test_a_replay_without_loss_is_inconclusive(
     shrink: Callable[..., int], losing_run: Path
 ) -> None:
     assert shrink(str(losing_run), loses=lambda _: 0) == 3
@@ -390,7 +372,7 @@ def test_an_interrupted_command_prints_how_to_resume(
         (("RUN", "--losses", "4"), "4 is more than --trials 3"),
         (("RUN", "--budget", "soon"), "'soon' is not a time"),
         (("RUN", "--anomaly", "phantom"), "has no phantom records"),
-        (("--resume", "RUN"), "no directory of `ackproof shrink`"),
+        (("--resume", "RUN"), "not a directory of `ackproof shrink`"),
     ],
 )
 def test_bad_options_are_reported_in_one_sentence(

@@ -9,6 +9,7 @@ import pytest
 
 from ackproof import kafka_versions
 from ackproof.errors import ScenarioError
+from ackproof.scenario.cluster import SecuritySpec, security_problems
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 
@@ -161,7 +162,7 @@ def test_compaction_needs_acked_offsets(tmp_path: Path) -> None:
     text = re.sub(
         r"settings: {acks[^}]*}", "settings: {acks: 0, enable.idempotence: false}", COMPACTED
     )
-    with pytest.raises(ScenarioError, match="which tells no offsets"):
+    with pytest.raises(ScenarioError, match="gets no offsets"):
         scenario(tmp_path, with_workload("  keys: 10\n", text))
 
 
@@ -185,3 +186,17 @@ def test_versions_are_ordered_by_their_numbers() -> None:
     assert numbers("0.10.2.2") < numbers("0.11.0.0") < numbers("2.6.2") < numbers("3.10.0")
     assert kafka_versions.uses_zookeeper("3.2.3")
     assert not kafka_versions.uses_zookeeper("3.3.0")
+
+
+@pytest.mark.parametrize(
+    ("spec", "kafka", "said"),
+    [
+        ({"tls": "server"}, "0.10.2.2", "from 2.0.0"),
+        ({"sasl": "scram-sha-512"}, "3.4.0", "KIP-900"),
+        ({"sasl": "scram-sha-512"}, "2.6.2", "KIP-900"),
+    ],
+)
+def test_unsupported_security_is_a_problem(spec: dict[str, str], kafka: str, said: str) -> None:
+    ((_, problem),) = security_problems(SecuritySpec.model_validate(spec), kafka)
+    assert said in problem
+    assert list(security_problems(SecuritySpec.model_validate(spec), "4.3.1")) == []
