@@ -213,9 +213,7 @@ def test_an_unknown_fault_excludes_nothing() -> None:
     ("acks", "min_insync", "lost"),
     [("all", 1, "possible"), ("all", 2, "impossible"), ("1", 3, "certain")],
 )
-def test_default_question_is_answered_exactly(
-    acks: str, min_insync: int, lost: str
-) -> None:
+def test_default_question_is_answered_exactly(acks: str, min_insync: int, lost: str) -> None:
     found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
     found["topics"]["orders"]["settings"]["min.insync.replicas"] = min_insync
     found["workload"]["settings"] |= {"acks": acks, "enable.idempotence": acks == "all"}
