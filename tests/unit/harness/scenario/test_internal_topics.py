@@ -27,7 +27,7 @@ def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactio
     topics = internal_topics(ClusterSpec(brokers=brokers, settings=settings), kafka)
     for name, expected in ((OFFSETS, offsets), (TRANSACTIONS, transactions)):
         topic = topics[name]
-        settings = (
+        actual = (
             topic.replication_factor,
             topic.min_insync_replicas,
             topic.unclean_leader_election,
