@@ -172,9 +172,8 @@ def test_batches_and_records_equal_the_output_of_kafkas_tool(
 ) -> None:
     node = written.nodes[1]
     path = f"{node.spec.directories[0]}/orders-0"
-    done = commands.run(
-        node.container, ["bash", "-c", DUMP], environment={"SEGMENT": f"{path}/{SEGMENT}"}
-    )
+    script = f"export SEGMENT={path}/{SEGMENT}\n{DUMP}"
+    done = commands.run(node.container, ["bash", "-c", script])
     assert done.exit_code == 0
     dump = done.stdout.decode(errors="replace")
     rows = [row for row in taken(written, tmp_path / "run") if row["broker"] == 1]
@@ -216,7 +215,7 @@ def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
     from ackproof_spark.forensics.differences import diverged
     from ackproof_spark.reading.run_tables import StoredRun
 
-    rows = diverged(StoredRun(spark=spark, place=run_dir)).collect()
+    rows = diverged(StoredRun(spark=spark, run_dir=run_dir)).collect()
     return [(row["offset"], row["found"]) for row in rows]
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from ackproof_model.replication.leader import high_watermark
+from ackproof_model.validation import partition_replay, partition_trace, replication_rules
 from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -25,8 +27,9 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
-from ackproof_model.validation.replication_rules import ReplicationRules
+from ackproof_model.validation.replication_rules import ReachedOffsets, ReplicationRules
 from specifications.mutation_score import Mutation
+from specifications.wrong_rules import with_wrong
 
 ALL = (1, 2, 3)
 RULES = ReplicationRules(min_isr=2)
@@ -207,6 +210,75 @@ def alone() -> Trace:
 BELOW_MIN = ReplicationRules(min_isr=2)
 MIN_1 = ReplicationRules(min_isr=1)
 
+
+def _no_refusal(*_: object) -> None:
+    return None
+
+
+def _shortens(kind: type[Step]) -> tuple[object, str, object]:
+    """Let the replica's log become shorter before the steps of one kind."""
+    settled = partition_replay._Run._settled
+
+    def shorter(run: partition_replay._Run, step: Step) -> Log:
+        replica = run.replicas[step.broker]
+        if isinstance(step, kind) and step.end < replica.log.end:
+            replica.log = replica.log.cut(step.end)
+        return settled(run, step)
+
+    return (partition_replay._Run, "_settled", shorter)
+
+
+_LOADS = partition_replay._Run._loads
+
+
+def _lengthened_by_loss(run: partition_replay._Run, step: Loads) -> str:
+    return _LOADS(run, replace(step, before=None))
+
+
+def _truncated_anywhere(run: partition_replay._Run, step: Truncates) -> str:
+    replica = run.replicas[step.broker]
+    replica.log = replica.log.cut(step.end)
+    return "truncates by epoch"
+
+
+def _ends_anyhow(run: partition_replay._Run, step: Ends) -> str:
+    run._settled(step)
+    return "log in the end"
+
+
+#: By guard: the rules that have it, each with the rule that a Kafka without the guard would have.
+MUTANTS: dict[str, list[tuple[object, str, object]]] = {
+    "elected_leads": [
+        (
+            replication_rules,
+            "elected",
+            lambda elections, epoch, leader: (one for one in elections if one.epoch == epoch),
+        )
+    ],
+    "start_at_end": [_shortens(Leads)],
+    "follower_keeps": [_shortens(Fetches)],
+    "stop_keeps": [_shortens(Loads)],
+    "loss_shortens": [(partition_replay._Run, "_loads", _lengthened_by_loss)],
+    "truncate_agreed": [(partition_replay._Run, "_truncates", _truncated_anywhere)],
+    "fetch_agreed": [(partition_trace, "common", lambda leader, log: log.end)],
+    "leader_wrote": [(ReachedOffsets, "unwritten", _no_refusal)],
+    "leader_holds": [(ReachedOffsets, "_leader_lacks", _no_refusal)],
+    "isr_holds": [(ReachedOffsets, "_isr_behind", _no_refusal)],
+    "enough_in_sync": [
+        (ReachedOffsets, "_below_min_isr", _no_refusal),
+        (
+            replication_rules,
+            "high_watermark",
+            lambda ends, *, isr_size, min_isr, freeze: high_watermark(
+                ends, isr_size=isr_size, min_isr=min_isr, freeze=False
+            ),
+        ),
+    ],
+    "watermark_held": [(ReachedOffsets, "watermark_refusal", _no_refusal)],
+    "joins_at_start": [(ReachedOffsets, "not_joining", _no_refusal)],
+    "end_follows": [(partition_replay._Run, "_ends", _ends_anyhow)],
+}
+
 #: Wrong traces: the guard that refutes each, and its message.
 WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
     "a leader that was not elected": (
@@ -309,7 +381,8 @@ def mutations() -> Iterator[Mutation]:
         if of_guard[guard] != name:
             continue  # another trace for the same guard
         trace = make()
-        without = replay(trace, replace(rules, **{guard: False}))
+        with with_wrong(MUTANTS[guard]):
+            without = replay(trace, rules)
         refused = replay(trace, rules).mismatch is not None
         yield Mutation(
             guard=guard,

@@ -1,16 +1,12 @@
-"""Holds what was observed of a partition's replicas against the rules of replication.
+"""Checks the observations of a partition's replicas against the rules of replication.
 
-Observed are elections, what brokers logged about their replicas, acks, and what the disks hold in
-the end (`partition_trace`). Not observed is what happens between: a leader appends, a follower
-fetches, a record at a time. Such silent steps only make a log longer along what the leader of an
-epoch wrote. So one search step stands for all silent steps up to the next observation of that
-replica, and costs the same for a record or a million.
+Elections, the brokers' log lines about their replicas, acks, and the logs on disk at the end are
+observed (`partition_trace`). Appends and fetches are not. These silent steps only extend a log by
+records of an epoch's leader, so one search step covers all of them up to the next observation of
+that replica.
 
-The search is depth-first without backtracking. A step that fits at one time fits later too (logs of
-other replicas only become longer, elections only more), and its effect on its replica is the same.
-So the first order that is found stands for all orders; where none is found, the longest part that
-fits is the same in every order. What acks, high watermarks and ISR changes require is checked after
-the steps (`replication_rules`).
+The search is depth-first without backtracking: a step that fits now also fits later, with the same
+effect. Acks, high watermarks and ISR changes are checked after all steps (`replication_rules`).
 
 Sources: KIP-101, KIP-279, KIP-595 (truncation by epoch); KIP-497 (ISR); KAFKA-15583 (the high
 watermark stands still below min.insync.replicas); KAFKA-7128 (who may join the ISR).
@@ -42,7 +38,11 @@ from ackproof_model.validation.partition_trace import (
     Truncates,
     common,
 )
-from ackproof_model.validation.replication_rules import HeldOffsets, ReplicationRules
+from ackproof_model.validation.replication_rules import (
+    ReachedOffsets,
+    ReplicationRules,
+    elected,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class _NotYet(Exception):  # noqa: N818 - no error: another step comes first
 
 
 class _NoLeaderYet(_NotYet):
-    """A step must wait for a leader, for which others may be waiting, too."""
+    """A step must wait for a leader to begin its epoch."""
 
 
 class _Refused(Exception):  # noqa: N818 - the answer of the rules
@@ -136,20 +136,19 @@ class _Refused(Exception):  # noqa: N818 - the answer of the rules
 class _Run:
     def __init__(self, trace: Trace, rules: ReplicationRules) -> None:
         self.trace = trace
-        self.rules = rules
         self.steps: list[str] = []
         self.replicas = {broker: _Replica() for broker in trace.brokers}
-        self.held = HeldOffsets(trace.elections, rules)
+        self.reached = ReachedOffsets(trace.elections, rules)
         self.elected = 0
-        #: The epochs in which a broker leads, sooner or later.
+        #: The epochs in which a broker leads at some time.
         self.led = {
             step.epoch
             for steps in trace.brokers.values()
             for step in steps
             if isinstance(step, Leads)
         }
-        #: What the whole trace must fulfil for a step to fit: how many steps fit before it, the
-        #: step, and a check that returns what is wrong.
+        #: Checks of the whole trace: the number of steps before, the observation, and a function
+        #: that returns the reason if the observation does not fit.
         self.claims: list[tuple[int, str, Callable[[], str | None]]] = []
 
     def take_all(self) -> Mismatch | None:
@@ -159,13 +158,13 @@ class _Run:
         for broker, steps in self.trace.brokers.items():
             if not steps or not isinstance(steps[-1], Ends):  # its disk in the end is unknown
                 for epoch in {self.replicas[broker].epoch, self.replicas[broker].late} - {None}:
-                    self.held.note(broker, epoch, OPEN)  # type: ignore[arg-type]
+                    self.reached.note(broker, epoch, OPEN)  # type: ignore[arg-type]
         for before, observed, check in self.claims:
             if reason := check():
                 del self.steps[before:]
                 return self._mismatch(observed, reason)
         for ack in self.trace.acks:
-            if refusals := self.held.ack_refusals(ack):
+            if refusals := self.reached.ack_refusals(ack):
                 return self._mismatch(str(ack), *refusals)
             self.steps.append(f"ack by {'all in sync' if ack.everyone else 'the leader alone'}")
         return None
@@ -219,36 +218,34 @@ class _Run:
 
     def _election(self, now: Election) -> str:
         before = self.trace.elections[self.elected - 1] if self.elected else now
-        if before.epoch == now.epoch and self.rules.joins_at_start:
+        if before.epoch == now.epoch:
             for broker in sorted(set(now.isr) - set(before.isr)):
-                self._claim(now, partial(self.held.not_joining, now, broker))
+                self._claim(now, partial(self.reached.not_joining, now, broker))
         return "elected, or the ISR changed"
 
     def _leads(self, step: Leads) -> str:
-        if self.rules.elected_leads and not any(
-            one.epoch == step.epoch and one.leader == step.broker and set(one.isr) == set(step.isr)
-            for one in self._elections
-        ):
+        elections = elected(self._elections, step.epoch, step.broker)
+        if not any(set(election.isr) == set(step.isr) for election in elections):
             raise _NotYet("it leads only as the controller has elected it, with that ISR")
-        if step.epoch in self.held.written:
+        if step.epoch in self.reached.written:
             return self._leads_again(step)
-        log = self._settled(step, keeps=self.rules.start_at_end)
+        log = self._settled(step)
         self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, leads=True)
-        self.held.begin(step.epoch, step.broker, log)
+        self.reached.begin(step.epoch, step.broker, log)
         # A broker logs its high watermark before it moves it: it comes from an earlier epoch.
         self._watermark(step, step.high_watermark, step.epoch - 1)
         return "leads"
 
     def _leads_again(self, step: Leads) -> str:
-        """Let a leader that started again go on in its epoch, before a controller fenced it.
+        """Continue the epoch of a leader that restarted before a controller fenced it.
 
-        That is so where all brokers and controllers end and start together.
+        This happens if all brokers and controllers end and start together.
         """
-        leader, replica = self.held.leaders[step.epoch], self.replicas[step.broker]
+        leader, replica = self.reached.leaders[step.epoch], self.replicas[step.broker]
         if leader != step.broker or replica.epoch is not None:
             raise _Refused(f"epoch {step.epoch} has begun, led by {leader}")
-        log = self._settled(step, keeps=self.rules.start_at_end)
-        start = self.held.written[step.epoch].epochs[-1][1]
+        log = self._settled(step)
+        start = self.reached.written[step.epoch].epochs[-1][1]
         if log.end < start:
             raise _Refused(f"epoch {step.epoch} has begun at {start}, which its log lacks")
         self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, leads=True)
@@ -256,11 +253,9 @@ class _Run:
         return "leads again after a restart"
 
     def _follows(self, step: Follows) -> str:
-        if self.rules.elected_leads and not any(
-            one.epoch == step.epoch and one.leader == step.leader for one in self._elections
-        ):
+        if not any(elected(self._elections, step.epoch, step.leader)):
             raise _NotYet("it follows only whom the controller has elected")
-        log = self._settled(step, keeps=self.rules.follower_keeps)
+        log = self._settled(step)
         before = self.replicas[step.broker]
         late = before.epoch if before.fetching else before.late
         self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, late=late)
@@ -271,7 +266,7 @@ class _Run:
         replica = self.replicas[step.broker]
         if replica.epoch != step.epoch or replica.leads:
             raise _Refused(f"it fetches only as a follower in epoch {step.epoch}")
-        log = self._settled(step, keeps=self.rules.follower_keeps)
+        log = self._settled(step)
         kind = "fetcher begins"
         if log.end > replica.log.end and not replica.fetching:
             kind += " after a late append of the one before"
@@ -284,7 +279,7 @@ class _Run:
             raise _Refused("only a follower that fetches truncates")
         leader, log = self._of_leader(replica.epoch), replica.log
         kept = truncation_offset(leader.epochs, leader.end, log.epochs, log.end)
-        if self.rules.truncate_agreed and kept != step.end:
+        if kept != step.end:
             raise _Refused(f"its leader has {leader}, with which it agrees up to {kept}")
         replica.log = log.cut(step.end)
         return "truncates by epoch"
@@ -293,29 +288,27 @@ class _Run:
         replica = self.replicas[step.broker]
         if replica.leading is None:
             raise _Refused("only a leader asks for another ISR")
-        replica.log = self._settled(step, keeps=self.rules.follower_keeps)
+        replica.log = self._settled(step)
         self._watermark(step, step.high_watermark, replica.leading)
         return "shrinks the ISR"
 
     def _loads(self, step: Loads) -> str:
         if not step.lossy:
-            log = self._settled(step, keeps=self.rules.stop_keeps)
+            log = self._settled(step)
             self.replicas[step.broker] = _Replica(log=log)
             return "log loaded"
         replica = self.replicas[step.broker]
         least = max(step.end, replica.log.end) if step.before is None else step.before
-        held = self._grown(step.broker, least, keeps=self.rules.stop_keeps)
-        self._settle(step.broker, held, open_end=step.before is None)
-        if step.end > held.end:
-            if self.rules.loss_shortens:
-                raise _Refused(f"a beginning of what it held: {held}")
-            held = self._grown(step.broker, step.end, keeps=False)
-        self.replicas[step.broker] = _Replica(log=held.cut(step.end))
+        log = self._grown(step.broker, least)
+        self._settle(step.broker, log, open_end=step.before is None)
+        if step.end > log.end:
+            raise _Refused(f"a beginning of what it held: {log}")
+        self.replicas[step.broker] = _Replica(log=log.cut(step.end))
         return "log loaded, shorter after a power loss"
 
     def _ends(self, step: Ends) -> str:
-        log = self._grown(step.broker, step.end, keeps=self.rules.end_follows)
-        if log != step.log and self.rules.end_follows:
+        log = self._grown(step.broker, step.end)
+        if log != step.log:
             raise _Refused(str(log))
         self._settle(step.broker, log)
         self.replicas[step.broker].log = log
@@ -326,25 +319,25 @@ class _Run:
         return self.trace.elections[: self.elected]
 
     def _of_leader(self, epoch: int) -> Log:
-        """Return what the leader of an epoch holds; raises _NoLeaderYet before it has begun."""
-        if epoch not in self.held.written:
+        """Return the log of an epoch's leader; raises _NoLeaderYet before the epoch has begun."""
+        if epoch not in self.reached.written:
             raise _NoLeaderYet(f"nobody has begun to lead in epoch {epoch}")
-        return self.held.written[epoch]
+        return self.reached.written[epoch]
 
-    def _settled(self, step: Step, *, keeps: bool) -> Log:
+    def _settled(self, step: Step) -> Log:
         """Return a replica's log after the silent steps that lead to its observed end."""
-        log = self._grown(step.broker, step.end, keeps=keeps)
+        log = self._grown(step.broker, step.end)
         self._settle(step.broker, log)
         return log
 
-    def _grown(self, broker: int, end: int, *, keeps: bool) -> Log:
-        """Return a replica's log once it ends at `end`; `keeps`: it must not become shorter."""
+    def _grown(self, broker: int, end: int) -> Log:
+        """Return a replica's log once it ends at `end`; silent steps never make it shorter."""
         replica = self.replicas[broker]
         log = replica.log
-        if end <= log.end:
-            if end < log.end and keeps:
-                raise _Refused(f"its log ends at {log.end} at least")
-            return log.cut(end)
+        if end < log.end:
+            raise _Refused(f"its log ends at {log.end} at least")
+        if end == log.end:
+            return log
         if replica.leading is not None:
             return log.written(replica.leading, end)
         source = replica.epoch if replica.fetching else replica.late
@@ -352,16 +345,16 @@ class _Run:
             raise _Refused(f"it has nobody to fetch from, and its log ends at {log.end}")
         leader = self._of_leader(source)
         agreed = common(leader, log)
-        if agreed < log.end and self.rules.fetch_agreed:
+        if agreed < log.end:
             raise _Refused(f"it appends nothing before it has truncated to {agreed}")
         return leader.cut(end)
 
     def _settle(self, broker: int, log: Log, *, open_end: bool = False) -> None:
-        """Record how much of its leader's log a replica held; its leader must have had as much."""
+        """Record how far a replica had its leader's log; the leader must have written as much."""
         replica = self.replicas[broker]
         end = OPEN if open_end else log.end
         if replica.leading is not None:
-            self.held.note(broker, replica.leading, end)
+            self.reached.note(broker, replica.leading, end)
             return
         sources = (replica.epoch if replica.fetching else None, replica.late)
         leaders = {
@@ -371,18 +364,18 @@ class _Run:
         }
         for epoch, leader in leaders.items():
             if common(leader, log) == log.end:
-                self.held.note(broker, epoch, end)
-                if self.rules.leader_wrote and log.end > leader.epochs[-1][1]:
+                self.reached.note(broker, epoch, end)
+                if log.end > leader.epochs[-1][1]:
                     self._claim(
                         f"broker {broker} holds epoch {epoch} up to {log.end}",
-                        partial(self.held.unwritten, epoch, log.end),
+                        partial(self.reached.unwritten, epoch, log.end),
                     )
 
     def _watermark(self, step: Step, offset: int, epoch: int) -> None:
-        """Require that some ISR held what is below a high watermark logged in an epoch."""
-        if offset and self.rules.watermark_held:
-            self._claim(step, partial(self.held.watermark_refusal, offset, epoch))
+        """Require that some ISR had all records below a high watermark logged in an epoch."""
+        if offset:
+            self._claim(step, partial(self.reached.watermark_refusal, offset, epoch))
 
     def _claim(self, observed: object, check: Callable[[], str | None]) -> None:
-        """Require something of the whole trace for a step to fit."""
+        """Add a check of the whole trace on which an observation depends."""
         self.claims.append((len(self.steps), str(observed), check))
