@@ -32,7 +32,7 @@ def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactio
             topic.min_insync_replicas,
             topic.unclean_leader_election,
         )
-        assert settings == expected
+        assert actual == expected
 
 
 @pytest.mark.parametrize(
