@@ -18,9 +18,9 @@ from support.fake_trials import (
     SCENARIOS,
     FakeTrials,
     Loses,
-    RecordingReporter,
     all_loses_nothing,
 )
+from support.recorded_schedules import Quiet
 
 
 def plan(**changes: object) -> ComparisonPlan:
@@ -42,7 +42,7 @@ def compared(
 ) -> tuple[FakeTrials, Summary, stored.ComparisonStore]:
     store = stored.create(out, plan(**changes), ACKS)
     fake = FakeTrials(loses, out=out)
-    return fake, Comparison(store, fake, RecordingReporter()).run(), store
+    return fake, Comparison(store, fake, Quiet()).run(), store
 
 
 def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(tmp_path: P
     store = stored.create(tmp_path / "cut", plan(), ACKS)
     first = FakeTrials(interrupted, out=tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
-        Comparison(store, first, RecordingReporter()).run()
+        Comparison(store, first, Quiet()).run()
     trials = store.directory / "trials.jsonl"
     trials.write_text(trials.read_text() + '{"configuration": "acks=0", "rou')
     again = stored.resume(store.directory)
     second = FakeTrials(now_and_then, out=tmp_path / "cut")
-    summary = Comparison(again, second, RecordingReporter()).run()
+    summary = Comparison(again, second, Quiet()).run()
     tried = [(trial.name, trial.scenario.seed) for trial in first.tried[:-1] + second.tried]
     assert tried == [(trial.name, trial.scenario.seed) for trial in whole.tried]
     assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]
