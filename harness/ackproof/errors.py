@@ -125,7 +125,7 @@ def translated() -> Iterator[None]:
                 f"{shown(error.filename)}: {(error.strerror or '').lower()}",
                 hint="Name a shorter path.",
             ) from error
-        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)):
+        if isinstance(error, ModuleNotFoundError) and (missing := _missing_extra(error)):
             raise missing from error
         kind = _kind_for(error)
         if kind is None:
@@ -137,8 +137,8 @@ def translated() -> Iterator[None]:
 _EXTRAS = {"grpc": "connect", "grpc_status": "connect", "pytest": "pytest"}
 
 
-def missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
-    """Return the error for a package of an extra that is not installed; None for our own."""
+def _missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
+    """Return the error for a missing package of an extra; None for our own packages."""
     package = (error.name or "").partition(".")[0]
     if not package or package.startswith("ackproof"):
         return None

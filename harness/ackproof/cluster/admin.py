@@ -38,7 +38,6 @@ class PartitionView(Placement):
 
 
 def describe(partition: TopicPartition, view: PartitionView | None) -> str:
-    """Return a partition's state for an error message."""
     name = f"{partition[0]}-{partition[1]}"
     if view is None:
         return f"{name} is unknown to the brokers"

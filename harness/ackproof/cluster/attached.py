@@ -91,7 +91,6 @@ class AttachedCluster(RunningCluster):
         self._cleanup.enter_context(self._poll)
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
-        """Return each broker's settings; raise ClusterError if the client may not read them."""
         return self._preflight.broker_settings(self.broker_ids())
 
     def clocks(self, now: Callable[[], datetime]) -> list[Clock]:

@@ -92,7 +92,6 @@ class KafkaCluster(ClusterState):
         readiness.await_full_isr(self, partitions, within_s=within_s)
 
     def clocks(self, now: Callable[[], datetime]) -> list[Clock]:
-        """Return the clocks of the engine and of every node, compared with this host's (`now`)."""
         return take_clocks(self.client, list(self.nodes.values()), now)
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:

@@ -70,7 +70,6 @@ class HangingTransactions:
         ]
 
     def abort(self, hanging: HangingTransaction) -> None:
-        """Write the abort marker to the partition."""
         self._run_tool(
             _TOOL,
             *("abort", "--topic", hanging.topic, "--partition", str(hanging.partition)),

@@ -97,7 +97,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
     @property
     def name(self) -> str:
-        """The host name on the cluster's network, such as `broker-1`."""
         return self.spec.name
 
     @property
@@ -106,7 +105,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
     @property
     def directories(self) -> Sequence[str]:
-        """The log directories; metadata and identity lie in the first."""
         return self.spec.directories
 
     @property

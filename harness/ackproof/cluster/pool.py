@@ -54,7 +54,7 @@ _RULES = "nft list tables | grep -vx 'table ip nat'; tc qdisc show | grep -v ' n
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """A cluster for one run. `reused`: it has served another run before."""
+    """A cluster for a run. `reused`: a previous run has used it."""
 
     cluster: KafkaCluster
     reused: bool
@@ -96,9 +96,9 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         self._threads = ThreadPoolExecutor(max_workers=2)
         self._removals: list[Future[None]] = []
         self._leased: _Kind | None = None
-        self._kept: tuple[_Kind, _Running] | None = None
+        self._idle: tuple[_Kind, _Running] | None = None
         self._ahead: tuple[_Kind, Future[_Running]] | None = None
-        #: Whether the next run's cluster is left up when the run has ended.
+        #: Whether the next run's cluster is left up after the run.
         self.leave_up = False
         #: The cluster that was left up.
         self.left: KafkaCluster | None = None
@@ -125,7 +125,7 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
             running.cluster.left_up = True
             self.left = running.cluster
         if lease.reusable and self._reuse and not self.leave_up and leaves_no_trace(scenario):
-            self._kept = kind, running
+            self._idle = kind, running
         else:
             self._remove(running)
 
@@ -174,10 +174,10 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         return None
 
     def _renewed(self, kind: _Kind) -> _Running | None:
-        """Return the kept cluster, renewed; remove it and return None if that is not possible."""
-        if self._kept is None:
+        """Return the idle cluster, renewed; remove it and return None if that is not possible."""
+        if self._idle is None:
             return None
-        (made, running), self._kept = self._kept, None
+        (made, running), self._idle = self._idle, None
         if made == kind:
             try:
                 renewed(running.cluster)
@@ -198,17 +198,16 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
             self._removals.pop().result()
 
     def __exit__(self, *_: object) -> None:
-        if self._kept is not None:
-            self._remove(self._kept[1])
+        if self._idle is not None:
+            self._remove(self._idle[1])
         if self._ahead is not None and self._ahead[1].exception() is None:
             self._remove(self._ahead[1].result())
-        self._kept = self._ahead = None
+        self._idle = self._ahead = None
         self._threads.shutdown()
         self._await_removals()
 
 
 def leaves_no_trace(scenario: Scenario) -> bool:
-    """Whether a cluster can be reused after a run of this scenario."""
     return scenario.cluster.reuse and all(fault.traceless for fault in scenario.every_fault)
 
 

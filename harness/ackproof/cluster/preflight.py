@@ -64,7 +64,6 @@ class Preflight:
             raise self._connection_error(error.args[0]) from error
 
     def addresses(self) -> dict[int, str]:
-        """Return each broker's advertised address by its id."""
         brokers = self._kafka.list_topics(timeout=_ANSWER_S).brokers.values()
         return {broker.id: f"{broker.host}:{broker.port}" for broker in brokers}
 
@@ -135,7 +134,6 @@ class Preflight:
         }
 
     def layout(self, topic: str) -> list[list[int]]:
-        """Return the replicas of each partition of a topic."""
         partitions = self._kafka.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
         return [partition.replicas for _, partition in sorted(partitions.items())]
 

@@ -157,10 +157,10 @@ def await_out_of_isr(cluster: ClusterState, broker: int, *, within_s: float = FE
 def in_sync(cluster: ClusterState, node: int) -> bool:
     """Whether the broker is unfenced and in the ISR of every partition that it replicates.
 
-    The broker itself is asked: until its session times out (9 s), the others do not know of its
-    death, and would report a starting broker as in sync. A broker answers only after it has caught
-    up with its own registration (`BrokerServer.startup`). A controller is in sync when it leads the
-    quorum or follows without lag.
+    The request goes to the broker itself: until its session times out (9 s), the others do not know
+    of its death, and would report a starting broker as in sync. A broker answers only after it has
+    caught up with its own registration (`BrokerServer.startup`). A controller is in sync when it
+    leads the quorum or follows without lag.
     """
     if cluster.nodes[node].spec.role != "broker":
         return members(cluster).get(node) in MEMBERS
@@ -264,7 +264,7 @@ def _replicas(cluster: ClusterState) -> Mapping[int, str]:
         if not node.running():
             continue
         try:
-            output = cluster.run_kafka_tool_at(node, QUORUM_TOOL, "describe", "--replication")
+            output = cluster.run_kafka_tool(QUORUM_TOOL, "describe", "--replication", at=node)
         except ClusterError:
             continue
         return parse_replication(output)

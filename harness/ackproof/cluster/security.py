@@ -1,6 +1,6 @@
 """TLS, mutual TLS, SASL/PLAIN and SASL/SCRAM-SHA-512 for the clients of a cluster.
 
-The listeners for clients (EXTERNAL and those that a scenario names) are secured. INTERNAL and
+The listeners for clients (EXTERNAL and further ones of a scenario) are secured. INTERNAL and
 CONTROLLER exist only inside the cluster's network, are not published, and stay plaintext, because
 Kafka's own tools use them.
 

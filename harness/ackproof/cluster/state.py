@@ -68,7 +68,6 @@ class ClusterState:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`bootstrap.servers` of clients on this machine."""
         return self.topology.bootstrap_servers
 
     def get_bootstrap_server(self) -> str:
@@ -76,12 +75,10 @@ class ClusterState:
         return self.bootstrap_servers
 
     def bootstrap(self, listener: str) -> str:
-        """Return `bootstrap.servers` of clients that use this listener."""
         return self.topology.bootstrap(listener)
 
     @property
     def client_settings(self) -> dict[str, str]:
-        """Security settings of clients, in librdkafka's names; secret."""
         security = self.factory.security
         return security.client_settings if security else {}
 
@@ -114,17 +111,14 @@ class ClusterState:
         """Return the address of the node's INTERNAL listener inside the network."""
         return f"{node.name}:{self.topology.port('INTERNAL')}"
 
-    def run_kafka_tool(self, classes: tuple[str, ...], *arguments: str) -> str:
+    def run_kafka_tool(
+        self, classes: tuple[str, ...], *arguments: str, at: KafkaNode | None = None
+    ) -> str:
         """Run one of Kafka's tools at a running broker, its `--bootstrap-server`.
 
         Returns its output. Raises ClusterError with its last lines if it fails.
         """
-        return self.run_kafka_tool_at(self.running_broker(), classes, *arguments)
-
-    def run_kafka_tool_at(
-        self, broker: KafkaNode, classes: tuple[str, ...], *arguments: str
-    ) -> str:
-        """Run one of Kafka's tools as `run_kafka_tool` does, at this broker."""
+        broker = at or self.running_broker()
         bootstrap = ("--bootstrap-server", self.internal_address(broker))
         return commands.run_kafka_tool(broker, classes, *bootstrap, *arguments)
 

@@ -103,21 +103,17 @@ class Topology:
 
     @property
     def zookeeper(self) -> bool:
-        """Whether metadata is kept in ZooKeeper."""
         return uses_zookeeper(self.kafka)
 
     @property
     def bootstrap_servers(self) -> str:
-        """`bootstrap.servers`: the EXTERNAL listener of every broker."""
         return self.bootstrap("EXTERNAL")
 
     def bootstrap(self, listener: str) -> str:
-        """Return `bootstrap.servers` for this listener."""
         return ",".join(f"127.0.0.1:{host_port(broker, listener)}" for broker in self.brokers)
 
     @property
     def client_listeners(self) -> tuple[str, ...]:
-        """The listeners for clients: EXTERNAL and further ones."""
         return ("EXTERNAL", *self.listeners)
 
     def inside(self, node: NodeSpec, listener: str) -> str:

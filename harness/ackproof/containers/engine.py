@@ -233,7 +233,7 @@ def remove(client: DockerClient, objects: Sequence[Leftover]) -> Removed:
     for kind in counts:
         items = [item for item in objects if item.kind == kind]
         with ThreadPoolExecutor(max_workers=8) as pool:
-            for removed, reason in pool.map(lambda item: _try_to_remove(client, item), items):
+            for removed, reason in pool.map(lambda item: _remove(client, item), items):
                 counts[kind] += removed
                 refused += [reason] if reason else []
     return Removed(
@@ -242,16 +242,6 @@ def remove(client: DockerClient, objects: Sequence[Leftover]) -> Removed:
         volumes=counts["volume"],
         kept=tuple(refused),
     )
-
-
-def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
-    """Return whether the object was removed, and the engine's reason if it refused."""
-    from docker.errors import APIError
-
-    try:
-        return _remove(client, item), ""
-    except APIError as error:
-        return False, f"{item.kind} {item.name}: {_explanation(error)}"
 
 
 def frozen(container: Container) -> bool:
@@ -287,8 +277,8 @@ def _explanation(error: Any) -> str:
     return str(error.explanation or error)
 
 
-def _remove(client: DockerClient, item: Leftover) -> bool:
-    """Remove one object; return False if it did not exist or was being removed."""
+def _remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
+    """Return whether the object was removed, and the engine's reason if it refused."""
     from docker.errors import APIError, NotFound
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -298,7 +288,7 @@ def _remove(client: DockerClient, item: Leftover) -> bool:
     try:
         if item.kind == "container":
             client.api.remove_container(item.id, force=True, v=True)
-            return True
+            return True, ""
         remove = client.api.remove_network if item.kind == "network" else client.api.remove_volume
         for attempt in Retrying(
             retry=retry_if_exception(in_use),
@@ -309,9 +299,10 @@ def _remove(client: DockerClient, item: Leftover) -> bool:
             with attempt:
                 remove(item.id)
     except NotFound:
-        return False
+        return False, ""
     except APIError as error:
-        if item.kind == "container" and "already in progress" in _explanation(error):
-            return False
-        raise
-    return True
+        reason = _explanation(error)
+        if item.kind == "container" and "already in progress" in reason:
+            return False, ""
+        return False, f"{item.kind} {item.name}: {reason}"
+    return True, ""

@@ -80,7 +80,7 @@ def library(client: DockerClient) -> bytes:
 
 
 def offset_script(seconds: float) -> str:
-    """Return the script that sets a node's offset; it runs where the node's volume is mounted."""
+    """Return a script that sets a node's offset; run it where the node's volume is mounted."""
     content = "".join(f"\\x{byte:02x}" for byte in struct.pack("=q", round(seconds * 1e9)))
     # The JVM has the file mapped, so it is overwritten in place and not truncated.
     return f"[ -f {_OFFSET} ] && printf '{content}' | dd of={_OFFSET} conv=notrunc status=none"

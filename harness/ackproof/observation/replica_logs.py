@@ -2,9 +2,9 @@
 
 `tar` in the broker's container streams the segments of all partitions. From a container that does
 not run, or has no `tar`, the engine streams a partition's directory, with its index files (20 MB of
-zeros). No stream is copied to disk, and only the header of a batch is kept (about a hundred bytes
-in the table). At most `limit` bytes are read from a broker; a replica beyond that is marked as
-incomplete, with the reason.
+zeros). Streams are not copied to disk. Only the header of each batch is stored (about a hundred
+bytes in the table). At most `limit` bytes are read from a broker; a replica beyond that is marked
+as incomplete, with the reason.
 
 The page cache of running brokers is included. Call this when producers have ended.
 """
@@ -34,7 +34,7 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.forensics.segments import Batch, Tail, batches
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
 
-#: The default limit of bytes of segments that are read from one broker.
+#: The default limit of bytes of segments that are read from a broker.
 LIMIT = 2 << 30
 
 _ROWS = 1 << 16
