@@ -174,7 +174,7 @@ def test_below_min_insync_replicas_the_high_watermark_moved_until_3_7() -> None:
             ),
             "epoch 2 has begun at 80, which its log lacks",
         ),
-        (add(failover(), 1, 2, Loads(broker=1, end=140)), "it has nobody to fetch from"),
+        (add(failover(), 1, 2, Loads(broker=1, end=140)), "it has no leader to fetch from"),
         (add(failover(), 1, 1, Truncates(broker=1, end=0)), "only a follower that fetches"),
         (add(failover(), 1, 1, Fetches(broker=1, end=0, epoch=0)), "only as a follower in epoch 0"),
         (
