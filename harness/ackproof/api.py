@@ -67,9 +67,9 @@ _RECOVER_S = 90.0
 
 
 class Ledger(DeliveryLedger):
-    """The delivery reports of an application's producers, against the final log.
+    """Compares the delivery reports of an application's producers with the final log.
 
-    `Ledger(cluster)` keeps them in memory. `Ledger("acked.jsonl", bootstrap_servers=…)` appends
+    `Ledger(cluster)` stores them in memory. `Ledger("acked.jsonl", bootstrap_servers=…)` appends
     them to an acked log, crash-safe and in bounded memory, and needs no cluster object;
     `client_settings` are librdkafka's, for `verify`.
 
@@ -101,10 +101,10 @@ def start_cluster(
     image: str = "",
     **cluster_fields: Any,
 ) -> Iterator[KafkaCluster]:
-    """Boot a cluster with these topics, and remove it in the end.
+    """Boot a cluster with these topics; remove it at the end of the block.
 
     A topic is a `TopicSpec` or a mapping of its fields. The cluster is a `ClusterSpec`, or its
-    fields as keyword arguments. `kafka` is a version; or give an `image`: `apache/kafka:4.3.1`.
+    fields as keyword arguments. Set either `kafka`, a version, or `image`: `apache/kafka:4.3.1`.
 
     Raises ScenarioError if a field is wrong; EngineError, ImageError or ClusterError if the cluster
     cannot be booted.
@@ -167,10 +167,10 @@ def inject(
     within_s: float = _BEGIN_S,
     **fields: Any,
 ) -> contextlib.AbstractContextManager[Guard]:
-    """Hold a fault in force; in the end heal it and wait until everything it touched works again.
+    """Inject a fault; at the end of the block heal it and wait for recovery.
 
-    `fault` is a fault of `ackproof_faults`, or its name in a scenario with its `fields`. Its `when`
-    and `or_after` are waited for, at most `within_s`; `ledger` counts acks for them. The end of the
+    `fault` is a fault of `ackproof_faults`, or its name in a scenario with its `fields`. It begins
+    on its `when` or `or_after`, within `within_s`; `ledger` counts acks for them. The end of the
     `with` block heals, so `heal_when` and `heal_after` are refused. The guard has the fault's
     `window`, and `heal()` for an earlier end.
 
@@ -185,7 +185,7 @@ def inject(
         raise ScenarioError(
             f"{fault.name}: the end of the 'with' block heals: leave out heal_when and heal_after"
         )
-    return _held(cluster, fault, _send_counter(fault, ledger), within_s)
+    return _in_force(cluster, fault, _send_counter(fault, ledger), within_s)
 
 
 def _named_fault(name: str, fields: Mapping[str, Any]) -> Fault:
@@ -199,7 +199,6 @@ def _named_fault(name: str, fields: Mapping[str, Any]) -> Fault:
 
 
 def _send_counter(fault: Fault, ledger: DeliveryLedger | None) -> Callable[[], SendCounts]:
-    """Return a counter of the acks that the fault's conditions ask for."""
     for condition in fault.when.simple:
         if not isinstance(condition, ProgressIs):
             continue
@@ -211,15 +210,15 @@ def _send_counter(fault: Fault, ledger: DeliveryLedger | None) -> Callable[[], S
 
 
 @contextlib.contextmanager
-def _held(
+def _in_force(
     cluster: KafkaCluster, fault: Fault, sends: Callable[[], SendCounts], within_s: float
 ) -> Iterator[Guard]:
     context = ScheduleContext(
         cluster=cluster.interfaces,
         partitions=[
-            (one.topic, one.partition)
-            for one in fault.when.simple
-            if isinstance(one, LeaderChanges)
+            (condition.topic, condition.partition)
+            for condition in fault.when.simple
+            if isinstance(condition, LeaderChanges)
         ],
         sends=sends,
         clock=lambda: datetime.now(UTC),
@@ -256,17 +255,20 @@ def _scenario_errors(subject: str) -> Iterator[None]:
         yield
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
         )
         raise ScenarioError(f"{subject}: {problems}") from None
 
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
-    """Return the model's prediction for each configuration of a scenario file; needs no cluster."""
+    """Return the model's prediction for each configuration of a scenario file."""
     from ackproof.prediction.predict import predict
     from ackproof.scenario.loader import load
 
-    return {one.name or one.scenario.name: predict(one.scenario) for one in load(Path(scenario))}
+    return {
+        configured.name or configured.scenario.name: predict(configured.scenario)
+        for configured in load(Path(scenario))
+    }
 
 
 def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, Verdict]]:
@@ -289,7 +291,7 @@ def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, V
 
 
 def read_ledger(run_dir: Path | str) -> pa.Table:
-    """Return every send of a stored run, in the columns of `ackproof_spark.tables.LEDGER`."""
+    """Return every send of a stored run, with the schema `ackproof_spark.tables.LEDGER`."""
     import pyarrow.parquet as pq
 
     from ackproof.runs.directory import read_record

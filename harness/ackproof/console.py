@@ -1,10 +1,10 @@
 """The console on which commands print.
 
-Text may come from brokers' logs, from error messages and from runs of other people. Control
-characters in it would reach the terminal, which may obey them: they are shown as symbols.
+Text may come from brokers' logs, error messages and other people's runs. Control characters in it
+are shown as symbols, because a terminal could execute them.
 
-A table that is too wide gives up space where no word breaks; rich alone would halve words in the
-widest columns while others have room.
+A table that is too wide is narrowed where no word breaks. rich alone breaks words in the widest
+columns while other columns have room.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
-#: Each control character but tab and newline, with its symbol (`␛` for escape).
+#: The symbol of each control character except tab and newline (`␛` for escape).
 _SYMBOLS = {
     **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"},
     0x7F: 0x2421,
@@ -57,10 +57,10 @@ def _fit(table: Table, on: console.Console, options: console.ConsoleOptions) -> 
     space = options.max_width - (measured(table).maximum - sum(longest))
     if sum(longest) <= space:
         return
-    while sum(least) < space:  # the narrowest column that lacks space is served first
+    while sum(least) < space:  # the narrowest column that lacks space gets it first
         lacking = [at for at, width in enumerate(least) if width < longest[at]]
         least[min(lacking, key=lambda at: (least[at], at))] += 1
-    if sum(least) > space:  # something must break: the longest word
+    if sum(least) > space:  # the longest word must break
         at = max(range(len(least)), key=least.__getitem__)
         least[at] = max(1, least[at] - (sum(least) - space))
         table.columns[at].overflow = "fold"

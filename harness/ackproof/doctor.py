@@ -53,7 +53,7 @@ class Check:
 class Reach:
     """The networks of the engine, as containers and this machine reach them.
 
-    `nameless`: why a container does not find another one by its name; '' if it does. `local`:
+    `nameless`: why a container cannot resolve another one's name; '' if it can. `local`:
     whether this machine has an address on the engine's networks.
     """
 
@@ -74,7 +74,7 @@ def _missing(what: str, found: str, advice: str = "") -> Check:
 
 
 def examine(out: Path) -> list[Check]:
-    """Return every check. They start no container except sidecars, which they remove."""
+    """Run every check. The only containers that they start are sidecars, which they remove."""
     return [*_host(out), *_containers()]
 
 
@@ -166,7 +166,6 @@ def _engine(client: DockerClient) -> Iterator[Check]:
 
 
 def _networks(client: DockerClient, image: str) -> Iterator[Check]:
-    """Yield whether nodes find each other, and whether this process finds them."""
     from docker.errors import DockerException
 
     what = "Names of containers"
@@ -190,7 +189,7 @@ def _networks(client: DockerClient, image: str) -> Iterator[Check]:
 
 
 def _reach(client: DockerClient, image: str) -> Reach:
-    """Test both with two sidecars on a new network, and remove them."""
+    """Test with two sidecars on a new network, and remove them."""
     from ackproof.containers import commands
 
     run_id = name = f"ackproof-doctor-{os.getpid()}"
@@ -236,7 +235,6 @@ def _gateway(*, local: bool, contained: bool) -> Check:
 
 
 def _contained() -> bool:
-    """Whether this process runs in a container."""
     return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
 
 

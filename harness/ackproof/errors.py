@@ -15,8 +15,7 @@
     +-- SparkError            4  Spark could not be started, or could not finish
     +-- DiskError             4  a file cannot be written
 
-The packages `ackproof_faults` and `ackproof_spark` know nothing of this tree and have errors of
-their own, which `translated` turns into these.
+`translated` turns the errors of `ackproof_faults` and `ackproof_spark` into these.
 
 Every message names the value that is wrong and what is legal; the hint says what to do.
 """
@@ -56,67 +55,47 @@ class AckproofError(Exception):
 
 
 class ScenarioError(AckproofError):
-    """A scenario file, an option or a value is wrong."""
-
     exit_code = ExitCode.USAGE
 
 
 class RunDirectoryError(AckproofError):
-    """A path is not a run directory, or the run directory is damaged."""
-
     exit_code = ExitCode.USAGE
 
 
 class WarehouseError(AckproofError):
-    """A path is not a warehouse, or the warehouse has another format or version."""
-
     exit_code = ExitCode.USAGE
 
 
 class HistoryError(AckproofError):
-    """A history file is malformed, or is mixed with run directories."""
-
     exit_code = ExitCode.USAGE
 
 
 class AckedLogError(AckproofError):
-    """An acked log of an application is malformed."""
-
     exit_code = ExitCode.USAGE
 
 
-class EngineError(AckproofError):
-    """No container engine answers, or it refuses a request."""
+class EngineError(AckproofError): ...
 
 
-class ImageError(AckproofError):
-    """A broker image is neither local, nor pullable, nor buildable."""
+class ImageError(AckproofError): ...
 
 
-class ClusterError(AckproofError):
-    """A broker died at boot, never rejoined, or does not answer."""
+class ClusterError(AckproofError): ...
 
 
-class WorkloadError(AckproofError):
-    """A client process failed for a reason that is not Kafka's."""
+class WorkloadError(AckproofError): ...
 
 
-class SparkError(AckproofError):
-    """Spark could not be started, or could not finish."""
+class SparkError(AckproofError): ...
 
 
-class DiskError(AckproofError):
-    """A file cannot be written."""
-
-
-#: The most characters of a path that a message shows: of its begin and of its end.
-_SHOWN = 100
+class DiskError(AckproofError): ...
 
 
 def shown(path: object) -> str:
-    """Return a path for a message; a long path is shortened to its begin and its end."""
+    """Return a path for a message; of a long path the first and last 100 characters."""
     text = str(path)
-    return text if len(text) <= 2 * _SHOWN else f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-100:]}"
 
 
 #: Libraries that raise when the engine's daemon ends or refuses.
@@ -127,8 +106,8 @@ _ENGINE_LIBRARIES = ("docker", "requests")
 def translated() -> Iterator[None]:
     """Turn errors of `ackproof_faults`, `ackproof_spark` and the engine into this module's tree.
 
-    A path that is too long for the system becomes bad input: any command may be given one. A
-    package that is not installed becomes the extra to install.
+    A path that is too long becomes a ScenarioError. A package that is not installed becomes an
+    error with the extra to install.
     """
     try:
         yield
@@ -146,7 +125,7 @@ def translated() -> Iterator[None]:
                 f"{shown(error.filename)}: {(error.strerror or '').lower()}",
                 hint="Name a shorter path.",
             ) from error
-        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)):
+        if isinstance(error, ModuleNotFoundError) and (missing := _missing_extra(error)):
             raise missing from error
         kind = _kind_for(error)
         if kind is None:
@@ -154,12 +133,12 @@ def translated() -> Iterator[None]:
         raise kind(str(error)) from error
 
 
-#: The extra with a package; all others come with `run`.
+#: The extra that installs a package; the other packages come with `run`.
 _EXTRAS = {"grpc": "connect", "grpc_status": "connect", "pytest": "pytest"}
 
 
-def missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
-    """Return the error for a package of an extra that is not installed; None for our own."""
+def _missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
+    """Return the error for a missing package of an extra; None for our own packages."""
     package = (error.name or "").partition(".")[0]
     if not package or package.startswith("ackproof"):
         return None
@@ -185,7 +164,7 @@ def _kind_for(error: Exception) -> type[AckproofError] | None:
     return next((ours for theirs, ours in kinds.items() if isinstance(error, theirs)), None)
 
 
-#: Packages whose frames say nothing to the author of a test.
+#: Packages whose frames do not help the author of a test.
 _OWN_FRAMES = ("ackproof", "ackproof_faults", "ackproof_spark", "ackproof_model", "contextlib")
 
 

@@ -1,7 +1,7 @@
 """Kafka versions: where they keep metadata, and which features they have.
 
-Up to 3.2 ackproof runs brokers with ZooKeeper. From 3.3 on, the first release that calls KRaft
-ready for production (KIP-833), it runs them with a quorum of KRaft controllers.
+ackproof runs brokers up to 3.2 with ZooKeeper, and later ones with a quorum of KRaft controllers:
+3.3 is the first release in which KRaft is ready for production (KIP-833).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TESTED = (
     "4.3.0",
     "4.3.1",
 )
-"""Versions that were tested. Others are legal too, if their image can be pulled or built."""
+"""Versions that were tested. Others are legal if their image can be pulled or built."""
 
 OLDEST = (0, 10, 2)
 """The first version with named listeners (KIP-103), which separate clients and replication."""
@@ -74,7 +74,7 @@ def caps_min_isr(version: str) -> bool:
 
 
 def scala(version: str) -> str:
-    """Return the Scala version of the artifact: the first that Kafka's download page names."""
+    """Return the Scala version of the artifact: the first on Kafka's download page."""
     return "2.13" if numbers(version) >= (2, 5) else "2.11"
 
 

@@ -12,8 +12,7 @@ Say = Callable[[str], None]
 """Receives one line of progress, without a newline."""
 
 
-def silent(_line: str) -> None:
-    """Ignore a line of progress."""
+def silent(_line: str) -> None: ...
 
 
 def cache_dir() -> Path:
@@ -28,7 +27,7 @@ def cache_dir() -> Path:
 def exclusive(name: str, say: Say = silent) -> Iterator[None]:
     """Hold the machine-wide lock `name`; wait while another process holds it.
 
-    The lock belongs to the open file, so that the death of its holder releases it.
+    The system releases the lock when the process that holds it ends.
     """
     path = cache_dir() / f"{name}.lock"
     with path.open("a") as file:
@@ -41,7 +40,6 @@ def exclusive(name: str, say: Say = silent) -> Iterator[None]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process of this machine runs."""
     if pid <= 0:
         return False
     try:

@@ -1,6 +1,6 @@
 """Progress messages: a live line on a terminal, one line for each phase elsewhere.
 
-They go to standard error, so that standard output has nothing but results.
+They go to standard error, so that standard output has only results.
 """
 
 from __future__ import annotations

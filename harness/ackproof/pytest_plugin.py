@@ -6,9 +6,9 @@
 - `chaos_run` without that mark is a cluster for the test's own application: `chaos_run.cluster`,
   `chaos_run.inject(…)`, `chaos_run.ledger`.
 
-The plugin imports nothing of ackproof before it is used. A scenario is run once in a session, for
-all of its items, workers (xdist) and reruns; the result is kept in `--chaos-out`. So a rerun cannot
-hide a loss. A test with its own application that has found a loss fails at every rerun.
+The plugin imports ackproof only when it is used. A scenario runs once in a session, for all of its
+items, workers (xdist) and reruns; the result is stored in `--chaos-out`. So a rerun cannot hide a
+loss. After a loss, a test with its own application fails at every rerun.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect `*.chaos.yaml`."""
     if file_path.name.endswith(_SUFFIX):
         return ChaosFile.from_parent(parent, path=file_path)
     return None
@@ -88,8 +87,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a marked test, with the evidence, if its scenario does not hold.
 
-    An error of ackproof in a test is shown at the test's own line. Without an engine the test is
-    skipped, if that was chosen.
+    An error of ackproof in a test is shown at the line of the test. Without an engine the test is
+    skipped if `chaos_no_engine` is `skip`.
     """
     mark = item.get_closest_marker("chaos")
     if mark and isinstance(item, pytest.Function) and mark.kwargs.get("judge", True):
@@ -128,15 +127,14 @@ class ChaosRun:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The `bootstrap.servers` of clients."""
         return self.cluster.bootstrap_servers
 
     def get_bootstrap_server(self) -> str:
-        """Return the `bootstrap.servers` of clients; the name is that of testcontainers."""
+        """Return `bootstrap_servers`; testcontainers uses this name."""
         return self.cluster.get_bootstrap_server()
 
     def inject(self, fault: Fault | str, **fields: Any) -> AbstractContextManager[Guard]:
-        """Hold a fault in force, as `ackproof.inject` does; its conditions count this ledger."""
+        """Inject a fault with `ackproof.inject`; its conditions count acks in this ledger."""
         from ackproof.api import inject
 
         return inject(self.cluster, fault, ledger=self.ledger.ledger, **fields)
@@ -152,13 +150,12 @@ class ChaosLedger:
 
     @property
     def acked(self) -> int:
-        """The number of records acked so far."""
         return self.ledger.acked
 
     def verify(self, *, check: bool = True) -> Verification:
         """Read the final log; fail the test with the evidence if an acked record is lost.
 
-        `check=False` only returns the result: for tests that expect a loss.
+        `check=False` only returns the result, for tests that expect a loss.
         """
         __tracebackhide__ = True
         with _sockets_of_spark():
@@ -172,7 +169,7 @@ class ChaosLedger:
 
 @contextlib.contextmanager
 def _sockets_of_spark() -> Iterator[None]:
-    """Ignore that pyspark leaves the socket of each result to the garbage collector."""
+    """Ignore sockets of results that pyspark does not close."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
         yield
@@ -180,9 +177,9 @@ def _sockets_of_spark() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(config: pytest.Config) -> Iterator[None]:
-    """End with a message, without a traceback of ackproof, if no scenario can be run.
+    """Turn errors of the environment into a message without a traceback.
 
-    In the setup of a test this is an error: the test has not failed.
+    pytest reports it as an error, not as a failure, because it occurs in the setup of a test.
     """
     from ackproof.errors import AckproofError, EngineError, translated
 
@@ -220,7 +217,7 @@ def kafka_cluster(cluster_factory: Callable[..., KafkaCluster]) -> KafkaCluster:
 
 @pytest.fixture
 def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
-    """Return the scenario's run with the mark `chaos`; without it a cluster and a ledger."""
+    """Return the run of the scenario; without the mark `chaos` a cluster and a ledger."""
     mark = request.node.get_closest_marker("chaos")
     config = request.config
     if mark is None:
@@ -229,7 +226,7 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
         losses, name = config.stash[_LOSSES], request.node.nodeid
         if name in losses:
             pytest.fail(
-                f"an earlier attempt of this test lost records; a rerun does not take that back\n"
+                f"an earlier attempt of this test lost records, so a rerun cannot pass\n"
                 f"{losses[name]}",
                 pytrace=False,
             )
@@ -270,8 +267,6 @@ def _marked_scenario(folder: Path, mark: pytest.Mark) -> Configured:
 
 
 class ChaosFile(pytest.File):
-    """A scenario file."""
-
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item for each configuration, trial and expectation."""
         trials = int(_option(self.config, "trials"))
@@ -292,7 +287,7 @@ class ChaosFile(pytest.File):
                     item = ChaosItem.from_parent(
                         self, name=name, configured=configured, trial=trial, what=what
                     )
-                    # With `--dist loadgroup` one worker gets all items of a run, and none waits.
+                    # With `--dist loadgroup` one worker gets all items of a run.
                     if self.config.pluginmanager.hasplugin("xdist"):
                         group = f"{self.nodeid}[{', '.join(label)}]"
                         item.add_marker(pytest.mark.xdist_group(group))
@@ -314,14 +309,12 @@ class ChaosItem(pytest.Item):
         self.result: tuple[Path, Verdict] | None = None
 
     def setup(self) -> None:
-        """Run the scenario, if this session has not. What prevents that is an error of the test."""
         if self.configured.skip:
             pytest.skip(self.configured.skip)
         with _environment(self.config):
             self.result = _run_once(self.config, self.configured, trial=self.trial)
 
     def runtest(self) -> None:
-        """Judge this expectation."""
         assert self.result is not None
         run_dir, verdict = self.result
         problem = _evidence(verdict, run_dir, self.what)
@@ -329,13 +322,11 @@ class ChaosItem(pytest.Item):
             pytest.fail(problem, pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
-        """Return the evidence, or the message of an error, without a traceback of ackproof."""
         if isinstance(excinfo.value, pytest.fail.Exception):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo, style))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the scenario's path, and its name for reports."""
         return self.path, None, f"{self.path.name}: {self.name}"
 
 
@@ -345,7 +336,7 @@ def _option(config: pytest.Config, name: str) -> str:
 
 
 def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> tuple[Path, Verdict]:
-    """Return the run of a configuration and trial; run it if this session has not."""
+    """Return the run of a configuration and trial; run it if this session has not run it."""
     from dataclasses import replace
 
     from ackproof.runs.directory import read_verdict
@@ -357,7 +348,7 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
     session = out / ".pytest" / os.environ[_SESSION]
     session.mkdir(parents=True, exist_ok=True)
     with (session / f"{key}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # held by the worker that runs the scenario
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers wait for the run
         result = session / f"{key}.json"
         if not result.exists():
             with _sockets_of_spark():
@@ -382,7 +373,7 @@ def _run(configured: Configured, out: Path) -> Path:
 
 
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
-    """Return why a run (or one expectation of it) does not hold; '' if it does."""
+    """Return why a run or an expectation does not hold, or an empty string."""
     from ackproof.judgement.overview.collect import overview_of
     from ackproof.report import wording
 

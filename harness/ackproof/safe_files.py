@@ -1,8 +1,8 @@
 """Files in folders that somebody else may have prepared, such as a run directory.
 
-Only regular files of bounded size are read: a pipe would block for ever, and a device such as
-`/dev/zero` has no end. A file is written beside its path first and renamed when it is complete. A
-link or file that already has that name is removed or replaced; nothing is written through it.
+Only regular files of bounded size are read: reading a pipe may block forever, and a device such as
+`/dev/zero` has no end. A file is written beside its path and renamed when it is complete. An
+existing link or file of that name is replaced; the target of a link is never written.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class UnfitFileError(OSError):
 def kind_of(path: Path) -> str:
     """Return `a pipe`, `a socket` or `a device`; '' for a regular file or a folder.
 
-    Links are followed. Raises OSError if nothing is there.
+    Links are followed. Raises OSError if the path does not exist.
     """
     return _KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
 
 
 def read(path: Path, *, most: int) -> bytes:
-    """Return what is in a regular file of at most `most` bytes.
+    """Return the content of a regular file of at most `most` bytes.
 
     Raises UnfitFileError for any other file, IsADirectoryError for a folder, OSError if it cannot
     be read.
@@ -55,14 +55,14 @@ def read(path: Path, *, most: int) -> bytes:
 
 
 def create(path: Path) -> None:
-    """Create an empty file in place of an existing one; raise OSError, as for a folder."""
+    """Create an empty file in place of an existing one; raise OSError for a folder."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield an empty file to write to; rename it to `path` once the block has ended well."""
+    """Yield an empty file to write to; rename it to `path` if the block succeeds."""
     partial = path.with_name(path.name + ".partial")
     create(partial)
     yield partial

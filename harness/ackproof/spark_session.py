@@ -1,4 +1,4 @@
-"""The Spark session of the harness: its start, its errors, its signal handlers."""
+"""The Spark session of the harness: start, errors and signal handlers."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ def spark_session() -> Iterator[SparkSession]:
 def preflight() -> None:
     """Check for Java, and fetch Spark's Kafka connector if possible, before a cluster is booted.
 
-    The first fetch also writes the archive of Spark's classes.
-
-    With Spark Connect both belong to the server. Raises SparkError without a Java that Spark
-    supports.
+    The first fetch also writes the archive of Spark's classes. With Spark Connect both belong to
+    the server. Raises SparkError without a Java that Spark supports.
     """
     if is_connect():
         return

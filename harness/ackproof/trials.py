@@ -1,6 +1,6 @@
-"""Trials: the runs that one `compare` or `shrink` makes, and the store from which it resumes.
+"""Trials: the runs of one `compare` or `shrink`, and the store from which it resumes.
 
-``runs/<utc>-<scenario>-<kind>/`` holds ``plan.json`` (the options of the command) and
+``runs/<utc>-<scenario>-<kind>/`` has ``plan.json`` (the options of the command) and
 ``trials.jsonl`` (one line for each finished trial). An interrupted trial has no line; the resumed
 command runs it again.
 """
@@ -44,13 +44,11 @@ _TRIALS = "trials.jsonl"
 
 
 class Record(BaseModel):
-    """Base of everything that is stored as JSON beside trials."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Trial(Record):
-    """A finished trial: `run_id` names its run; if there is none, `error` says why."""
+    """A finished trial: the id of its run, or the error."""
 
     run_id: str | None = None
     error: str = ""
@@ -75,13 +73,13 @@ class TrialStore(Generic[PlanT, TrialT]):
 
 
 def read_trials(directory: Path, kind: type[TrialT]) -> list[TrialT]:
-    """Raise RunDirectoryError if a line is damaged; an incomplete last line is removed."""
+    """Raise RunDirectoryError if a line is damaged; remove an incomplete last line."""
     return read_lines(directory / _TRIALS, kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An attempt to run a trial: its run directory and verdict, or why there are none."""
+    """An attempt to run a trial: its run directory and verdict, or the error."""
 
     seconds: float
     result: tuple[Path, Verdict] | AckproofError
@@ -90,7 +88,7 @@ class Attempt:
 def attempt(
     run_trial: Callable[[Configured], tuple[Path, Verdict]], configured: Configured
 ) -> Attempt:
-    """Run a trial. Raises DiskError, because then no further trial could be stored."""
+    """Run a trial. Raises DiskError, because later trials could not be stored."""
     began = time.monotonic()
     try:
         result: tuple[Path, Verdict] | AckproofError = run_trial(configured)
@@ -108,5 +106,5 @@ def on_clusters(
     reporter: Reporter,
     pool: ClusterPool | None = None,
 ) -> RunTrial:
-    """Return a function that runs trials on clusters of `pool`; without one, each boots its own."""
+    """Return a function that runs trials; without `pool` each trial boots its own cluster."""
     return partial(run, out=out, client=client, reporter=reporter, pool=pool)

@@ -24,7 +24,7 @@ def wait_for(
 ) -> T:
     """Call `look` every `every_s` seconds until `until(result)` holds, and return that result.
 
-    After `within_s` seconds, raises `failure(last result)`. `look` may raise to end the wait early.
+    Raises `failure(last result)` after `within_s` seconds. `look` may raise to end the wait early.
     """
 
     def fail(result: T) -> T:

@@ -172,9 +172,8 @@ def test_batches_and_records_equal_the_output_of_kafkas_tool(
 ) -> None:
     node = written.nodes[1]
     path = f"{node.spec.directories[0]}/orders-0"
-    done = commands.run(
-        node.container, ["bash", "-c", DUMP], environment={"SEGMENT": f"{path}/{SEGMENT}"}
-    )
+    script = f"export SEGMENT={path}/{SEGMENT}\n{DUMP}"
+    done = commands.run(node.container, ["bash", "-c", script])
     assert done.exit_code == 0
     dump = done.stdout.decode(errors="replace")
     rows = [row for row in taken(written, tmp_path / "run") if row["broker"] == 1]

@@ -1,4 +1,4 @@
-"""A cluster that exists on paper: enough for faults and schedules to act on."""
+"""A simulated cluster for tests of faults and schedules."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ackproof_faults.interfaces.cluster import INTERFACES, Cluster
 
 
 class FakeCluster(Cluster):
-    """Three brokers and one partition, orders-0; what is done to it is recorded.
+    """Three brokers and one partition, orders-0; `done` records the calls.
 
-    `only` limits the interfaces that it offers. `operations`, `clients` and `proxy` are offered if
-    a test gives them. Other keywords set attributes of `State`, which are also the cluster's.
+    `only` limits the interfaces that it offers. It offers `operations`, `clients` and `proxy` if a
+    test gives them. Other keywords set attributes of `State`, which are also the cluster's.
     """
 
     def __init__(self, *, only: Collection[str] = INTERFACES, **given: Any) -> None:
@@ -48,7 +48,7 @@ class State:
     exit_of_term: int = 143
     recovered: bool = True
     done: list[str] = field(default_factory=list)
-    #: The output of scripts in network namespaces, in order; then `FakeNetwork.run` makes it up.
+    #: The output of the first scripts in network namespaces; `FakeNetwork.run` generates the rest.
     says: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
     controller_ids: Sequence[int] = (100, 101, 102)
@@ -63,7 +63,7 @@ class State:
     exhausted: set[int] = field(default_factory=set)
     #: Seconds that a broker's clock is ahead.
     clock_offsets: dict[int, float] = field(default_factory=dict)
-    #: Where brokers' disks are, if a test gives them some.
+    #: The folder with the brokers' disks.
     root: Path = Path("/nonexistent")
 
 

@@ -1,4 +1,4 @@
-"""A container engine that exists on paper: its images, its registry, and its labelled objects."""
+"""A simulated container engine: its images, its registry, and its labelled objects."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class FakeEngine:
     """Answers as `docker.DockerClient` and its `api` do.
 
     `images` are references of local images, `registry` those that can be pulled, or the error of
-    the registry. `containers`, `networks` and `volumes` are names with labels. `errors` are raised
-    by the removal of an object, one at each attempt. `info` and `version` are the engine's answers.
+    the registry. `containers`, `networks` and `volumes` are names with labels. Each attempt to
+    remove an object raises the next of its `errors`. `info` and `version` are the engine's answers.
     """
 
     def __init__(

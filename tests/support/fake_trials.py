@@ -17,14 +17,6 @@ NAMES = ["acks=0", "acks=1", "acks=all, min.insync.replicas=2"]
 Loses = Callable[[Configured], int | BaseException]
 
 
-class RecordingReporter:
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
 class FakeTrials:
     """Run trials without a cluster; `loses(configured)` returns the number of lost records."""
 

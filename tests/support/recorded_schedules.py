@@ -24,13 +24,13 @@ Acks = Callable[[float], bool]
 
 @dataclass(kw_only=True)
 class World:
-    """A cluster, a clock that tests move, and sends that tests count up."""
+    """A cluster, a clock and counts of sends; tests advance the clock and the counts."""
 
     cluster: FakeCluster = field(default_factory=FakeCluster)
     seconds: float = 0.0
     acked: int = 0
     sent: int = 0
-    #: Those of the last schedule that `play` ran to its end.
+    #: The windows of the last schedule that `play` ran.
     windows: Sequence[FaultWindow] = ()
 
     def schedule(
@@ -85,9 +85,11 @@ def always(_: float) -> bool:
     return True
 
 
-def play(one: Scenario, world: World, *, rate: int = 1000, acks: Acks = always) -> list[Any]:
+def play(scenario: Scenario, world: World, *, rate: int = 1000, acks: Acks = always) -> list[Any]:
     """Run the schedule of a scenario to its end; return the sends as rows of a ledger."""
-    schedule = world.schedule(*one.faults, seed=one.seed, blast_radius=one.blast_radius)
+    schedule = world.schedule(
+        *scenario.faults, seed=scenario.seed, blast_radius=scenario.blast_radius
+    )
     rows = []
     while not schedule.done and world.seconds < 120:
         schedule.tick()
@@ -109,7 +111,7 @@ def play(one: Scenario, world: World, *, rate: int = 1000, acks: Acks = always) 
 
 def store(
     run_dir: Path,
-    one: Scenario,
+    scenario: Scenario,
     windows: Sequence[FaultWindow],
     ledger: Sequence[Any],
     *,
@@ -119,7 +121,7 @@ def store(
     """Write the files of a run that a replay reads; `beside`: replicas of further topics."""
     now = datetime.fromtimestamp(0, tz=UTC)
     run = RunDirectory.create(
-        run_dir, one, run_id=RUN_ID, started_at=now, finished_at=now, configuration={"a": 1}
+        run_dir, scenario, run_id=RUN_ID, started_at=now, finished_at=now, configuration={"a": 1}
     )
     states = [
         {

@@ -1,7 +1,7 @@
 """The one builder of run directories for tests.
 
-`RunDirectory.create` writes what every run has. `write` adds a table: columns that a test leaves
-out get some legal value. `store` writes a finished run of a history in the notation of
+`RunDirectory.create` writes the files that every run has. `write` adds a table; columns that a test
+omits get a legal value. `store` writes a finished run of a history in the notation of
 `spark_histories`.
 """
 
@@ -35,7 +35,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def at(seconds: float) -> datetime:
-    """Return the time that many seconds after the start of a run."""
+    """Return a time in seconds after the start of a run."""
     return START + timedelta(seconds=round(seconds, 6))
 
 
@@ -45,7 +45,7 @@ def schema_of(table: str) -> pa.Schema:
 
 
 def defaults(table: str) -> dict[str, Any]:
-    """Return a row of a table in which every column has some legal value."""
+    """Return a row of a table with a legal value in every column."""
     return {field.name: None if field.nullable else _some(field.type) for field in schema_of(table)}
 
 
@@ -61,7 +61,7 @@ def _some(kind: pa.DataType) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDirectory:
-    """A run directory in the making. Every method that writes returns the directory itself."""
+    """A run directory. Every method that writes returns the directory itself."""
 
     path: Path
     run_id: str = RUN_ID
@@ -150,7 +150,7 @@ class RunDirectory:
         return self
 
     def clients(self, *names: str) -> RunDirectory:
-        """Write files into the folder of clients: pages of clients that load, and empty files."""
+        """Write files of clients: progress pages with the state LOADING, other files empty."""
         (self.path / "clients").mkdir(exist_ok=True)
         for name in names:
             content = bytes(4096) if name.endswith(".progress") else b""
@@ -158,7 +158,7 @@ class RunDirectory:
         return self
 
     def change_scenario(self, **changes: Any) -> RunDirectory:
-        """Replace keys of the scenario, those of `workload` and `topics` one by one."""
+        """Replace keys of the scenario, of its `workload` and of its `topics`."""
         path = self.path / "scenario.yaml"
         document = YAML(typ="safe").load(path)
         for key in ("workload", "topics"):
@@ -172,13 +172,13 @@ class RunDirectory:
         return self
 
     def seal(self, **changes: Any) -> RunDirectory:
-        """Close the record as the harness does, with a manifest."""
+        """Close the record and write a manifest, like the harness."""
         changes = {"readers": ["kafka"], **changes}
         seal(self.path, runs.read_record(self.path).model_copy(update=changes))
         return self
 
     def evidence(self, **observed: int) -> Evidence:
-        """Open the evidence, as if Spark had counted these outcomes and anomalies."""
+        """Return the evidence, with these outcomes and anomalies as counted by Spark."""
         return Evidence(run_dir=self.path, observed=observed)
 
 
@@ -192,7 +192,7 @@ def small(**changes: Any) -> dict[str, Any]:
     return {
         "version": 1,
         "name": "stored",
-        "expect": {"diverged": "any"},  # there are no replicas that could be compared
+        "expect": {"diverged": "any"},  # there are no tables of replicas
         **changes,
         "topics": {TOPIC: {"settings": {"min.insync.replicas": 2}}, **changes.get("topics", {})},
         "workload": {"topic": TOPIC, "settings": settings, **changes.get("workload", {})},

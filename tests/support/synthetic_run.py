@@ -1,8 +1,8 @@
-"""Run directories as a real run leaves them, made up: the leader of orders-0 is cut off and killed.
+"""Synthetic run directories, complete as after a real run: orders-0 loses its leader.
 
-Time in seconds after the first send: at 6 replication from broker 1 is cut, at 7.5 broker 1 is
-killed, at 16.5 the controller fences it and elects broker 2, at 17 it starts again, at 22 every
-ISR is full. What that does to orders-0 depends on `acks`; orders-1 and orders-2 live elsewhere.
+Times are in seconds after the first send: at 6 replication from broker 1 is cut, at 7.5 broker 1 is
+killed, at 16.5 the controller fences it and elects broker 2, at 17 it starts again, at 22 every ISR
+is full. The effect on orders-0 depends on `acks`; orders-1 and orders-2 have other leaders.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Options:
     seconds: float = 40.0
     rate: int = 1500
     seed: int = 1
-    #: Records that vanish although the model calls that impossible.
+    #: Number of lost records that the model excludes.
     unexplained: int = 0
-    #: Whether the second fault was seen to hold.
+    #: Whether the second fault was verified.
     verified: bool = True
-    #: Fault windows, rows of their table; None: the two of this module.
+    #: Rows of fault_windows; None for those of `fault_windows()`.
     windows: list[dict[str, Any]] | None = None
 
 
@@ -113,7 +113,7 @@ DIAGRAM = Diagram(
 
 
 def explain(directory: Path) -> Verdict:
-    """Add the story of its lost records to a run: two histories, which differ by their ISR."""
+    """Add the stories of its lost records to a run: two histories, which differ by their ISR."""
     run = RunDirectory(path=directory, run_id=directory.name)
     lost = run.rows("anomalies")
     rows = [
@@ -221,7 +221,7 @@ def _simulate(options: Options) -> dict[str, np.ndarray]:
     cut, dead = (sent >= CUT) & (sent < KILLED), (sent >= KILLED) & (sent < ELECTED)
     waits = here & (dead | cut if options.acks == "all" else dead)
     latency[waits] = ELECTED + 0.25 - sent[waits] + latency[waits]
-    # librdkafka drains its queue at a finite speed
+    # librdkafka sends its queue at a limited rate
     latency[waits] += (np.cumsum(waits)[waits] - 1) * 0.00015
     latency[here & (sent >= ELECTED) & (sent < ELECTED + 0.25)] += 0.25
     outcome = np.full(count, "acked", dtype=object)
@@ -243,7 +243,7 @@ def _simulate(options: Options) -> dict[str, np.ndarray]:
         written = written[np.argsort(resolved[written], kind="stable")]
         numbers = np.arange(written.size)
         if options.acks == "1" and each == 0:
-            # after the election the new leader goes on at the offset where it stood
+            # the new leader continues at the end of its own log
             gone = int(lost[written].sum())
             numbers[resolved[written] > KILLED] -= gone
         offset[written] = numbers

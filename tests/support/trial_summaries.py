@@ -39,9 +39,9 @@ def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
         comparison_id="c", configurations=names, seed=1, trials=30, confidence=0.95, margin=0.2
     )
     trials = [
-        one
+        each
         for number in range(1, rounds + 1)
-        for one in (
+        for each in (
             trial(WORSE, number, lost=worse_lost, away=5.0, p99=300),
             trial(RISKY, number, lost=100, away=1.0, p99=10),
             trial(SAFE, number, lost=0, away=3.0, p99=200),
@@ -49,5 +49,5 @@ def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
     ]
     progress = Sequential(Design.for_trials(30), names, margin=0.2)
     for until in (done for done in progress.design.looks if done <= rounds):
-        progress.update(counts([one for one in trials if one.round <= until], names))
+        progress.update(counts([trial for trial in trials if trial.round <= until], names))
     return summarise(plan, trials, progress, ended="settled")

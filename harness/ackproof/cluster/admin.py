@@ -38,7 +38,6 @@ class PartitionView(Placement):
 
 
 def describe(partition: TopicPartition, view: PartitionView | None) -> str:
-    """Return a partition's state for an error message."""
     name = f"{partition[0]}-{partition[1]}"
     if view is None:
         return f"{name} is unknown to the brokers"
@@ -57,7 +56,6 @@ def below_full_isr(
 
 
 def refusal(error: Any) -> str:
-    """Return the text of a KafkaException."""
     return str(error.args[0].str())
 
 
@@ -120,9 +118,9 @@ class Admin:
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete these topics; raise ClusterError with Kafka's reason if it refuses.
 
-        New clients are used afterwards: before topics have ids (2.8, KIP-516), librdkafka takes the
-        leader epochs of a topic that is created again for old ones, and requests its offsets with
-        the last epoch of the deleted topic (UNKNOWN_LEADER_EPOCH).
+        New clients are used afterwards. Before topics have ids (2.8, KIP-516), librdkafka uses the
+        last leader epoch of the deleted topic for a new topic of that name, and brokers refuse its
+        request for offsets (UNKNOWN_LEADER_EPOCH).
         """
         if not names:
             return
@@ -187,9 +185,8 @@ class Admin:
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         """Return the offset that a group has committed, None if there is none or it is unknown."""
-        # A consumer, not the Admin client: a process that used the latter for this request while
-        # brokers went down ended with SIGSEGV once (confluent-kafka 2.16). Whether the request was
-        # the cause is unknown.
+        # A consumer, not the Admin client: a process that sent this request by the latter while
+        # brokers went down ended with SIGSEGV once (confluent-kafka 2.16; cause unknown).
         consumer = Consumer({**self._settings(), "group.id": group})
         try:
             (position,) = consumer.committed([KafkaPartition(topic, partition)], timeout=2)
@@ -202,10 +199,10 @@ class Admin:
     def write_end_markers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Write an end marker to each partition, and return the markers' offsets.
 
-        Every record below a marker's offset can be read. The high watermark that a broker reports
-        may lag behind, because it moves only when followers fetch again, and a record that was
-        acked with acks=1 would look lost. The marker is written with acks=all: its ack proves that
-        the high watermark has passed it and all records before it. Markers are not part of the run.
+        Every record below a marker's offset can be read: the marker is written with acks=all, so
+        its ack proves that the high watermark has passed it. Without a marker, the reported high
+        watermark may lag, because it moves only when followers fetch again, and a record acked with
+        acks=1 would look lost. Markers are not part of the run.
 
         Raises ClusterError if a marker is not acked.
         """
@@ -237,8 +234,8 @@ class Admin:
     def client(self) -> AdminClient:
         """Return Kafka's Admin client for changes, with metadata that is up to date.
 
-        librdkafka sends a change to the broker that its last metadata named as controller (in
-        KRaft any broker that was unfenced then), and waits in vain if that broker has ended since.
+        librdkafka sends a change to the controller in its last metadata (in KRaft any broker that
+        was unfenced then), and times out if that broker has ended since.
         """
         client = self._client(socket_timeout_ms=60_000)
         with contextlib.suppress(KafkaException):  # the change will fail with the same error
@@ -281,5 +278,4 @@ def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:
 
 
 def partitions_of(topics: Mapping[str, TopicSpec]) -> list[TopicPartition]:
-    """Return every partition of the topics."""
     return [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]

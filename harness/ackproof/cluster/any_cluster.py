@@ -1,4 +1,4 @@
-"""A running cluster, as runs and ledgers of applications use it, whoever started it."""
+"""Running clusters of runs and of applications' ledgers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunningCluster:
 class RunCluster(Protocol):
     """The cluster of a run: `booted.KafkaCluster` or `attached.AttachedCluster`.
 
-    `interfaces` are for faults. `hanging_transactions` is None if they cannot be found.
+    `interfaces` are for faults. `hanging_transactions` is None if they cannot be observed.
     """
 
     interfaces: Cluster

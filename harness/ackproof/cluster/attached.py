@@ -1,8 +1,8 @@
 """A cluster that ackproof did not start: its metadata, the run's topics, and listed containers.
 
-Only the scenario's topics are created and deleted. Faults reach a broker through a container that
-the scenario lists, or through its author's own commands. The metadata log, the brokers' logs and
-the replicas' files are not observed; leaders and ISRs are polled instead.
+Only the scenario's topics are created and deleted. Faults use a broker's container, if the scenario
+lists it, or the commands in the scenario. The metadata log, the brokers' logs and the replicas'
+files are not observed; leaders and ISRs are polled instead.
 """
 
 from __future__ import annotations
@@ -91,11 +91,10 @@ class AttachedCluster(RunningCluster):
         self._cleanup.enter_context(self._poll)
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
-        """Return each broker's settings; raise ClusterError if the client may not read them."""
         return self._preflight.broker_settings(self.broker_ids())
 
     def clocks(self, now: Callable[[], datetime]) -> list[Clock]:
-        """Return no clock: those of attached nodes are not observed."""
+        """Return an empty list: clocks of attached nodes are not observed."""
         return []
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:
@@ -136,7 +135,7 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
         return bool(self._admin_of(broker).brokers())
 
     def in_sync(self, node: int) -> bool:
-        # The broker itself reports it: the others notice its death late.
+        # The broker itself is asked: the others notice its death late.
         admin = self._admin_of(node)
         return node in admin.brokers() and all(
             node in view.isr
@@ -181,7 +180,7 @@ class ListedNode(ContainerNode):
 
 
 class ListedNodes(dict[int, ListedNode]):
-    """The nodes of the listed containers, whose names or ids are given by broker."""
+    """The nodes of the listed containers; `containers` maps broker ids to names."""
 
     def __init__(self, containers: Mapping[int, str]) -> None:
         super().__init__({broker: ListedNode(name) for broker, name in containers.items()})
@@ -213,7 +212,7 @@ class _ListedPorts:
 
 
 def listed_networks(nodes: Mapping[int, ListedNode], ports: Mapping[str, int]) -> NodeNetworks:
-    """Return the network namespaces of the containers; sidecars are those of this process."""
+    """Return the network namespaces of the containers; this process owns their sidecars."""
     return NodeNetworks(
         nodes=nodes,
         listeners=_ListedPorts(ports),

@@ -74,13 +74,13 @@ class KafkaCluster(ClusterState):
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR.
 
-        Faults may have to know their settings when no broker answers any more.
+        Reads the topics' settings, which faults may need when no broker answers any more.
         """
         for topic in new_topics(topics):
             self.admin.create_topic(topic)
         self.await_full_isr(partitions_of(topics))
         for name in topics:
-            self._operations.hear_settings(name)
+            self._operations.read_settings(name)
 
     def await_full_isr(
         self, partitions: Sequence[TopicPartition], *, within_s: float = RECOVERY_S
@@ -92,7 +92,6 @@ class KafkaCluster(ClusterState):
         readiness.await_full_isr(self, partitions, within_s=within_s)
 
     def clocks(self, now: Callable[[], datetime]) -> list[Clock]:
-        """Return the clocks of the engine and of every node, compared with this host's (`now`)."""
         return take_clocks(self.client, list(self.nodes.values()), now)
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:
@@ -118,9 +117,9 @@ class KafkaCluster(ClusterState):
             node.save_log(folder, since=self.since)
 
     def take_replica_logs(self, topics: Sequence[str], run_dir: Path) -> list[ReplicaLog]:
-        """Store the batch headers of every replica. Nobody may write to the topics meanwhile.
+        """Store the batch headers of every replica. Clients must have ended.
 
-        Raises ClusterError if the brokers do not report who holds the replicas.
+        Raises ClusterError if the brokers do not report the replicas of partitions.
         """
         views = wait_for(
             self.partitions,
@@ -139,7 +138,7 @@ class KafkaCluster(ClusterState):
 
 def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
     processes = NodeProcesses(cluster.nodes)
-    offered = Cluster(
+    interfaces = Cluster(
         metadata=ClusterMetadata(cluster),
         controllers=QuorumControllers(cluster),
         processes=processes,
@@ -156,10 +155,10 @@ def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
         operations=operations,
     )
     if cluster.proxy is not None:
-        offered.offer("proxy", cluster.proxy)
+        interfaces.offer("proxy", cluster.proxy)
     if cluster.factory.clock:
-        offered.offer("clocks", BrokerClocks(cluster))
-    return offered
+        interfaces.offer("clocks", BrokerClocks(cluster))
+    return interfaces
 
 
 @contextlib.contextmanager
@@ -188,8 +187,7 @@ def booted(
     with contextlib.ExitStack() as cleanup:
         clock = fake_clock.library(client) if spec.clock == "adjustable" else b""
         ports = cleanup.enter_context(reserved_ports(ports_needed(spec, kafka)))
-        # By label, so that objects are removed whose creation was interrupted before their ids
-        # were known, sidecars included.
+        # Objects are removed by label, because an interrupted creation does not return an id.
         cleanup.callback(remove)
         security = secured(spec.security)
         network = create_network(client, run_id)

@@ -89,10 +89,10 @@ class ContainerNode(abc.ABC):
     def exhaust_memory(self) -> None:
         """Make the kernel's out-of-memory killer end the process, and wait for that.
 
-        The container's limit is lowered to slightly more than its process uses. A file in its
-        shared memory, which counts against the limit and cannot be swapped out, then exceeds the
-        limit. The process has the highest `oom_score_adj`, so it is killed first. The former limit
-        is restored. Works with cgroup v1 and v2.
+        The container's limit is lowered to slightly more than its process uses. A file in shared
+        memory, which counts and cannot be swapped out, then exceeds the limit. The process has the
+        highest `oom_score_adj`, so the kernel kills it first. The former limit is restored. Works
+        with cgroup v1 and v2.
 
         Raises ClusterError if the process does not end.
         """
@@ -123,6 +123,6 @@ def _anonymous(stats: dict[str, Any]) -> int:
 
 
 def _machine_memory(container: Container) -> int:
-    """Return the machine's memory: the engine cannot remove a limit, only change it."""
+    """Return the machine's memory: the engine can change a limit but not remove it."""
     assert container.client is not None  # it has come from a client
     return int(container.client.info()["MemTotal"])

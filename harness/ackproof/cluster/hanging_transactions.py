@@ -59,8 +59,8 @@ class HangingTransactions:
     def find(self, topics: Sequence[str]) -> list[HangingTransaction]:
         """Return the transactions that hang in the topics, however short a time.
 
-        The tool asks the leader, then the coordinator. A marker written in between makes it name a
-        transaction that has just ended: only one that it names twice hangs.
+        The tool asks the leader, then the coordinator, so it may report a transaction whose marker
+        is written in between. Only a transaction that it reports twice hangs.
         """
         limit = ("--max-transaction-timeout", "0")
         return [
@@ -70,7 +70,6 @@ class HangingTransactions:
         ]
 
     def abort(self, hanging: HangingTransaction) -> None:
-        """Write the abort marker to the partition."""
         self._run_tool(
             _TOOL,
             *("abort", "--topic", hanging.topic, "--partition", str(hanging.partition)),
@@ -82,7 +81,7 @@ class HangingTransactions:
 
 
 def parse(output: str) -> Iterator[HangingTransaction]:
-    """Yield the rows that `kafka-transactions.sh find-hanging` prints below its heading."""
+    """Yield the rows of the output of `kafka-transactions.sh find-hanging`."""
     lines = [line.split() for line in output.splitlines()]
     heads = [at for at, words in enumerate(lines) if tuple(words[: len(_COLUMNS)]) == _COLUMNS]
     for words in lines[heads[0] + 1 :] if heads else ():

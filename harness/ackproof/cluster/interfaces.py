@@ -80,7 +80,7 @@ class PartitionMetadata:
 class ClusterMetadata(PartitionMetadata, Metadata):
     """The committed metadata of a cluster that ackproof started.
 
-    While no broker answers, it is read from the controllers' log, as are ELRs at all times.
+    While no broker answers, it is read from the controllers' log. ELRs always come from that log.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -102,7 +102,7 @@ class ClusterMetadata(PartitionMetadata, Metadata):
         return state.last_known_elr[0] if state and state.last_known_elr else None
 
     def _views(self) -> Mapping[TopicPartition, PartitionView]:
-        # A request to brokers that do not run ends by its timeout only, once for each question.
+        # A request to brokers that do not run ends only by its timeout.
         answerable = self._cluster.topology.zookeeper or self._cluster.running_brokers()
         return (self._cluster.partitions() if answerable else {}) or {
             partition: PartitionView(

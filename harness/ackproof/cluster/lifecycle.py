@@ -1,7 +1,7 @@
 """An operator's actions on brokers, controllers and partitions.
 
-Each waits until the cluster has noticed it. A broker that stops is fenced and out of every ISR
-afterwards. A broker that starts is unfenced and in every ISR of its partitions afterwards.
+Each action waits until the cluster reflects it: a stopped broker is fenced and out of every ISR, a
+started broker is unfenced and in the ISR of each of its partitions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
     The broker continues with the protocol and the features of the cluster's own version, so that
     brokers of both versions understand each other.
 
-    Raises ClusterError for a version that stores its metadata elsewhere, and for an older one.
+    Raises ClusterError for an older version, and for an upgrade from ZooKeeper to KRaft.
     """
     node = cluster.nodes[broker]
     current = cluster.topology.kafka
@@ -230,7 +230,7 @@ def add_controller(cluster: ClusterState) -> int:
 
 
 def remove_controller(cluster: ClusterState, controller: int) -> None:
-    """Remove a dedicated controller from the quorum and end it; wait for a leader of the others.
+    """Remove a dedicated controller from the quorum and end it; wait until the quorum has a leader.
 
     Raises ClusterError for Kafka before 4.1, a combined controller, and the last controller.
     """
@@ -259,7 +259,7 @@ def remove_controller(cluster: ClusterState, controller: int) -> None:
 
 
 def _make_dynamic(cluster: ClusterState) -> None:
-    """Move the set of voters into the metadata log (kraft.version 1); a no-op if it is there."""
+    """Move the voters into the metadata log (kraft.version 1); a no-op if they are there."""
     if numbers(cluster.topology.kafka) < _DYNAMIC_QUORUM:
         raise ClusterError(
             f"the quorum of Kafka {cluster.topology.kafka} cannot be changed: with voters that "

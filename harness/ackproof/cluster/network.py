@@ -1,14 +1,13 @@
 """Addresses of nodes: a bridge network with fixed addresses, and ports of 127.0.0.1.
 
-An engine gives a restarted container the next free address, not its old one; firewall rules and
-name caches would then be wrong. A fixed address needs a network whose subnet was requested. The
-subnet that the engine chooses for a network without a request collides with no other, so such a
-network is created first, and its subnet is then requested.
+An engine gives a restarted container the next free address, not its old one, which would make
+firewall rules and name caches wrong. A fixed address needs a network with a requested subnet. The
+engine chooses a free subnet for a network without a request. So such a network is created first,
+and its subnet is then requested.
 
 The engine releases a published port while its container is stopped. Ports are therefore taken from
-below the ephemeral range, where no outgoing connection can use them meanwhile. A lock file reserves
-each port for the life of this process: two runs at once get different ports, and a SIGKILL releases
-them.
+below the ephemeral range, which outgoing connections do not use. A lock file reserves each port for
+the life of this process, so two runs at once get different ports.
 """
 
 from __future__ import annotations
@@ -49,12 +48,11 @@ class ClusterNetwork:
     subnet: ipaddress.IPv4Network
 
     def address(self, index: int) -> str:
-        """Return the fixed address of a node."""
         return str(self.subnet[_FIRST_HOST + index])
 
     @property
     def gateway(self) -> str:
-        """The machine's address on the network, if the engine runs on this machine."""
+        """This machine's address on the network, if the engine runs here."""
         return str(self.subnet[1])
 
 
@@ -75,8 +73,7 @@ def create_network(client: DockerClient, run_id: str) -> ClusterNetwork:
 
 
 def _create(client: DockerClient, run_id: str) -> ClusterNetwork:
-    # The last subnet is mostly free again; a new choice takes a quarter of a second. An engine does
-    # not know the networks of another engine.
+    # The last subnet is usually free again; a new choice takes a quarter of a second.
     engine = hashlib.sha256(os.environ.get("DOCKER_HOST", "").encode()).hexdigest()
     memory = cache_dir() / f"subnet-{engine[:12]}"
     if memory.exists():

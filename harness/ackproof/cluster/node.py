@@ -57,7 +57,7 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
             VOLUME_DIR, self.volume, labels=marks, driver_config=_sized_disk(spec.disk)
         )
         network = factory.network.name
-        # testcontainers cannot request a fixed address, so the networking is configured here.
+        # testcontainers cannot request a fixed address.
         self.with_kwargs(
             entrypoint=["/bin/bash", "-c", start_script(spec, topology, clock=bool(clock))],
             user="root",  # owns a new volume; apache/kafka's image has a user of its own
@@ -97,7 +97,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
     @property
     def name(self) -> str:
-        """The host name on the cluster's network, such as `broker-1`."""
         return self.spec.name
 
     @property
@@ -106,7 +105,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
     @property
     def directories(self) -> Sequence[str]:
-        """The log directories; metadata and identity lie in the first."""
         return self.spec.directories
 
     @property
@@ -179,7 +177,7 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         self.container.put_archive(FORMAT_DIR, archive(new_identity(self.spec, cluster_id)))
 
     def read_file(self, path: str) -> bytes:
-        """Return the content of a file of the container; raise ClusterError if there is none."""
+        """Return the content of a file of the container; raise ClusterError if it is absent."""
         try:
             stream, _ = self.container.get_archive(path)
         except NotFound:
@@ -200,7 +198,7 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         """
 
         def line_and_exit_status() -> tuple[str | None, int | None]:
-            # The status is read first: a line that the node logs at its end is then found.
+            # The status is read first, so that a line that the node logs at its end is not missed.
             status = self.exit_status()
             lines = self.log_since(since).splitlines()
             return next((line for line in lines if text in line), None), status
@@ -224,7 +222,7 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
 
 def _limits(spec: NodeSpec) -> dict[str, object]:
-    """Return the container's limits of memory (without swap) and CPUs, in docker-py's terms."""
+    """Return docker-py's options for the container's memory (without swap) and CPUs."""
     limits: dict[str, object] = {}
     if spec.memory is not None:
         limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
@@ -242,7 +240,7 @@ def _sized_disk(size: int | None) -> DriverConfig | None:
 
 @dataclass(slots=True, kw_only=True)
 class NodeFactory:
-    """Creates the nodes of one cluster, those that are added later included.
+    """Creates the nodes of one cluster, also those that are added later.
 
     `reserve_ports` reserves a number of ports of 127.0.0.1 for the lifetime of the cluster. `clock`
     is the preload for adjustable clocks (`fake_clock`), empty if brokers use the machine's clock.

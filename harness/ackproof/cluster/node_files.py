@@ -3,7 +3,7 @@
 `server.properties`, `meta.properties` (cluster, node and directory: `MetaProperties`, version 1),
 logging, and of a controller `bootstrap.checkpoint`: the feature levels of its Kafka version. The
 checkpoint does not depend on the cluster, so Kafka's tool writes it once for each image and the
-harness caches it; formatting each node by the tool would add a second to every boot.
+harness caches it. Formatting each node by the tool would add a second to every boot.
 
 ZooKeeper's jars are dependencies of Kafka, so its nodes run from the same image.
 """
@@ -38,7 +38,7 @@ from ackproof.scenario.types import setting_text
 
 CONFIG = f"{CONFIG_DIR}/server.properties"
 FORMAT_DIR = f"{CONFIG_DIR}/format"
-#: Where a configuration with secrets is copied to.
+#: The copy of a configuration with secrets.
 COPIED = "/etc/ackproof.tgz"
 #: The user of a node's JVM inside its container; it needs no entry in the image's passwd.
 USER = 1000
@@ -46,7 +46,7 @@ USER = 1000
 
 _DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
-    # Off before 1.0: topics would not be deleted, and not be recreated.
+    # Off by default before 1.0.
     "delete.topic.enable": "true",
     # By default a new group waits three seconds for more members.
     "group.initial.rebalance.delay.ms": "0",
@@ -85,10 +85,9 @@ user="setpriv --reuid={USER} --regid={USER} --clear-groups --bounding-set=-all -
 $user true 2> /dev/null && chown -R {USER}:{USER} {VOLUME_DIR} {CONFIG_DIR} || user=
 exec $user java $KAFKA_OPTS -cp '{CLASSPATH}'"""
 
-# The configuration comes in an environment variable: copying files into four containers before
-# they start takes the engine longer than a broker takes to load its classes. A configuration with
-# secrets is copied all the same, because everybody can read an environment. It is written once, so
-# that later changes of a file stay.
+# The configuration comes in an environment variable, because the engine copies files slowly. A
+# configuration with secrets is copied all the same, because an environment is readable. It is
+# written once, so that later changes of a file stay.
 _CONFIGURE = f"""
 if [ ! -d {CONFIG_DIR} ]; then
   mkdir -m 0700 {CONFIG_DIR}
@@ -153,7 +152,6 @@ def start_script(spec: NodeSpec, topology: Topology, *, clock: bool) -> str:
 
 
 def jvm_options(heap: str) -> str:
-    """Return the node's `KAFKA_OPTS`."""
     return (
         f"-Xms{heap} -Xmx{heap} {_SMALL_JVM} "
         f"-Dlog4j2.configurationFile={CONFIG_DIR}/log4j2.xml "
@@ -183,7 +181,6 @@ def configuration_files(
 
 
 def server_properties(spec: NodeSpec, topology: Topology, security: Security | None = None) -> str:
-    """Return the text of the node's configuration file."""
     if spec.role == "zookeeper":
         return _text(_of_zookeeper(topology))
     properties: dict[str, object] = {
@@ -304,7 +301,6 @@ def new_id() -> str:
 
 
 def meta_properties(*, cluster_id: str, node_id: int) -> str:
-    """Return the text of a meta.properties with a new directory id."""
     return f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={new_id()}\n"
 
 
@@ -358,7 +354,7 @@ def bootstrap_checkpoint(
 def _formatted(client: DockerClient, image: str, arguments: Sequence[str], *, run_id: str) -> bytes:
     """Run Kafka's tool with these arguments and return the checkpoint that it wrote.
 
-    `java` reads the arguments from a file, because everybody can read a command line.
+    `java` reads the arguments from a file, because a command line is readable.
     """
     words = (*_TOOL, "--cluster-id", new_id(), *arguments)
     container = client.containers.create(

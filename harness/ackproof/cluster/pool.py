@@ -1,16 +1,15 @@
-"""Provides the clusters of several runs: new ones, booted ahead, or one that serves several.
+"""Provides the clusters of several runs: new, booted ahead, or reused.
 
-A cluster is reused, where this cannot change verdicts, if the next run has the same image, version
-and `cluster:`, the previous run ended without trouble, and its faults leave no trace once they are
-healed. Before that, its topics are deleted, and `renewed` verifies that every node runs, every
-broker is unfenced, and no packet filter or queueing rule is left. A cluster with consumer offsets
-or transactions is not reused, because those internal topics cannot be deleted. Empty ones stay:
-every librdkafka consumer makes the brokers create them, also the one that reads the final log.
+A cluster is reused if the next run has the same image, version and `cluster:`, the previous run
+ended without trouble, and its faults leave no trace after they are healed. Before that, its topics
+are deleted, and `renewed` verifies that every node runs, every broker is unfenced, and no packet
+filter or queueing rule is left. A cluster with consumer offsets or transactions is not reused,
+because those internal topics cannot be deleted. Empty internal topics stay: every librdkafka
+consumer makes the brokers create them.
 
-The following carries over: broker epochs and producer ids continue, JVMs are warm, and the metadata
-log and the nodes' logs contain the previous run (they are cut at the start of this run). None of it
-can make a record lost or safe, so verdicts stay comparable. Latencies do not, so a comparison boots
-a cluster for each configuration.
+Broker epochs and producer ids continue, JVMs are warm, and the metadata log and the nodes' logs
+contain the previous run (they are cut at the start of this run). This does not change verdicts. It
+changes latencies, so a comparison boots a cluster for each configuration.
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 from ackproof_faults.evidence import FaultError
 
-#: Internal topics, whose records are state that outlives a client.
+#: Internal topics; their records are state that outlives a client.
 _STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _WITHIN_S = 30.0
 
-#: A record of the controllers' log has the time of its batch, which may begin before a topic of
-#: this run was asked for (`controller.quorum.append.linger.ms` is 25).
+#: A record of the controllers' log has the time of its batch, which may begin before this run
+#: requests its topics (`controller.quorum.append.linger.ms` is 25).
 _BATCH = timedelta(milliseconds=250)
 
-#: Memory that the engine must have for each node of two clusters at a time.
+#: Memory that the engine must have for each node before a second cluster is booted.
 _BYTES_A_NODE = 1 << 30
 
-#: Prints what a network fault may have left. `ip nat` is the engine's own table (its name server),
-#: and `noqueue` is the queue of a device without rules.
+#: Prints rules that a network fault may have left. `ip nat` is the engine's own table (its name
+#: server), and `noqueue` is the queue of a device without rules.
 _RULES = "nft list tables | grep -vx 'table ip nat'; tc qdisc show | grep -v ' noqueue ' || :"
 
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """A cluster for one run. `reused`: it has served another run before."""
+    """A cluster for a run. `reused`: a previous run has used it."""
 
     cluster: KafkaCluster
     reused: bool
@@ -83,9 +82,9 @@ class _Running:
 class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
     """Provides the clusters of several runs, and removes them in a thread after each run.
 
-    With `reuse` the cluster of the previous run serves the next one where that is possible.
-    Without a client, one is connected when the first cluster is needed. Leaving the context waits
-    until every cluster is removed.
+    With `reuse` the next run uses the cluster of the previous run if possible. Without a client, it
+    connects to the engine when the first cluster is needed. Leaving the context waits until every
+    cluster is removed.
     """
 
     def __init__(
@@ -97,9 +96,9 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         self._threads = ThreadPoolExecutor(max_workers=2)
         self._removals: list[Future[None]] = []
         self._leased: _Kind | None = None
-        self._kept: tuple[_Kind, _Running] | None = None
+        self._idle: tuple[_Kind, _Running] | None = None
         self._ahead: tuple[_Kind, Future[_Running]] | None = None
-        #: Whether the next run's cluster is left up when the run has ended.
+        #: Whether the next run's cluster is left up after the run.
         self.leave_up = False
         #: The cluster that was left up.
         self.left: KafkaCluster | None = None
@@ -126,15 +125,15 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
             running.cluster.left_up = True
             self.left = running.cluster
         if lease.reusable and self._reuse and not self.leave_up and leaves_no_trace(scenario):
-            self._kept = kind, running
+            self._idle = kind, running
         else:
             self._remove(running)
 
     def boot_ahead(self, scenario: Scenario, *, run_id: str) -> None:
         """Boot the cluster of the next run in a thread, if it is of the leased cluster's kind.
 
-        To be called when nothing of the current run is measured any more; the next run leases the
-        cluster before it starts its clients, so that no run is measured while a cluster boots.
+        Call it when the current run measures nothing any more. The next run leases the cluster
+        before it starts its clients, so no run is measured while a cluster boots.
         """
         kind = self._leased
         if kind is None or self._reuse or (scenario.kafka, scenario.cluster) != kind[1:]:
@@ -160,7 +159,7 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         return bool(memory >= nodes * _BYTES_A_NODE)
 
     def _booted_ahead(self, kind: _Kind) -> _Running | None:
-        """Return the cluster that was booted ahead, if it came up and is of this kind."""
+        """Return the cluster that was booted ahead, if it booted and is of this kind."""
         if self._ahead is None:
             return None
         (made, boot), self._ahead = self._ahead, None
@@ -175,10 +174,10 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         return None
 
     def _renewed(self, kind: _Kind) -> _Running | None:
-        """Return the kept cluster, renewed; remove it and return None if that is not possible."""
-        if self._kept is None:
+        """Return the idle cluster, renewed; remove it and return None if that is not possible."""
+        if self._idle is None:
             return None
-        (made, running), self._kept = self._kept, None
+        (made, running), self._idle = self._idle, None
         if made == kind:
             try:
                 renewed(running.cluster)
@@ -199,22 +198,21 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
             self._removals.pop().result()
 
     def __exit__(self, *_: object) -> None:
-        if self._kept is not None:
-            self._remove(self._kept[1])
+        if self._idle is not None:
+            self._remove(self._idle[1])
         if self._ahead is not None and self._ahead[1].exception() is None:
             self._remove(self._ahead[1].result())
-        self._kept = self._ahead = None
+        self._idle = self._ahead = None
         self._threads.shutdown()
         self._await_removals()
 
 
 def leaves_no_trace(scenario: Scenario) -> bool:
-    """Whether a cluster can be reused after a run of this scenario."""
     return scenario.cluster.reuse and all(fault.traceless for fault in scenario.every_fault)
 
 
 def renewed(cluster: KafkaCluster) -> None:
-    """Delete every topic and verify that the cluster is as healthy as a new one.
+    """Delete every topic and check the nodes, the brokers and the network rules.
 
     Raises ClusterError with the problem, FaultError if the engine does not answer.
     """
@@ -241,7 +239,7 @@ def renewed(cluster: KafkaCluster) -> None:
 
 
 def _is_empty(cluster: KafkaCluster, topic: str, partition: int) -> bool:
-    """Whether a partition has never held a record, or belongs to no internal topic."""
+    """Whether a partition has never had a record, or its topic is not internal."""
     if topic not in _STATEFUL:
         return True
     end = cluster.admin.log_end(topic, partition)

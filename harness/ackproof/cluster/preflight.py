@@ -1,4 +1,4 @@
-"""Asks a cluster what it allows the client, and which settings its brokers use.
+"""Checks the client's permissions on a cluster, and the settings of its brokers.
 
 The checks of an attached cluster come before the first change, so that a refusal leaves nothing
 behind. The settings of a scenario are compared with the brokers' own, because a user's build of
@@ -64,7 +64,6 @@ class Preflight:
             raise self._connection_error(error.args[0]) from error
 
     def addresses(self) -> dict[int, str]:
-        """Return each broker's advertised address by its id."""
         brokers = self._kafka.list_topics(timeout=_ANSWER_S).brokers.values()
         return {broker.id: f"{broker.host}:{broker.port}" for broker in brokers}
 
@@ -102,7 +101,7 @@ class Preflight:
                     f"{self._bootstrap} does not allow to describe the topic {name!r}: "
                     f"{refusal(error)}"
                 ) from error
-            if allowed is None:  # not reported; the run will show it
+            if allowed is None:  # not reported
                 continue
             missing = set(operations) - {operation.name for operation in allowed}
             if missing:
@@ -135,7 +134,6 @@ class Preflight:
         }
 
     def layout(self, topic: str) -> list[list[int]]:
-        """Return the replicas of each partition of a topic."""
         partitions = self._kafka.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
         return [partition.replicas for _, partition in sorted(partitions.items())]
 
@@ -172,7 +170,7 @@ def require_in_force(
 
     A key that a broker does not know is described without a value
     (`ConfigHelper.createBrokerConfigEntry`: it might be a secret). A key that only other versions
-    than `kafka` know is for other configurations of a scenario, such as those with ZooKeeper.
+    than `kafka` know is for a scenario's other configurations, such as those with ZooKeeper.
     """
     brokers = range(1, spec.brokers + 1)
     described = Preflight(bootstrap_servers, settings).broker_settings(list(brokers))
@@ -210,7 +208,7 @@ def differences(
 
 
 def _equal(wanted: str, described: str) -> bool:
-    """Whether two texts are one value to Kafka, which trims, and reads numbers and booleans."""
+    """Whether Kafka reads two texts as one value: it trims, and parses numbers and booleans."""
     texts = {",".join(part.strip() for part in text.split(",")) for text in (wanted, described)}
     try:
         return len({float(text) for text in texts}) == 1

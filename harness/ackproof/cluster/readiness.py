@@ -42,7 +42,7 @@ def await_brokers(cluster: ClusterState) -> None:
     not register in time.
     """
     expected = frozenset(cluster.broker_ids())
-    # A short timeout, so that a node that has ended is noticed between two requests.
+    # With a short timeout, so that a node's end is noticed between two requests.
     admin = Admin(cluster.bootstrap_servers, settings=cluster.client_settings, timeout_s=0.5)
 
     def registered() -> frozenset[int]:
@@ -99,8 +99,8 @@ def _outdated(
 ) -> list[int]:
     """Return the brokers that report other leaders or, in KRaft, smaller ISRs to clients.
 
-    In KRaft a broker knows a change when it has fetched it from the metadata log. In ZooKeeper mode
-    the controller sends leaders at once, and ISRs late.
+    In KRaft a broker fetches every change from the metadata log. In ZooKeeper mode the controller
+    sends leaders at once, and ISRs late.
     """
 
     def up_to_date(
@@ -122,7 +122,7 @@ def _outdated(
 
 
 def await_fenced(cluster: ClusterState, broker: int, *, within_s: float = FENCED_S) -> None:
-    """Wait until no other running broker lists this one; return at once without another."""
+    """Wait until no other running broker lists this broker."""
     others = [other for other in cluster.running_brokers() if other != broker]
 
     def listed_brokers() -> Mapping[int, frozenset[int]]:
@@ -157,10 +157,10 @@ def await_out_of_isr(cluster: ClusterState, broker: int, *, within_s: float = FE
 def in_sync(cluster: ClusterState, node: int) -> bool:
     """Whether the broker is unfenced and in the ISR of every partition that it replicates.
 
-    The broker itself reports it: until its session times out (9 s), the others do not know of its
-    death, and would report a broker as in sync that is still starting. The broker answers only
-    after it has caught up with its own new registration (`BrokerServer.startup`).
-    A controller is in sync when it leads the quorum or follows without lag.
+    The request goes to the broker itself: until its session times out (9 s), the others do not know
+    of its death, and would report a starting broker as in sync. A broker answers only after it has
+    caught up with its own registration (`BrokerServer.startup`). A controller is in sync when it
+    leads the quorum or follows without lag.
     """
     if cluster.nodes[node].spec.role != "broker":
         return members(cluster).get(node) in MEMBERS
@@ -253,7 +253,7 @@ def voters(cluster: ClusterState) -> list[int]:
 
 
 def quorum_leader(cluster: ClusterState) -> int | None:
-    """Return the leader of the quorum, None while there is none or it is unknown."""
+    """Return the leader of the quorum; None if it has no leader or the leader is unknown."""
     return next((node for node, state in members(cluster).items() if state == "leader"), None)
 
 
@@ -264,7 +264,7 @@ def _replicas(cluster: ClusterState) -> Mapping[int, str]:
         if not node.running():
             continue
         try:
-            output = cluster.run_kafka_tool_at(node, QUORUM_TOOL, "describe", "--replication")
+            output = cluster.run_kafka_tool(QUORUM_TOOL, "describe", "--replication", at=node)
         except ClusterError:
             continue
         return parse_replication(output)
@@ -290,7 +290,7 @@ def parse_replication(replication: str) -> Mapping[int, str]:
 
 
 def await_observer(cluster: ClusterState, controller: int) -> None:
-    """Wait until a controller that is no voter yet has fetched the whole metadata log."""
+    """Wait until a controller that is not a voter yet has fetched the whole metadata log."""
     _await_quorum(
         lambda: _replicas(cluster),
         lambda states: states.get(controller) == _OBSERVER,

@@ -1,15 +1,15 @@
 """TLS, mutual TLS, SASL/PLAIN and SASL/SCRAM-SHA-512 for the clients of a cluster.
 
-The listeners for clients (EXTERNAL and those that a scenario names) are secured. INTERNAL and
+The listeners for clients (EXTERNAL and further ones of a scenario) are secured. INTERNAL and
 CONTROLLER exist only inside the cluster's network, are not published, and stay plaintext, because
 Kafka's own tools use them.
 
 Secrets are generated for each cluster. Brokers get them as files that are copied into their
-containers before the start, producers through standard input, Spark in this process. No
-environment, argument list or stored file contains them.
+containers before the start, producers through standard input, Spark in this process. Environments,
+argument lists and stored files do not contain them.
 
 Certificates come from a new certificate authority and expire after two days. The authority's key is
-not stored, so no further certificate can be issued. Brokers read PKCS#12, which every Kafka version
+not stored. Brokers read PKCS#12, which every Kafka version
 supports; librdkafka and Spark read PEM.
 """
 

@@ -46,10 +46,10 @@ class ClusterState:
         self.logs = logs
         self.proxy = proxy
         self.admin = Admin(topology.bootstrap_servers, settings=self.client_settings)
-        #: Start of this run, where the cluster has served another run before (`pool`). Older lines
-        #: of the nodes' logs belong to that run.
+        #: Start of this run, if the cluster is reused (`pool`): older log lines belong to the
+        #: previous run.
         self.since: datetime | None = None
-        #: Whether it outlives this process, until `ackproof clean`.
+        #: Whether the cluster stays up after this process, until `ackproof clean`.
         self.left_up = False
         #: The source of committed leaders and ISRs.
         self._committed: Admin | ZooKeeperMetadata = self.admin
@@ -68,7 +68,6 @@ class ClusterState:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`bootstrap.servers` of clients on this machine."""
         return self.topology.bootstrap_servers
 
     def get_bootstrap_server(self) -> str:
@@ -76,12 +75,10 @@ class ClusterState:
         return self.bootstrap_servers
 
     def bootstrap(self, listener: str) -> str:
-        """Return `bootstrap.servers` of clients that use this listener."""
         return self.topology.bootstrap(listener)
 
     @property
     def client_settings(self) -> dict[str, str]:
-        """Security settings of clients, in librdkafka's names; secret."""
         security = self.factory.security
         return security.client_settings if security else {}
 
@@ -111,25 +108,22 @@ class ClusterState:
         raise ClusterError("no broker is running, so Kafka's tools have no bootstrap server")
 
     def internal_address(self, node: KafkaNode) -> str:
-        """Return the node's INTERNAL listener as tools inside the network name it."""
+        """Return the address of the node's INTERNAL listener inside the network."""
         return f"{node.name}:{self.topology.port('INTERNAL')}"
 
-    def run_kafka_tool(self, classes: tuple[str, ...], *arguments: str) -> str:
+    def run_kafka_tool(
+        self, classes: tuple[str, ...], *arguments: str, at: KafkaNode | None = None
+    ) -> str:
         """Run one of Kafka's tools at a running broker, its `--bootstrap-server`.
 
         Returns its output. Raises ClusterError with its last lines if it fails.
         """
-        return self.run_kafka_tool_at(self.running_broker(), classes, *arguments)
-
-    def run_kafka_tool_at(
-        self, broker: KafkaNode, classes: tuple[str, ...], *arguments: str
-    ) -> str:
-        """Run one of Kafka's tools as `run_kafka_tool` does, at this broker."""
+        broker = at or self.running_broker()
         bootstrap = ("--bootstrap-server", self.internal_address(broker))
         return commands.run_kafka_tool(broker, classes, *bootstrap, *arguments)
 
     def add_proxy_routes(self, node: KafkaNode) -> None:
-        """Let the proxy listen for the node's proxied listeners, if there are any."""
+        """Add the proxy's ports for the node's proxied listeners."""
         if self.proxy is None:
             return
         spec, gateway = node.spec, self.topology.gateway
@@ -155,7 +149,6 @@ class ClusterState:
             )
 
     def require_all_alive(self) -> None:
-        """Raise ClusterError with a node's last log lines if its process has ended."""
         for node_id in list(self.nodes):
             self.require_alive(node_id)
 

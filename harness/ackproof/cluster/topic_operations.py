@@ -1,7 +1,7 @@
 """An operator's actions on topics and their settings, as faults use them.
 
-They use the Admin API, because Kafka's own tools need a JVM for a second or two. `lifecycle` has
-those that librdkafka does not support.
+They use the Admin API, because Kafka's own tools start a JVM for a second or two. `lifecycle` has
+the actions that librdkafka does not support.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TopicOperations:
         self._cluster = cluster
         #: Values before `override`, by topic and key; None: the topic had no value of its own.
         self._overridden: dict[tuple[str, str], str | None] = {}
-        #: Settings that brokers last reported of each topic, unless ackproof changed it since.
+        #: The last report of each topic's settings, unless ackproof has changed the topic since.
         self._known: dict[str, Mapping[str, Any]] = {}
         #: Ids before `recreate`, by topic.
         self._former_ids: dict[str, str | None] = {}
@@ -85,8 +85,8 @@ class TopicOperations:
         entry = (self._known.get(topic) or self._described(topic)).get(key)
         return None if entry is None else str(entry.value)
 
-    def hear_settings(self, topic: str) -> None:
-        """Ask for the settings of a topic that is new: an earlier one of this name had its own."""
+    def read_settings(self, topic: str) -> None:
+        """Read the settings of a new topic; those of an earlier topic of this name are dropped."""
         self._known.pop(topic, None)
         last_result(lambda: self._described(topic), bool, within_s=_ANSWER_S)
 

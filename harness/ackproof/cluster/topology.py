@@ -12,9 +12,9 @@ controllers still communicate::
 A scenario may name further listeners for clients. They get the ports from 9095 on, so that one
 group of clients can be cut off and another not.
 
-Listeners may lead through the Kafka proxy. For a listener of clients, the proxy has the advertised
-port of 127.0.0.1. For INTERNAL and CONTROLLER, it has a port on the network's gateway, which is the
-machine of the harness: nodes then reach each other through it.
+Listeners may lead through the Kafka proxy. For a listener of clients, the proxy listens on the
+advertised port of 127.0.0.1. For INTERNAL and CONTROLLER, it listens on the network's gateway,
+which is the machine of the harness, and nodes connect to each other through it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Topology:
     """The nodes of one cluster, and the settings that all brokers share.
 
     `controllers` are dedicated controllers, combined brokers, or ZooKeeper nodes.
-    `dynamic_quorum`: the metadata log holds the set of voters, not each node's configuration
+    `dynamic_quorum`: the voters are in the metadata log, not in each node's configuration
     (KIP-853). `listeners` are the further listeners for clients, `proxied` the listeners behind the
     Kafka proxy; `gateway` is the machine's address on the cluster's network.
     """
@@ -103,21 +103,17 @@ class Topology:
 
     @property
     def zookeeper(self) -> bool:
-        """Whether metadata is kept in ZooKeeper."""
         return uses_zookeeper(self.kafka)
 
     @property
     def bootstrap_servers(self) -> str:
-        """`bootstrap.servers`: the EXTERNAL listener of every broker."""
         return self.bootstrap("EXTERNAL")
 
     def bootstrap(self, listener: str) -> str:
-        """Return `bootstrap.servers` for this listener."""
         return ",".join(f"127.0.0.1:{host_port(broker, listener)}" for broker in self.brokers)
 
     @property
     def client_listeners(self) -> tuple[str, ...]:
-        """The listeners for clients: EXTERNAL and further ones."""
         return ("EXTERNAL", *self.listeners)
 
     def inside(self, node: NodeSpec, listener: str) -> str:
@@ -146,13 +142,11 @@ def host_port(node: NodeSpec, listener: str) -> int | None:
 
 
 def ports_needed(spec: ClusterSpec, kafka: str) -> int:
-    """Return how many ports of 127.0.0.1 the cluster needs."""
     controllers = spec.controllers if uses_zookeeper(kafka) or "CONTROLLER" in spec.proxied else 0
     return controllers + spec.brokers * ports_of_broker(spec.listeners, spec.proxied)
 
 
 def ports_of_broker(listeners: Sequence[str], proxied: Sequence[str]) -> int:
-    """Return how many ports a broker needs, with those of the Kafka proxy."""
     return 1 + len(listeners) + sum(name != "CONTROLLER" for name in proxied)
 
 
@@ -164,7 +158,7 @@ def arrange(
     ports: Sequence[int],
     gateway: str = "",
 ) -> Topology:
-    """Return the cluster that `spec` describes, on these ports of 127.0.0.1 (and of `gateway`)."""
+    """Return the topology of `spec` on these ports of 127.0.0.1 (and of `gateway`)."""
     free_ports = iter(ports)
     in_zookeeper = uses_zookeeper(kafka)
     voters = range(1, spec.controllers + 1) if spec.combined else range(0)
@@ -211,7 +205,6 @@ def broker_spec(
     proxied: Sequence[str] = (),
     voter: bool = False,
 ) -> NodeSpec:
-    """Return the spec of the broker `number`; it takes its ports from `ports`."""
     return NodeSpec(
         node_id=number,
         role="broker",

@@ -1,9 +1,8 @@
-"""A baseline: measures of earlier runs, with which CI compares later runs.
+"""A baseline: measures of earlier runs by configuration, with which CI compares later runs.
 
-For each configuration a baseline holds the measures of several runs. Later runs are worse if a
-one-sided Mann-Whitney test is significant, with Holm's correction over all configurations and
-measures, and the shift exceeds the tolerance. If there are too few runs for any significant result,
-the answer is "too few runs", never "no worse".
+Later runs are worse if a one-sided Mann-Whitney test is significant, with Holm's correction over
+all configurations and measures, and the shift exceeds the tolerance. If there are too few runs for
+any significant result, the answer is "too few runs", never "no worse".
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Change(Record):
 
 
 def samples(verdicts: Sequence[Verdict]) -> Samples:
-    """Return the measures of conclusive runs, by configuration and measure."""
+    """Return the measures of conclusive runs."""
     result: Samples = {}
     for verdict in verdicts:
         if verdict.verdict is Word.INCONCLUSIVE:
@@ -66,7 +65,7 @@ def samples(verdicts: Sequence[Verdict]) -> Samples:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Raise RunDirectoryError if the file is missing or holds no baseline."""
+    """Raise RunDirectoryError if the file is missing or not a baseline."""
     try:
         return Baseline.model_validate_json(safe_files.read(path, most=MOST_BYTES))
     except FileNotFoundError:
@@ -84,7 +83,7 @@ def read_baseline(path: Path) -> Baseline:
 def changes(
     baseline: Baseline, now: Mapping[str, Mapping[str, Sequence[float]]], *, tolerance: float
 ) -> list[Change]:
-    """Compare every configuration and measure that both have."""
+    """Compare every configuration and measure that occurs in both."""
     pairs = [
         (name, measure, before, now[name][measure])
         for name, of_configuration in baseline.configurations.items()

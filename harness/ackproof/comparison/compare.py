@@ -1,9 +1,9 @@
-"""Sequential comparison of the configurations of a scenario's matrix.
+"""Sequential comparison of the configurations in a scenario's matrix.
 
 In each round every configuration that still needs trials runs once, in shuffled order. After the
-rounds that `statistics.Design` names, an interim look decides which pairs are settled. The
-comparison ends when all pairs are settled, or when the planned trials or the time budget are used
-up. A configuration whose trials fail twice in a row is dropped; the others continue.
+rounds of `statistics.Design`, an interim look decides which pairs are settled. The comparison ends
+when all pairs are settled, or when the planned trials or the time budget are used up. A
+configuration whose trials fail twice in a row is dropped; the others continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Comparison:
         self.failure: AckproofError | None = None
         self._run_trial = run_trial
         self._reporter = reporter
-        self._configured = {label(one, store.configurations): one for one in store.configurations}
+        every = store.configurations
+        self._configured = {label(configured, every): configured for configured in every}
         design = Design.for_trials(self.plan.trials, confidence=self.plan.confidence)
         self._progress = Sequential(design, self.plan.configurations, margin=self.plan.margin)
         self._began = time.monotonic() - sum(trial.seconds for trial in store.trials)
@@ -55,7 +56,7 @@ class Comparison:
         return summary
 
     def _rounds(self) -> str:
-        """Return why the comparison ended. When resumed, it repeats the same looks."""
+        """Return why the comparison ended. A resumed comparison repeats its looks."""
         for number in range(1, self.plan.trials + 1):
             for name in self._progress.open:
                 if self._keeps_failing(name, before=number):
@@ -103,7 +104,7 @@ class Comparison:
         self.store.add(trial.model_copy(update=changes))
 
     def _keeps_failing(self, name: str, *, before: int) -> bool:
-        last = [one for one in self.store.of(name) if one.round < before][-GIVE_UP_AFTER:]
+        last = [trial for trial in self.store.of(name) if trial.round < before][-GIVE_UP_AFTER:]
         return len(last) == GIVE_UP_AFTER and all(trial.error for trial in last)
 
     def _out_of_time(self) -> bool:

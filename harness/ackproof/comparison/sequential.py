@@ -1,4 +1,4 @@
-"""Group sequential comparison: after each look, which pairs of configurations are settled."""
+"""Group sequential comparison: decides after each look which pairs are settled."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Settled = Literal["different", "alike", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairState:
-    """What is known about the loss probabilities of two configurations.
+    """The result for two configurations.
 
-    `p_value` is corrected for pairs and looks, and compared with the design's alpha. `settled`:
-    the probabilities are `different`; they are `alike`, i.e. they differ by at most the margin; or
-    empty, if neither is known.
+    `p_value` is corrected for pairs and looks, and compared with the design's alpha. `settled`: the
+    loss probabilities are `different`, or `alike` (they differ by at most the margin), or neither
+    is known (empty).
     """
 
     a: str
@@ -44,9 +44,9 @@ class PairState:
 
 
 class Sequential:
-    """A group sequential comparison: which pairs are settled, and who needs more trials.
+    """A group sequential comparison.
 
-    `margin`: loss probabilities that differ by at most this count as alike.
+    Loss probabilities that differ by at most `margin` count as alike.
     """
 
     def __init__(self, design: Design, names: Sequence[str], *, margin: float) -> None:
@@ -54,7 +54,7 @@ class Sequential:
         self.margin = margin
         self.look = -1
         self.names = list(names)
-        #: The last look of each configuration; its interval is the one of that look.
+        #: The last look of each configuration, which determines its interval.
         self.look_of = dict.fromkeys(names, 0)
         self._dropped: set[str] = set()
         self.pairs = {
@@ -67,7 +67,7 @@ class Sequential:
             raise ValueError(f"all {len(self.design.looks)} planned looks have been taken")
         self.look += 1
         self.look_of |= dict.fromkeys(self.open, self.look)
-        # Settled pairs stay in the family: they can only make Holm's correction stricter.
+        # Settled pairs stay in the family, which can only make Holm's correction stricter.
         adjusted = holm([loss_test(counts[a], counts[b]) for a, b in self.pairs])
         for (pair, before), p_value in zip(list(self.pairs.items()), adjusted, strict=True):
             corrected = min(1.0, p_value * len(self.design.looks))
@@ -79,12 +79,11 @@ class Sequential:
             )
 
     def drop(self, name: str) -> None:
-        """Request no more trials of a configuration, because they fail."""
         self._dropped.add(name)
 
     @property
     def open(self) -> list[str]:
-        """The configurations that need more trials, in the given order; a single one always."""
+        """The configurations that need more trials; a single configuration always does."""
         if not self.pairs:
             return [name for name in self.names if name not in self._dropped]
         needed = {
@@ -105,11 +104,11 @@ class Sequential:
 
 
 def more_trials(a: Count, b: Count, design: Design, *, pairs: int, margin: float) -> int | None:
-    """Return roughly how many more trials of each would settle a pair at the present rates.
+    """Estimate how many more trials of each would settle a pair at the current rates.
 
-    With 80 % power: either a significant difference (normal approximation after the arcsine
-    transformation, at the level of one look and Holm's strictest factor), or intervals within the
-    margin. None if `MAX_TRIALS` would not suffice.
+    With 80 % power they give either a significant difference (normal approximation after the
+    arcsine transformation, at the level of one look and Holm's strictest factor), or intervals
+    within the margin. None if `MAX_TRIALS` would not be enough.
     """
     from scipy.stats import norm
 

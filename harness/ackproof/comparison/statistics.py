@@ -1,21 +1,20 @@
 """Confidence intervals and tests for a comparison. The unit is the trial, never the record.
 
-Records that are lost in one failover are one event. So a trial loses or it does not, and each
-configuration has a loss probability. A comparison looks at the trials a few times (interim looks),
-to stop early. Without a correction, repeated looks find differences where there are none. Two
-methods keep the promised confidence:
+All records that are lost in one failover are one event, so each configuration has a probability
+that a trial loses. A comparison looks at the trials a few times (interim looks), to stop early.
+Without a correction, repeated looks report false differences. Two methods keep the confidence:
 
-- **Tests**: a comparison is planned with at most K looks, and each look tests at `alpha / K`, with
-  Holm's correction over the pairs (Pocock 1977 in its simplest form: the union bound over the
-  looks, so it holds for every dependence between looks, pairs and the stopping rule).
+- **Tests**: each of at most K planned looks tests at `alpha / K`, with Holm's correction over the
+  pairs (Pocock 1977 in its simplest form: the union bound over the looks is valid for every
+  dependence between looks, pairs and the stopping rule).
 - **Intervals**: Clopper-Pearson at each look, as repeated confidence intervals (Jennison and
   Turnbull 1989). Most of the error is spent late: `gamma_k = c * alpha * (t_k**3 - t_(k-1)**3)`,
-  where t_k is the look's share of the planned trials. c = 1 is the union bound; the largest c is
-  taken for which all intervals of a configuration *together* contain the true probability with the
-  requested confidence, for every true probability (computed from the binomial distribution, not
-  simulated). So each interval is valid for every stopping rule.
+  where t_k is the look's share of the planned trials. c = 1 is the union bound. c is the largest
+  factor for which all intervals of a configuration *together* contain the true probability with the
+  requested confidence, for every true probability (computed from the binomial distribution). So
+  each interval is valid for every stopping rule.
 
-Both are conservative: they guarantee a bound on the error, not its exact size.
+Both are conservative: they guarantee a bound on the error.
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ class Design:
 
     @classmethod
     def for_trials(cls, trials: int, *, confidence: float = 0.95) -> Self:
-        """Return the design for at most `trials` of each configuration."""
         looks = {math.ceil(trials * k / LOOKS) for k in range(1, LOOKS)}
         return cls(
             looks=(*sorted(n for n in looks if FIRST_LOOK <= n < trials), trials),
@@ -121,7 +119,7 @@ def _worst_coverage(looks: Sequence[int], levels: Sequence[float]) -> float:
     ends = np.concatenate([side for pair in sides for side in pair])
     ends = ends[(ends > 0) & (ends < 1)]
     ends = ends[:: max(1, len(ends) // 400)]
-    # Coverage jumps at the limits of intervals; the lowest values are just beside them.
+    # Coverage jumps at the limits of intervals; the lowest values are next to them.
     truths = np.unique(np.concatenate([np.linspace(0, 1, 201), ends - 1e-9, ends + 1e-9]))
     now = np.zeros((len(truths), looks[-1] + 1))
     now[:, 0] = 1.0
@@ -154,8 +152,8 @@ def interval(count: Count, design: Design, look: int) -> Interval:
         return Interval(low=0.0, high=1.0)
     level = interval_levels(design)[look]
     if count.trials != design.looks[look]:
-        # The levels hold for the planned numbers only. This number differs, because time ran out
-        # or some trials do not count; the union bound holds for every number of trials.
+        # The levels are valid for the planned numbers only. This number differs, because time ran
+        # out or some trials do not count. The union bound is valid for every number of trials.
         level = min(level, design.alpha * _weights(design)[look])
     return clopper_pearson(count.losing, count.trials, level)
 
@@ -202,7 +200,7 @@ def shift(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values with Holm's correction (1979), in the same order."""
+    """Return the p-values with Holm's correction (1979)."""
     adjusted = [0.0] * len(p_values)
     worst = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

@@ -28,8 +28,6 @@ from ackproof.trials import Record, Trial, TrialStore, read_trials
 
 
 class Measures(Record):
-    """Counts, availability, throughput and latency of one trial."""
-
     verdict: Word
     lost: int
     acked: int
@@ -39,18 +37,18 @@ class Measures(Record):
     unavailability_s: float
     #: Share of the trial in which the worst partition acked.
     availability: float
-    #: Longest time from the heal of a fault until its nodes had recovered.
+    #: Longest time from the heal of a fault to the recovery of its nodes.
     recovery_s: float | None
     acked_per_s: float
     ack_latency_ms: Latency | None
 
     @property
     def counts(self) -> bool:
-        """Whether the trial counts: it lost a record, or it was conclusive and lost none."""
+        """Whether the trial lost a record or was conclusive."""
         return self.lost > 0 or self.verdict is not Word.INCONCLUSIVE
 
 
-#: The measures besides loss by which pairs are compared; None where a trial has no value.
+#: The measures of pairs besides loss; None if a trial has no value.
 MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
     "unavailability_s": lambda m: m.unavailability_s,
     "recovery_s": lambda m: m.recovery_s,
@@ -85,7 +83,7 @@ def measures(verdict: Verdict) -> Measures:
 
 #: A comparison that may take longer needs `--yes` or a budget.
 CONFIRM_FROM_S = 3600.0
-#: Estimate of boot, full ISR, reading the final log and judgement, used without stored runs.
+#: Estimate of boot, full ISR, reading the final log and judgement.
 _OVERHEAD_S = 30.0
 
 
@@ -110,11 +108,11 @@ class ComparisonPlan(Record):
 
 
 def label(configured: Configured, configurations: Sequence[Configured]) -> str:
-    """Return the name of a configuration, with its scenario if there are several."""
+    """Return the name of a configuration, with its scenario if there are several scenarios."""
     scenario = configured.scenario.name
     if not configured.name:
         return scenario
-    several = len({one.scenario.name for one in configurations}) > 1
+    several = len({other.scenario.name for other in configurations}) > 1
     return f"{scenario}: {configured.name}" if several else configured.name
 
 
@@ -124,10 +122,10 @@ def faults_of(configured: Configured) -> str:
 
 
 def order(plan: ComparisonPlan, names: Sequence[str], number: int) -> list[str]:
-    """Return the order in which round `number` (from 1) runs these configurations.
+    """Return the order of these configurations in round `number` (from 1).
 
     Rounds are shuffled, so that drift, such as other load on this machine, affects all
-    configurations alike. A single round keeps the order of the file, because no statistics follow.
+    configurations equally. A single round has the order of the file.
     """
     if plan.trials == 1:
         return list(names)
@@ -214,8 +212,8 @@ def create(
 def resume(directory: Path) -> ComparisonStore:
     """Return an interrupted comparison.
 
-    Raises RunDirectoryError if the directory holds no comparison or is damaged, ScenarioError if
-    its scenarios are no longer valid.
+    Raises RunDirectoryError if the directory is not a comparison or damaged, ScenarioError if its
+    scenarios are no longer valid.
     """
     plan = read_plan(directory, ComparisonPlan, maker="compare")
     folder = directory / "scenarios"

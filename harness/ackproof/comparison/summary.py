@@ -25,9 +25,8 @@ class Spread(Record):
 class Cell(Record):
     """One configuration. `lost_share_*` is the confidence interval of P(trial loses).
 
-    `trials` counts the trials that lost or were conclusive; `inconclusive` ones are not among
-    them. `failed` ones have no run (`error` is the last reason). Times are seconds, latencies
-    milliseconds.
+    `trials` counts the trials that lost or were conclusive, `inconclusive` the others. `failed`
+    trials have no run; `error` is the last reason. Times are seconds, latencies milliseconds.
     """
 
     configuration: str
@@ -61,9 +60,9 @@ class Shift(Record):
 
 
 class Pair(Record):
-    """Two configurations. `settled` is `different`, `alike`, or empty if neither is known.
+    """Two configurations. `settled` is as in `PairState`.
 
-    `more_trials` of each would roughly settle the pair; None if it is settled, or if no reasonable
+    About `more_trials` of each would settle the pair; None if it is settled, or if no reasonable
     number would.
     """
 
@@ -89,7 +88,6 @@ class Summary(Record):
 
     @property
     def alpha(self) -> float:
-        """The total error: 1 - confidence."""
         return 1 - self.plan.confidence
 
     def cell(self, configuration: str) -> Cell:
@@ -100,7 +98,7 @@ _QUANTILES = ("p50", "p95", "p99", "p999", "max")
 
 
 def counts(trials: Sequence[ConfigurationTrial], names: Sequence[str]) -> dict[str, Count]:
-    """Count the trials of each configuration that count, and those of them that lost."""
+    """Return the number of losing trials among those that count, for each configuration."""
     result = {}
     for name in names:
         counted = _counted(trials, name)
@@ -111,7 +109,7 @@ def counts(trials: Sequence[ConfigurationTrial], names: Sequence[str]) -> dict[s
 def summarise(
     plan: ComparisonPlan, trials: Sequence[ConfigurationTrial], progress: Sequential, *, ended: str
 ) -> Summary:
-    """Summarise the trials; which pairs are settled is as of the last look of `progress`."""
+    """Summarise the trials; `progress` has the settled pairs as of its last look."""
     now = counts(trials, plan.configurations)
     cells = [_cell(name, trials, now[name], progress) for name in plan.configurations]
     shifts = _shifts(plan, trials, progress)

@@ -2,9 +2,8 @@
 
 A sidecar is a short-lived container that shares a node's network namespace or volume.
 
-docker-py's own `exec_run` reads below the buffer of the HTTP client: output that arrives together
-with the response's headers is lost (3 of 1,800 commands on a busy machine). `Command` reads through
-that buffer.
+docker-py's `exec_run` bypasses the buffer of the HTTP client, so output that arrives together with
+the response's headers is lost (3 of 1,800 commands on a busy machine). `Command` reads the buffer.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _STDOUT = 1
 _HEADER = struct.Struct(">BxxxI")
 _WITHIN_S = 10.0
 
-# Whether a class is in one of the jars. A JVM would take a second for each question.
+# Whether a class is in one of the jars. A JVM would take a second for each class.
 _HAS = f'has() {{ grep -lsqF "${{1//.//}}.class" {CLASSPATH}.jar; }}'
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m"
 
@@ -67,12 +66,9 @@ class Command:
         command: Sequence[str],
         *,
         user: str = "",
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._api = container.client.api  # type: ignore[union-attr]  # it has come from a client
-        self._id = self._api.exec_create(
-            container.id, list(command), user=user, environment=dict(environment or {})
-        )["Id"]
+        self._id = self._api.exec_create(container.id, list(command), user=user)["Id"]
 
     def frames(self) -> Generator[tuple[int, bytes], None, None]:
         """Start the command; yield its output as it arrives: the stream's number, bytes."""
@@ -115,22 +111,16 @@ class Command:
                 lambda code: code is not None,
                 within_s=_WITHIN_S,
                 failure=lambda _: EngineError(
-                    f"the engine does not tell how a command ended within {_WITHIN_S:g} s",
+                    f"the engine did not report a command's exit code within {_WITHIN_S:g} s",
                     hint="Look at the engine's log.",
                 ),
             )
         )
 
 
-def run(
-    container: Container,
-    command: Sequence[str],
-    *,
-    user: str = "",
-    environment: Mapping[str, str] | None = None,
-) -> Finished:
+def run(container: Container, command: Sequence[str], *, user: str = "") -> Finished:
     """Run a command in a container to its end; raise the errors of `Command`."""
-    started = Command(container, command, user=user, environment=environment)
+    started = Command(container, command, user=user)
     frames = list(started.frames())
     return Finished(
         exit_code=started.exit_code(),
@@ -152,7 +142,7 @@ class Node(Protocol):
 def kafka_command(classes: tuple[str, ...], arguments: str) -> str:
     """Return a bash command that runs the first class that exists; `arguments` are bash, too.
 
-    Tools have moved between packages. The newest package comes first.
+    Tools have moved between packages; the newest package comes first.
     """
     *first, last = classes
     tries = "".join(f"if has {name}; then {_java(name, arguments)}; el" for name in first)
@@ -207,7 +197,7 @@ def run_sidecar(
 def start_sidecar(
     client: DockerClient, image: str, script: str, *, name: str, run_id: str, **options: Any
 ) -> None:
-    """Start such a container in the background, with a name."""
+    """Start a container as `run_sidecar` does, in the background and with a name."""
     client.containers.run(image, **_as_root(script, run_id), **options, name=name, detach=True)
 
 

@@ -6,11 +6,11 @@ Every container, network and volume that ackproof creates has three labels::
     io.ackproof.run=<run_id>      the run that it belongs to
     io.ackproof.pid=<pid>         the harness process that owns it
 
-Objects are removed by these labels, without a reaper container, which a machine without a container
-registry could not pull. An object is a leftover when its harness process has ended. The process id
-is looked up on this machine. So for an engine that is shared with another host, or used from inside
-a container, objects of a running harness elsewhere look like leftovers: do not clean there. A
-process id that is in use again hides a leftover; `everything=True` lists it.
+Objects are removed by these labels. A reaper container is not used, because a machine without a
+container registry cannot pull it. An object is a leftover when its harness process has ended. The
+process id is looked up on this machine: do not clean an engine that another host or container also
+uses, because objects of a harness that runs there look like leftovers. A process id that is in use
+again hides a leftover; `everything=True` lists it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LABEL_PID = "io.ackproof.pid"
 _REQUEST_S = 60
 
 FREEZE_WAIT_S = 10.0
-"""How long to repeat a pause that runc gives up."""
+"""How long to retry when runc cannot freeze a container."""
 
 REMOVAL_WAIT_S = 10.0
 """How long to repeat the removal of a network or volume that a container still uses."""
@@ -80,7 +80,7 @@ def connect() -> DockerClient:
     """Return a client of an engine that answers.
 
     The engine is `DOCKER_HOST`, otherwise the current Docker context (Docker Desktop, Colima and
-    rootless engines set one). `DOCKER_HOST` is set to the context's address for this process, so
+    rootless engines set it). `DOCKER_HOST` is set to the context's address for this process, so
     that testcontainers uses the same engine; its reaper is switched off.
 
     Raises:
@@ -135,7 +135,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _engine_error(error: Exception, *, host: str, configured: bool) -> EngineError:
-    """Return an error with the reason why the engine at `host` cannot be used."""
     if any(isinstance(cause, PermissionError) for cause in _causes(error)):
         user = getpass.getuser()
         return EngineError(
@@ -172,7 +171,7 @@ def _group(host: str) -> str:
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Return the files as a compressed tar, which the engine and `tar xz` can unpack."""
+    """Return the files as a compressed tar."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in files.items():
@@ -215,12 +214,10 @@ def _leftover(kind: Kind, id_: str, name: str, marks: dict[str, str]) -> Leftove
 
 
 def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Removed:
-    """Remove what `leftovers` lists; see `remove`."""
     return remove(client, leftovers(client, everything=everything))
 
 
 def remove_run(client: DockerClient, run_id: str) -> Removed:
-    """Remove everything that belongs to one run; see `remove`."""
     everything = leftovers(client, everything=True)
     return remove(client, [item for item in everything if item.run_id == run_id])
 
@@ -228,15 +225,15 @@ def remove_run(client: DockerClient, run_id: str) -> Removed:
 def remove(client: DockerClient, objects: Sequence[Leftover]) -> Removed:
     """Remove these objects: containers first, then networks, then volumes.
 
-    Objects that do not exist any more, or that another process is removing, are not counted. What
-    the engine refuses to remove is in `Removed.kept`.
+    Objects that do not exist, or that another process is removing, are not counted. `Removed.kept`
+    has the objects that the engine refuses to remove.
     """
     counts = {"container": 0, "network": 0, "volume": 0}
     refused: list[str] = []
     for kind in counts:
         items = [item for item in objects if item.kind == kind]
         with ThreadPoolExecutor(max_workers=8) as pool:
-            for removed, reason in pool.map(lambda item: _try_to_remove(client, item), items):
+            for removed, reason in pool.map(lambda item: _remove(client, item), items):
                 counts[kind] += removed
                 refused += [reason] if reason else []
     return Removed(
@@ -247,18 +244,7 @@ def remove(client: DockerClient, objects: Sequence[Leftover]) -> Removed:
     )
 
 
-def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
-    """Return whether the object was removed, and the engine's reason if it refused."""
-    try:
-        return _remove(client, item), ""
-    except Exception as error:
-        if not _is_api_error(error):
-            raise
-        return False, f"{item.kind} {item.name}: {_explanation(error)}"
-
-
 def frozen(container: Container) -> bool:
-    """Whether the container is paused."""
     container.reload()
     return bool(container.attrs["State"]["Paused"])
 
@@ -266,13 +252,13 @@ def frozen(container: Container) -> bool:
 def freeze(container: Container) -> None:
     """Pause the container; a no-op if it is paused. Raises APIError if that fails.
 
-    runc gives up ("unable to freeze") and thaws all processes if one does not freeze at once, for
+    runc fails ("unable to freeze") and thaws all processes if one does not freeze at once, for
     example while it forks or waits for a disk. The next attempt may succeed.
     """
     from docker.errors import APIError
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-    def given_up(error: BaseException) -> bool:
+    def not_frozen(error: BaseException) -> bool:
         return isinstance(error, APIError) and "unable to freeze" in _explanation(error)
 
     def pause() -> None:
@@ -280,25 +266,19 @@ def freeze(container: Container) -> None:
             container.pause()
 
     Retrying(
-        retry=retry_if_exception(given_up),
+        retry=retry_if_exception(not_frozen),
         stop=stop_after_delay(FREEZE_WAIT_S),
         wait=wait_fixed(0.1),
         reraise=True,
     )(pause)
 
 
-def _is_api_error(error: BaseException) -> bool:
-    from docker.errors import APIError
-
-    return isinstance(error, APIError)
-
-
 def _explanation(error: Any) -> str:
     return str(error.explanation or error)
 
 
-def _remove(client: DockerClient, item: Leftover) -> bool:
-    """Remove one object; return False if it did not exist or was being removed."""
+def _remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
+    """Return whether the object was removed, and the engine's reason if it refused."""
     from docker.errors import APIError, NotFound
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -308,7 +288,7 @@ def _remove(client: DockerClient, item: Leftover) -> bool:
     try:
         if item.kind == "container":
             client.api.remove_container(item.id, force=True, v=True)
-            return True
+            return True, ""
         remove = client.api.remove_network if item.kind == "network" else client.api.remove_volume
         for attempt in Retrying(
             retry=retry_if_exception(in_use),
@@ -319,9 +299,10 @@ def _remove(client: DockerClient, item: Leftover) -> bool:
             with attempt:
                 remove(item.id)
     except NotFound:
-        return False
+        return False, ""
     except APIError as error:
-        if item.kind == "container" and "already in progress" in _explanation(error):
-            return False
-        raise
-    return True
+        reason = _explanation(error)
+        if item.kind == "container" and "already in progress" in reason:
+            return False, ""
+        return False, f"{item.kind} {item.name}: {reason}"
+    return True, ""

@@ -1,10 +1,10 @@
-"""Adjustable clocks: the time of day that a node's JVM sees, at an offset from the machine's.
+"""Adjustable clocks: an offset between the time of day in a node's JVM and the machine's.
 
 A small preload (`dockerfiles/clock/clock.c`) replaces `clock_gettime`, `gettimeofday` and `time`,
 and adds an offset that it reads from a file on the node's volume. Monotonic clocks are unchanged.
-The C compiler of this machine compiles it once. It links with no library, so it works with glibc
-and musl and needs no other image. It is loaded only with `cluster.clock: adjustable`. libfaketime
-supports more, but the start of a broker's JVM takes thirty times as much CPU with it.
+This machine's C compiler compiles it once. It is not linked with a library, so it works with glibc
+and musl. It is loaded only with `cluster.clock: adjustable`. libfaketime supports more, but the
+start of a broker's JVM takes thirty times as much CPU with it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ export LD_PRELOAD={CONFIG_DIR}/{LIBRARY}
 _COMPILERS = ("cc", "gcc", "clang")
 _COMPILE_S = 60
 
-#: The engine's names of Python's machine names.
+#: The engine's architecture names by Python's.
 _ENGINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -80,7 +80,7 @@ def library(client: DockerClient) -> bytes:
 
 
 def offset_script(seconds: float) -> str:
-    """Return the script that sets a node's offset; it runs where the node's volume is mounted."""
+    """Return a script that sets a node's offset; run it where the node's volume is mounted."""
     content = "".join(f"\\x{byte:02x}" for byte in struct.pack("=q", round(seconds * 1e9)))
     # The JVM has the file mapped, so it is overwritten in place and not truncated.
     return f"[ -f {_OFFSET} ] && printf '{content}' | dd of={_OFFSET} conv=notrunc status=none"

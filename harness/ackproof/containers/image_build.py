@@ -1,7 +1,7 @@
 """Builds images without a container registry: from Dockerfiles, and the Debian base image.
 
-The engine's classic builder runs the Dockerfiles of this package. Docker 20.10 has no other builder
-in its API, so the Dockerfiles use no BuildKit feature.
+The engine's classic builder runs the Dockerfiles of this package, because the API of Docker 20.10
+has no other. The Dockerfiles therefore do not use features of BuildKit.
 
 The base image has a JVM, nftables and bash. `mmdebstrap` unpacks Debian packages from this
 machine's apt sources into a tarball, and the engine imports it. The Kafka images that are built
@@ -41,7 +41,7 @@ BOOTSTRAP_TIMEOUT_S = 1800
 
 
 def template(name: str) -> str:
-    """Return the text of the file `name` in the folder `dockerfiles`."""
+    """Return the text of a file in the folder `dockerfiles`."""
     return (files(__package__) / "dockerfiles" / name).read_text()
 
 
@@ -106,7 +106,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 def base_problems() -> tuple[str, ...]:
-    """Return why this machine cannot build the base image; empty if no reason is known."""
+    """Return the reasons why this machine cannot build the base image."""
     system = _system()
     problems = []
     if "debian" not in (system.get("ID"), *system.get("ID_LIKE", "").split()):

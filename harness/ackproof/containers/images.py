@@ -2,7 +2,7 @@
 
 A broker image comes from the first of these sources that has it: the engine
 (`apache/kafka:<version>`, then `ackproof/kafka:<version>`, which is built here); a registry
-(`apache/kafka:<version>`); a build from Kafka's Maven artifacts on a Debian base. Both kinds have
+(`apache/kafka:<version>`); a build from Kafka's Maven artifacts on a Debian base. Both images have
 `/opt/kafka/libs/*.jar`, `java` and `bash` on the PATH, and run as uid 1000. This command boots a
 broker in either::
 
@@ -61,7 +61,7 @@ without it.
 """
 
 REGISTRY_TIMEOUT_S = 15.0
-"""How long the engine may take to find whether a registry has an image."""
+"""How long the engine may take to report whether a registry has an image."""
 
 _PUBLISHED_SINCE = (3, 7)  # KIP-975
 
@@ -74,8 +74,7 @@ Source = Literal["local", "pulled", "built"]
 class BrokerImage:
     """An image on this engine that runs Kafka `version`.
 
-    `source` is where this call found it; `reason` is why nothing was pulled if it was built, and
-    empty otherwise.
+    `source` is where it came from; `reason`: why a built image was not pulled, else ''.
     """
 
     reference: str
@@ -104,7 +103,7 @@ class LocalImage:
 def version_of(image: str) -> str:
     """Return the Kafka version of an image's name: `4.3.1` for `apache/kafka:4.3.1`.
 
-    Raises ScenarioError for images of another name, whose brokers ackproof cannot configure.
+    Raises ScenarioError for other names, because ackproof cannot configure their brokers.
     """
     repository, _, tag = image.removeprefix("docker.io/").rpartition(":")
     try:
@@ -211,7 +210,7 @@ def list_images(client: DockerClient) -> tuple[LocalImage, ...]:
 
 
 def check_version(version: str) -> None:
-    """Raise a ScenarioError unless `version` names one release, such as 4.3.1 or 4.4.0-rc1."""
+    """Raise ScenarioError unless `version` is a release, such as 4.3.1 or 4.4.0-rc1."""
     try:
         numbers(version)
     except ValueError as error:
@@ -219,7 +218,6 @@ def check_version(version: str) -> None:
 
 
 def exists(client: DockerClient, reference: str) -> bool:
-    """Return whether the engine has this image."""
     try:
         client.images.get(reference)
     except ImageNotFound:
@@ -235,14 +233,11 @@ def _local(client: DockerClient, version: str) -> BrokerImage | None:
 
 
 def _unpublished(version: str) -> str:
-    """Return why there is no published image of `version`; '' if there may be one."""
-    if numbers(version) >= _PUBLISHED_SINCE:
-        return ""
-    return f"{PUBLISHED} exists from 3.7.0 on"
+    return "" if numbers(version) >= _PUBLISHED_SINCE else f"{PUBLISHED} exists from 3.7.0 on"
 
 
 def pull(client: DockerClient, reference: str, say: Say) -> str:
-    """Pull `reference`; return '' on success, else the reason in one line.
+    """Pull an image; return '' on success, else the reason in one line.
 
     A pull has no timeout, so a request with a timeout first checks that the registry has the image.
     """
@@ -277,7 +272,6 @@ def _build_problems(client: DockerClient, version: str) -> list[str]:
 
 
 def _build(client: DockerClient, version: str, say: Say) -> str:
-    """Build and tag the image; the tag is set last, after the image passed its smoke test."""
     jars = kafka_jars(version, say)
     reference = f"{BUILT}:{version}"
     build_from(client, reference, sorted(jars.iterdir()), version=version, say=say)
@@ -287,9 +281,10 @@ def _build(client: DockerClient, version: str, say: Say) -> str:
 def build_from(
     client: DockerClient, reference: str, jars: Iterable[Path], *, version: str, say: Say
 ) -> None:
-    """Build a broker image from Kafka's jars; they behave as `version` does.
+    """Build a broker image from Kafka's jars, which behave as `version` does.
 
-    The caller must hold the build lock. Raises ImageError if the smoke test fails.
+    The caller must hold the build lock. The image is tagged after its smoke test. Raises ImageError
+    if that fails.
     """
     if not exists(client, BASE):
         build_base(client, say)

@@ -1,8 +1,8 @@
 """Kafka's jars, resolved by Maven, for an image that is built without a container registry.
 
 Maven uses a separate local repository in the cache directory: in a repository that is shared with
-another resolver (Ivy, for Spark's connector), some descriptions end up without their jars. The
-machine's configuration says which registry Maven uses.
+another resolver (Ivy, for Spark's connector), some poms end up without their jars. Maven uses the
+registry in the machine's own configuration.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ Coordinate = tuple[str, str, str]
 
 
 def jars_problem(version: str) -> str:
-    """Return why the jars of `version` cannot be resolved here; '' if no reason is known.
-
-    Nothing is resolved for that. Jars in the cache need no Maven.
-    """
+    """Return why the jars of `version` cannot be resolved here, without trying; '' if unknown."""
     if _finished(version).is_dir() or shutil.which("mvn"):
         return ""
     return "Maven (mvn) is not on the PATH"
@@ -85,8 +82,8 @@ def kafka_jars(version: str, say: Say) -> Path:
 def client_jars(version: str, say: Say) -> Path:
     """Return the cached folder of the jars of kafka-clients; resolve them if absent.
 
-    The caller must hold a lock. Raises `ImageError` as `kafka_jars` does, and if a cached jar is
-    not what was resolved.
+    The caller must hold a lock. Raises `ImageError` as `kafka_jars` does, and if a cached jar has
+    changed since it was resolved.
     """
     finished = cache_dir() / "client-jars" / version
     if finished.is_dir():
@@ -138,10 +135,9 @@ def _finished(version: str) -> Path:
 
 
 def logging_binding(jars: Iterable[str]) -> Coordinate | None:
-    """Return the slf4j binding for the logger among `jars`; None if it is among them.
+    """Return the slf4j binding for the logger among `jars`; None if `jars` contain it.
 
-    Kafka 4 logs by log4j 2, whose version is in the pom; Kafka 3 by reload4j, older versions by
-    log4j 1.
+    Kafka 4 uses log4j 2, with the version in its pom; Kafka 3 uses reload4j, older ones log4j 1.
     """
     versions = {
         match["name"]: match["version"]

@@ -1,7 +1,7 @@
-"""The broker image of a user's own build of Kafka: an image, or a distribution that becomes one.
+"""The broker image of a user's own build of Kafka, given as an image or as a distribution.
 
-An own image is laid out as `images` says. A distribution is a folder or an archive (.tgz, .tar.gz,
-.zip) with Kafka's jars in `libs/`, as Kafka's own build makes it (`./gradlew releaseTarGz`).
+The image has the layout that `images` describes. A distribution is a folder or an archive (.tgz,
+.tar.gz, .zip) with Kafka's jars in `libs/`, as `./gradlew releaseTarGz` builds it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ARCHIVES = (".tgz", ".tar.gz", ".zip")
 def own_image(
     *, image: str, distribution: str, kafka: str, client: DockerClient, say: Say
 ) -> BrokerImage | None:
-    """Return the broker image that a scenario names, None if it names none.
+    """Return the user's own image of a scenario; None if the scenario has neither key.
 
-    Raises ScenarioError for a distribution that is none, ImageError for an image that is absent, is
-    no Kafka, or cannot be built.
+    Raises ScenarioError for an invalid distribution, ImageError for an image that is absent, does
+    not contain Kafka, or cannot be built.
     """
     if image:
         return _existing(image, kafka=kafka, client=client, say=say)
@@ -113,7 +113,7 @@ def _jars(path: Path) -> tuple[list[Path], Path | None]:
 
 
 def _take_jars(archive: Path, folder: Path) -> None:
-    """Write the jars of an archive's `libs` into a folder, by their names alone."""
+    """Write the jars of an archive's `libs` into a folder, without their paths."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as zipped:
             for name in zipped.namelist():

@@ -1,7 +1,7 @@
-"""Judges what an application has sent already: its acked logs against a running cluster.
+"""Compares an application's acked logs with a running cluster.
 
-It leaves a run directory as a run does. Topics are read and, unless an end marker is asked for,
-nothing is written. No fault of ackproof's acted, so nothing is predicted.
+It writes a run directory. The cluster is only read, except for optional end markers. ackproof did
+not inject faults, so nothing is predicted.
 """
 
 from __future__ import annotations
@@ -30,18 +30,12 @@ from ackproof_spark.record import ID_HEADER
 
 _NAME = "acked-log"
 
-#: What such a check cannot know.
-_NOT_OBSERVED = (
-    "faults",
-    "the metadata log",
-    "the brokers' logs",
-    "the replicas' files",
-)
+_NOT_OBSERVED = ("faults", "the metadata log", "the brokers' logs", "the replicas' files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedCheck:
-    """What to check. `acks` are those that the application used; `settings` librdkafka's."""
+    """`acks` is the application's setting; `settings` are librdkafka's client settings."""
 
     logs: Sequence[Path]
     bootstrap_servers: str
@@ -54,7 +48,7 @@ class AckedCheck:
 def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Path, Verdict]:
     """Look for every acked send; return the run directory and the verdict.
 
-    Raises AckedLogError if a log is absent or wrong or names no acked send, ClusterError if the
+    Raises AckedLogError if a log is absent, wrong or without acked sends, ClusterError if the
     cluster does not answer or lacks a topic. Later failures make the verdict inconclusive.
     """
     preflight()
@@ -154,7 +148,7 @@ def _read(
     state: RunState,
     reporter: Reporter,
 ) -> None:
-    """Store the final log of the partitions that have acked sends, from the lowest acked offset."""
+    """Store the final log of partitions with acked sends, from the lowest acked offset."""
     cluster = RunningCluster(check.bootstrap_servers, check.settings)
     partitions = sorted(lowest)
     with reporter.phase("waiting for full ISR"):
@@ -162,12 +156,12 @@ def _read(
     begins = cluster.admin.begin_offsets(partitions)
     admin = cluster.admin
     ends = (admin.write_end_markers if check.end_markers else admin.end_offsets)(partitions)
-    for place in partitions:
-        least = lowest[place]
-        if begins[place] > (0 if least is None else least):
+    for topic, partition in partitions:
+        begin = begins[topic, partition]
+        if begin > (lowest[topic, partition] or 0):
             state.troubles.append(
-                f"{place[0]}-{place[1]} begins at offset {begins[place]}: what stood before it was "
-                "removed, acked sends among it"
+                f"{topic}-{partition} begins at offset {begin}: earlier records were removed, "
+                "acked sends among them"
             )
     with reporter.phase("reading the final log with Spark"):
         reading = take_final_log(
@@ -180,12 +174,12 @@ def _read(
                 PartitionEnd(
                     topic=topic,
                     partition=partition,
-                    begin_offset=min(max(lowest.get(place) or 0, begins.get(place, 0)), end),
+                    begin_offset=min(max(lowest.get(key) or 0, begins.get(key, 0)), end),
                     end_offset=end,
                 )
                 for topic, partition in partitions_of(scenario.topics)
-                for place in [(topic, partition)]
-                for end in [ends.get(place, 0)]
+                for key in [(topic, partition)]
+                for end in [ends.get(key, 0)]
             ],
         )
     state.readers = reading.readers

@@ -13,7 +13,7 @@ from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultError, Schedule, SendCounts
 
-#: Seconds between two ticks of the schedule, and between two updates of the progress shown.
+#: Seconds between two ticks of the schedule, and between two updates of the progress.
 _TICK_S = 0.01
 _SHOW_S = 0.2
 
@@ -92,12 +92,12 @@ def _drive(
 
 
 def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
-    """Return what of the schedule was not executed, as troubles: a prediction assumes all of it."""
+    """Return the faults that were not executed, as troubles: the prediction assumes all of them."""
     who, limits = "workload", "workload.records or workload.seconds"
     if scenario.workload.application is not None:
         who, limits = "application", "workload.seconds, if it did not end by itself"
     advice = f"the {who} ended before (raise {limits})"
-    # A producer that may stop ends the workload; a fault in force then met every send there was.
+    # A producer that may stop ends the workload while a fault is in force.
     unended = [] if scenario.workload.may_stop_for else schedule.unended
     return [
         *([f"{schedule.held_back}, until {advice}"] if schedule.held_back else []),

@@ -1,4 +1,4 @@
-"""Reads the final log of a run with Spark, if possible by two independent readers."""
+"""Reads the final log of a run with Spark, if possible with two independent readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECOND_READER_UP_TO = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Who read the final log, and why there was no second reader (empty if there was one)."""
+    """The readers of the final log; without a second reader `unobserved` has the reason."""
 
     readers: list[str]
     unobserved: list[str] = field(default_factory=list)
@@ -42,14 +42,14 @@ def take_final_log(
 ) -> Reading:
     """Read every partition up to its end into the run's final log.
 
-    One reader is Spark's Kafka connector. Meanwhile ackproof's own reader reads up to
-    `SECOND_READER_UP_TO` offsets in threads of this process, into files of its own; records that
-    only one of them returns go into the table `disagreements`. The own reader replaces a connector
-    that is absent or fails, as it does with some servers that are not Apache Kafka.
+    One reader is Spark's Kafka connector. In parallel, ackproof's own reader reads up to
+    `SECOND_READER_UP_TO` offsets in threads of this process, into its own files; records that only
+    one of them returns go into the table `disagreements`. If the connector is absent or fails, as
+    with some servers that are not Apache Kafka, the own reader is the only one.
 
-    `settings` are librdkafka's client settings. `committed_only` reads with read_committed. With
-    an `id_header` the records are an application's, and this names the header that holds their ids.
-    Without `end_markers` the ends are high watermarks, not proven.
+    `settings` are librdkafka's client settings. `committed_only` reads with read_committed. An
+    application's records have their ids in the header `id_header`. Without `end_markers` the ends
+    are high watermarks.
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """

@@ -41,9 +41,9 @@ def take_node_logs(cluster: KafkaCluster, run: RunState) -> None:
 
 
 def take_replicas(topics: Sequence[str], cluster: RunCluster, run: RunState) -> None:
-    """Store the batch headers of every replica. Nobody may write to the topics meanwhile.
+    """Store the batch headers of every replica. The topics must not be written to meanwhile.
 
-    Raises ClusterError if the brokers do not report who holds the replicas.
+    Raises ClusterError if the brokers do not report the replicas.
     """
     logs = cluster.take_replica_logs(topics, run.run_dir)
     if logs is not None:
@@ -51,10 +51,7 @@ def take_replicas(topics: Sequence[str], cluster: RunCluster, run: RunState) -> 
 
 
 def take_states(topics: Sequence[str], cluster: RunCluster, run: RunState) -> None:
-    """Store partition and broker states and clocks.
-
-    A run without them can be judged, so that failures become troubles of the run.
-    """
+    """Store partition and broker states and clocks. Failures become troubles of the run."""
     run.clocks = cluster.clocks(now)
     try:
         log = cluster.take_metadata_log(run.run_dir)
@@ -84,7 +81,7 @@ def run_final_phase(
 ) -> None:
     """Store the final log and the consumers' effects. Failures become troubles of the run.
 
-    `meanwhile` is called once nothing is measured any more; it starts what runs beside the reading.
+    `meanwhile` is called after the last measurement; it starts work that runs during the reading.
     """
     partitions = scenario.written
     reason = None
@@ -110,8 +107,8 @@ def run_final_phase(
         with reporter.phase("waiting for open transactions"):
             opened = OpenTransactions(hanging, ends, say=reporter.note)
             run.troubles += opened.end(timeout_s=scenario.workload.transactions.timeout)
-            if opened.found:
-                run.write("hanging_transactions", opened.found)
+            if opened.rows:
+                run.write("hanging_transactions", opened.rows)
     if run.end_live is not None:
         run.end_live(ends)
     if clients.consumers:
@@ -144,7 +141,7 @@ def run_final_phase(
         )
         replicas.result()
     if application is None and scenario.workload.transactions is None:
-        # An application may go on writing, and late ends of transactions are no records.
+        # An application may continue to write, and markers of transactions are not records.
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
     run.readers = reading.readers
     run.unobserved += reading.unobserved
@@ -154,25 +151,25 @@ def appended_since(
     ends: Mapping[TopicPartition, int],
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
 ) -> list[str]:
-    """Return for which partitions something was appended behind the closing record, at `ends`.
+    """Return sentences on partitions with records after the closing record, which is at `ends`.
 
-    Such a record was still in a broker, a connection or the proxy: a duplicate, or a send whose
-    outcome is unknown. It was not compared.
+    Such a record is a duplicate, or a send with unknown outcome, that was still in a broker, a
+    connection or the proxy. It was not compared.
     """
     try:
         now = end_offsets(list(ends))
     except ClusterError as error:
-        return [f"whether records came behind the closing records is unknown: {error.message}"]
+        return [f"the records after the closing records are unknown: {error.message}"]
     return [
-        f"{topic}-{partition} ends {now[topic, partition] - end - 1} offsets behind its closing "
-        f"record at {end}: what is there was not compared"
+        f"{topic}-{partition}: {now[topic, partition] - end - 1} offsets after the closing record "
+        f"at {end} were not compared"
         for (topic, partition), end in ends.items()
         if now[topic, partition] > end + 1
     ]
 
 
 def _stop_removal(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:
-    """Have brokers remove no more records, so that all readers read the same.
+    """Stop retention and compaction, so that all readers read the same records.
 
     A change of `cleanup.policy` aborts a compaction that is in progress (`LogManager`).
     """
@@ -183,11 +180,10 @@ def _stop_removal(scenario: Scenario, cluster: RunCluster, run: RunState) -> Non
                 operations.override(topic, key, value)
     except FaultError as error:
         run.troubles.append(f"retention and compaction could not be stopped: {error}")
-    time.sleep(_APPLIED_S)  # no request returns the settings that a broker's logs use
+    time.sleep(_APPLIED_S)  # a broker does not report the settings that its logs use
 
 
 def _await_recovery(schedule: Schedule | None) -> None:
-    """Wait until the nodes of the last fault work again. Raises ClusterError if they do not."""
     if schedule is None:
         return
     wait_for(
@@ -202,7 +198,7 @@ def _await_recovery(schedule: Schedule | None) -> None:
 
 
 def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:
-    """Store the records that consumers forwarded to other topics as their effects."""
+    """Store the records that consumers forwarded to other topics."""
     topics = [topic for targets in scenario.forwarded.values() for topic in targets]
     partitions = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
     if partitions:

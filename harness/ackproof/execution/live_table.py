@@ -1,4 +1,4 @@
-"""What the live view shows: outcomes counted in the ledger's streams, as a table and a line."""
+"""The table and the line of the live view, and the outcomes in the ledger's streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ackproof_spark.tables import LOCATION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """Sends of a partition whose outcome is in the ledger."""
+    """Sends of a partition by outcome in the ledger."""
 
     acked: int = 0
     failed: int = 0
@@ -24,20 +24,18 @@ class Outcomes:
 
 
 class LedgerCounts:
-    """Counts what producers have appended to the ledger since the last call of `update`."""
-
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / LOCATION["ledger"]
         self._positions: dict[str, int] = {}
         self._counts: dict[TopicPartition, Outcomes] = {}
 
     def update(self) -> Mapping[TopicPartition, Outcomes]:
-        """Return the outcomes so far. What a run closed since the last call is not counted."""
+        """Read new rows of the streams, and return the outcomes so far."""
         for path in sorted(self._folder.glob(PATTERN)):
             try:
                 piece = read_piece(path, self._positions.get(path.name, 0))
             except FileNotFoundError:
-                continue  # the run is over, and the stream has become a table
+                continue  # the run is over, and the stream was converted to a table
             self._positions[path.name] = piece.end
             if piece.origin is None:
                 continue
@@ -60,10 +58,10 @@ class LedgerCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePartition:
-    """A partition now; `tables.LIVE_PARTITIONS` explains the columns.
+    """The current state of a partition; `tables.LIVE_PARTITIONS` explains the columns.
 
-    `leader` is None while there is none or it is unknown; `lag` also before the first ack. `read`,
-    `lag`, `unseen` and `candidates` are None until the live job has counted them.
+    `leader` is None without a known leader. `read`, `lag`, `unseen` and `candidates` are None until
+    the live job has counted them, `lag` also before the first ack.
     """
 
     topic: str

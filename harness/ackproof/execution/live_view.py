@@ -2,8 +2,8 @@
 
 Outcomes, rates, leaders, ISR and faults in force come from the harness. Reads, lag, unseen sends
 and loss candidates come from the live job (`ackproof_spark.live`), a Spark process at a lower
-priority than clients and brokers. If the job fails, the run and the view go on without it: the
-verdict depends on the final log only.
+priority than clients and brokers. If the job fails, the run and the view continue without it,
+because the verdict depends on the final log only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ackproof_spark.tables import LOCATION
 #: Added to the job's niceness (see nice(1)).
 _NICENESS = 5
 
-#: Seconds that the job may take to start, to read the rest and end, and to stop.
+#: Maximum seconds of the job's start, of reading to the end offsets, and of its stop.
 _START_S = 120.0
 _END_S = 120.0
 _STOP_S = 10.0
@@ -63,11 +63,11 @@ def followed(
     faults: Callable[[], Sequence[str]],
     reporter: Reporter,
 ) -> Iterator[Callable[[Mapping[TopicPartition, int]], None]]:
-    """Show a run while it goes on; yield a function that ends the live job.
+    """Show a run in progress; yield a function that ends the live job.
 
-    The function takes the end offset of each partition, up to which the job reads first.
-    `settings` are those that a client needs to connect, by librdkafka's names; `faults` returns
-    the faults in force. A failure of the job is reported once.
+    The function takes the end offset of each partition, up to which the job reads. `settings` are
+    the client's connection settings, by librdkafka's names; `faults` returns the faults in force. A
+    failure of the job is reported once.
     """
     admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
     job = LiveJob(run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics)
@@ -80,7 +80,7 @@ def followed(
         reporter=reporter,
     )
     with job, view:
-        # Before producers start: a JVM that starts takes the CPU that they need.
+        # The JVM starts before the producers, which would compete for the CPU.
         with view.without_job_on_error(), reporter.phase("starting the live job"):
             job.await_start()
 
@@ -93,7 +93,7 @@ def followed(
 
 
 class LiveJob:
-    """The process of the live job: entering starts it, leaving stops it."""
+    """The process of the live job; the context starts and stops it."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class LiveJob:
                 start_new_session=True,  # Ctrl-C in the terminal must not reach it
             )
         with contextlib.suppress(ProcessLookupError):
-            # Before it starts its JVM, which inherits the priority.
+            # The JVM, which starts later, inherits the priority.
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
         with contextlib.suppress(BrokenPipeError):  # it has failed: `check` raises the reason
             self._say({"client": self._settings})
@@ -158,7 +158,7 @@ class LiveJob:
         self.check()
 
     def end(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Let the job read up to `ends` (exclusive), write all its tables and end; wait for that.
+        """Wait until the job has read up to `ends` (exclusive), written its tables and ended.
 
         Raises SparkError if it fails or takes too long.
         """
@@ -184,11 +184,10 @@ class LiveJob:
 
     @property
     def over(self) -> bool:
-        """Whether the process has ended, with success or not."""
         return self._started().poll() is not None
 
     def rows(self) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of `tables.LIVE_PARTITIONS` as the job last wrote them."""
+        """Return the latest rows of `tables.LIVE_PARTITIONS`."""
         import pyarrow.parquet as pq
 
         try:
@@ -205,7 +204,7 @@ class LiveJob:
         return self._run_dir / LOCATION["live_partitions"]
 
     def _say(self, line: Mapping[str, Any]) -> None:
-        """Write to its standard input, which other users cannot read, as they can arguments."""
+        """Write to standard input, because other users can read arguments."""
         process = self._started()
         assert process.stdin is not None
         process.stdin.write(json.dumps(line) + "\n")
@@ -217,7 +216,7 @@ class LiveJob:
 
 
 class LiveView(Repeating):
-    """Refreshes the view from a thread of its own, from entering to leaving."""
+    """Refreshes the view in a thread."""
 
     def __init__(
         self,
@@ -237,11 +236,10 @@ class LiveView(Repeating):
         self._faults = faults
         self._reporter = reporter
         self._acked: dict[TopicPartition, deque[tuple[float, int]]] = {}
-        #: Whether the live job has failed, which was reported.
+        #: Whether the live job has failed and this was reported.
         self.job_failed = False
 
     def __exit__(self, *_: object) -> None:
-        """Hide the view, and print a last line that stays."""
         super().__exit__(*_)
         self._reporter.hide()
         self._reporter.note(live_line(self.partitions(), []))
@@ -260,7 +258,7 @@ class LiveView(Repeating):
 
     @contextlib.contextmanager
     def without_job_on_error(self) -> Iterator[None]:
-        """Report a SparkError of the job, and go on; a job that has ended is reported once."""
+        """Report a SparkError of the job instead of raising it; only once if the job has ended."""
         try:
             yield
         except SparkError as error:
@@ -271,7 +269,7 @@ class LiveView(Repeating):
                 )
 
     def partitions(self) -> list[LivePartition]:
-        """Return what is known of each partition of the run's topics."""
+        """Return the current state of the run's partitions."""
         views = self._admin.partitions()
         counts = self._counts.update()
         rows = {(row["topic"], row["partition"]): row for row in self._job_rows()}
@@ -303,7 +301,7 @@ class LiveView(Repeating):
         return partitions
 
     def _job_rows(self) -> Sequence[Mapping[str, Any]]:
-        # Rows of a job that failed get older and older.
+        # After a failure the rows are outdated.
         return [] if self.job_failed else self._job.rows()
 
     def _rate(self, partition: TopicPartition, now: float, acked: int) -> float:

@@ -1,8 +1,8 @@
-"""Transactions that are still open when all producers have ended: waited for, or found to hang.
+"""Transactions that are still open after all producers have ended.
 
-read_committed reads a partition up to its last stable offset. A coordinator ends what a producer
-left open once transaction.timeout.ms is over. What it does not know hangs for good: it is recorded,
-and then aborted as an operator would, so that the final log can be read to its end.
+read_committed reads a partition up to its last stable offset. After transaction.timeout.ms the
+coordinator aborts open transactions. A transaction that it does not know hangs. It is recorded, and
+then aborted as an operator would do, so that the final log can be read to its end.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
 
-#: Seconds until markers that are on their way are written.
+#: Seconds until outstanding markers are written.
 _MARKERS_S = 5.0
-#: Seconds after transaction.timeout.ms until a coordinator has looked for what timed out, which it
-#: does every ten by default.
+#: Seconds after transaction.timeout.ms until a coordinator has checked for timeouts, which it does
+#: every ten seconds by default.
 _ABORT_S = 20.0
-#: The most seconds to wait for coordinators, as for consumers.
+#: Maximum seconds to wait for coordinators.
 _LONGEST_S = 120.0
 
 
 class Partitions(Protocol):
-    """What is asked of a cluster's partitions, and done to them."""
+    """The requests to a cluster about open transactions."""
 
     def stable_offsets(
         self, partitions: Sequence[TopicPartition]
@@ -43,7 +43,7 @@ class Partitions(Protocol):
 class OpenTransactions:
     """The transactions that keep partitions from being read up to `ends`.
 
-    `found` are rows of the table `hanging_transactions`; `say` gets a line for each.
+    `rows` are rows of the table `hanging_transactions`; `say` gets a line for each.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OpenTransactions:
         *,
         say: Callable[[str], None],
     ) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
         self._say = say
         self._cluster = cluster
         self._ends = ends
@@ -62,7 +62,7 @@ class OpenTransactions:
     def end(
         self, *, timeout_s: float, markers_s: float = _MARKERS_S, every_s: float = 1.0
     ) -> list[str]:
-        """Wait until every partition is stable beyond its end, and abort what hangs.
+        """Wait until every partition is stable beyond its end; abort hanging transactions.
 
         `timeout_s` is the producers' transaction.timeout.ms. Returns troubles.
         """
@@ -85,25 +85,27 @@ class OpenTransactions:
 
     def _unstable(self) -> list[TopicPartition]:
         stable = self._cluster.stable_offsets(list(self._ends))
-        return sorted(one for one, end in self._ends.items() if stable[one] <= end)
+        return sorted(
+            partition for partition, end in self._ends.items() if stable[partition] <= end
+        )
 
     def _abort_hanging(self) -> list[TopicPartition]:
-        """Abort what Kafka's tool names a second time; return the partitions that were unstable.
+        """Abort transactions that Kafka's tool lists twice; return the unstable partitions.
 
         Raises ClusterError if the tool fails.
         """
         left = self._unstable()
-        named = set(self._cluster.find(sorted({topic for topic, _ in left}))) if left else set()
-        for hanging in sorted(named & self._suspects, key=str):
+        listed = set(self._cluster.find(sorted({topic for topic, _ in left}))) if left else set()
+        for hanging in sorted(listed & self._suspects, key=str):
             row = {**asdict(hanging), "found_at": self._cluster.now(), "aborted_at": None}
-            self.found.append(row)
+            self.rows.append(row)
             self._say(f"{hanging}: read_committed consumers cannot read past it")
             try:
                 self._cluster.abort(hanging)
             except ClusterError as error:
-                raise ClusterError(f"{hanging}, and is not aborted: {error.message}") from error
+                raise ClusterError(f"{hanging}; abort failed: {error.message}") from error
             row["aborted_at"] = self._cluster.now()
-        self._suspects = named
+        self._suspects = listed
         return left
 
 

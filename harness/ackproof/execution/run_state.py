@@ -20,7 +20,7 @@ from ackproof_spark.tables import LOCATION
 
 
 class RunState:
-    """The state of a run in progress. As a context it writes `run.json` at begin and end."""
+    """The state of a run in progress. On entry and exit it writes `run.json`."""
 
     def __init__(self, configured: Configured, run_dir: Path, *, replays: str = "") -> None:
         self.configured = configured
@@ -36,7 +36,7 @@ class RunState:
         self.bottlenecks: list[str] = []
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
-        #: Ends the live job once it has read up to these end offsets; None without a live view.
+        #: Lets the live job read up to these end offsets and end; None without a live view.
         self.end_live: Callable[[Mapping[TopicPartition, int]], None] | None = None
         self._written: list[FaultWindow] = []
 
@@ -83,7 +83,6 @@ class RunState:
 
 
 def window_row(index: int, window: FaultWindow) -> dict[str, object]:
-    """Return a row of the table `fault_windows`."""
     facts = json.dumps(window.facts) if window.facts else None
     return {"window": index, **asdict(window), "verified": window.verified, "facts": facts}
 

@@ -1,8 +1,8 @@
 """Runs one scenario on a real cluster: predict, record, judge.
 
-`record` leaves a run directory, and the judge reads nothing else. Whatever ends a run early (a
-broker that never rejoins, a fault that cannot be healed, Ctrl-C) becomes a trouble in `run.json`:
-the recorded data stays, and the verdict is inconclusive.
+`record` writes a run directory, and the judge reads nothing else. If a run ends early (a broker
+never rejoins, a fault cannot be healed, Ctrl-C), `run.json` has the reason in `troubles`, the
+recorded data is not removed, and the verdict is inconclusive.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class How(TypedDict, total=False):
     """How to run a configuration.
 
     `client` may be None if the scenario attaches to a cluster. `live` shows the run in progress.
-    `replays` is the id of the run that is replayed. `then` is what runs next in the same pool: its
-    cluster boots while this run is read and judged.
+    `replays` is the id of the run that is replayed. `then` is the next configuration in the same
+    pool: its cluster boots while this run is read and judged.
     """
 
     client: Required[DockerClient | None]
@@ -65,9 +65,9 @@ def run(
 ) -> tuple[Path, Verdict]:
     """Run one configuration of a scenario; return its run directory and its verdict.
 
-    The cluster comes from `pool`; without one it is booted and removed. Raises AckproofError if the
-    environment does not allow a run. A KeyboardInterrupt passes after the cluster is removed and
-    the recorded data is on disk; `ackproof check` can judge it later.
+    The cluster comes from `pool`; without a pool it is booted and removed. Raises AckproofError if
+    the environment does not allow a run. A KeyboardInterrupt is raised again after the cluster is
+    removed and the recorded data is on disk; `ackproof check` can judge it later.
     """
     with contextlib.ExitStack() as stack:
         pool = pool or stack.enter_context(ClusterPool(how["client"]))
@@ -106,11 +106,10 @@ def record(
     replays: str = "",
     then: Configured | None = None,
 ) -> None:
-    """Run the scenario; leave everything that the judge needs in `run_dir`.
+    """Run the scenario, and write everything that the judge needs to `run_dir`.
 
-    What takes much CPU time is done before the clients start and after they have ended: Spark
-    starts while the brokers boot, and the cluster of the run after this one (`then`) boots while
-    the final log is read.
+    CPU-intensive work is done before the clients start and after they have ended: Spark starts
+    while the brokers boot, and the cluster of `then` boots while the final log is read.
 
     Raises AckproofError if the cluster does not come up, DiskError if nothing more can be written.
     Any later error becomes a trouble of the run. KeyboardInterrupt is recorded and raised again.
@@ -175,7 +174,6 @@ def record(
 
 
 def _workload(scenario: Scenario) -> type[ClientSupervisor] | type[ApplicationSupervisor]:
-    """Return what sends."""
     if scenario.workload.application is None:
         return ClientSupervisor
     return ApplicationSupervisor
@@ -184,7 +182,6 @@ def _workload(scenario: Scenario) -> type[ClientSupervisor] | type[ApplicationSu
 def _attach(
     spec: AttachSpec, state: RunState, stack: contextlib.ExitStack, reporter: Reporter
 ) -> AttachedCluster:
-    """Connect to a running cluster, predict, and create the topics."""
     scenario = state.configured.scenario
     _prepare_clients(scenario, reporter)
     with reporter.phase(f"attaching to {spec.bootstrap}"):
@@ -198,7 +195,7 @@ def _attach(
 
 
 def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
-    """Resolve, install and compile what the clients need, before anything boots."""
+    """Install and compile what the clients need, before anything boots."""
     if scenario.workload.application is not None:
         require_startable(scenario.workload.application)
     for client in scenario.clients:
@@ -236,7 +233,7 @@ def _boot(
             pool.lease(
                 scenario,
                 image=image.reference,
-                # A run in another directory may have the same name and begin in the same second.
+                # A run in another directory may have the same name and start time.
                 run_id=f"{state.run_id}-{os.getpid()}",
                 logs=state.run_dir / "logs",
             )
@@ -259,9 +256,9 @@ def run_suite(
 ) -> Iterator[tuple[Path, Verdict]]:
     """Run each configuration once; yield its run directory and verdict when it ends.
 
-    Each run has a cluster of its own, or with `reuse` the cluster of the run before if that is
-    possible. `live` shows each run in progress. `keep` leaves the cluster of the last run up.
-    Raises what `run` raises, ScenarioError if that cluster cannot be kept.
+    Each run has its own cluster, or with `reuse` that of the previous run if possible. `live`
+    shows each run in progress. `keep` leaves the cluster of the last run up. Raises the errors of
+    `run`, and ScenarioError if that cluster cannot be kept.
     """
     if keep:
         _require_keepable(configurations[-1])
@@ -295,7 +292,6 @@ def _require_keepable(configured: Configured) -> None:
 
 
 def _how_to_reach(cluster: KafkaCluster) -> str:
-    """Return how to reach a cluster that was left up, and how to end it."""
     first = min(cluster.nodes)
     name = cluster.nodes[first].container.name
     lines = [

@@ -1,11 +1,11 @@
 """The acks of a partition, as steps of its trace.
 
-A run has many acks. The model cannot distinguish acks between which nothing differs: the same epoch
-is at their offset in the end, and the same elections may have been in force. Each such group is
-represented by its least and its greatest offset.
+The model cannot distinguish acks with the same final epoch at their offset and the same elections
+that may have been in force. Each group of such acks is represented by its least and its greatest
+offset.
 
 The final log of a transactional topic lacks the records of aborted transactions, which the replicas
-keep. Whether replication lost such a record cannot be seen in it.
+have. It does not show whether replication lost such a record.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def ack_steps(
     events: Mapping[int, Sequence[BrokerEvent]],
     slack: timedelta | None,
 ) -> Iterator[Acked]:
-    """Yield the acked sends of a partition, in the order of the states that they date to.
+    """Yield the acked sends of a partition, ordered by the states in which they were acked.
 
-    `ledger` holds its acked sends with an offset, `all_replicas` means acks=all. `leader_log` is
-    the last leader's log in the end, None if its disk was not read. `transactional` are the batches
-    of transactions in it (columns `base_offset` and `last_offset`). `states` are the partition's
-    states by the controller's log, `events` what each replica logged. `slack` bounds the difference
-    of their clocks to this host's; None if the clocks do not date acks.
+    `ledger` has its acked sends with an offset, `all_replicas` means acks=all. `leader_log` is the
+    last leader's log in the end, None if its disk was not read. `transactional` are the batches of
+    transactions in it (columns `base_offset` and `last_offset`). `states` are the partition's
+    states in the controller's log, `events` are the log lines of each replica. `slack` bounds the
+    difference of their clocks to this host's, None if acks cannot be dated.
     """
     import numpy as np
 
@@ -63,8 +63,8 @@ def ack_steps(
     if leader_log is not None and leader_log.epochs:
         starts = np.array([start for _, start in leader_log.epochs])
         numbers = np.array([epoch for epoch, _ in leader_log.epochs])
-        held = offsets < leader_log.end
-        epochs[held] = numbers[np.searchsorted(starts, offsets[held], side="right") - 1]
+        present = offsets < leader_log.end
+        epochs[present] = numbers[np.searchsorted(starts, offsets[present], side="right") - 1]
     if slack is None:
         first = np.zeros(len(offsets), dtype=np.int64)
         last = np.full(len(offsets), len(states) - 1)
@@ -111,7 +111,7 @@ def _replaced(ledger: pa.Table, final_log: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _within(offsets: npt.NDArray[np.int64], batches: pa.Table) -> npt.NDArray[np.bool_]:
-    """Return for each offset whether one of the batches holds it."""
+    """Return for each offset whether it is in one of the batches."""
     import numpy as np
 
     if not len(batches):
@@ -128,7 +128,7 @@ def _states_in_force(
     events: Mapping[int, Sequence[BrokerEvent]],
     slack: timedelta,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the first and the last state under which each ack may have been given, by time."""
+    """Return the first and the last state in which each ack may have been sent, by time."""
     import numpy as np
     import pyarrow as pa
 
@@ -144,7 +144,7 @@ def _states_in_force(
 def _last_possible_ack(
     state: Mapping[str, Any], events: Mapping[int, Sequence[BrokerEvent]], slack: timedelta
 ) -> int:
-    """Return the time after which the state's leader certainly acks nothing under its ISR."""
+    """Return the time after which the state's leader acks nothing with the state's ISR."""
     epoch = state["leader_epoch"]
     led = False
     for event in events.get(state["leader"], ()):

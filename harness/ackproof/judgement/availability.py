@@ -1,7 +1,7 @@
-"""When each partition could be read and written, from the attempts of the probe.
+"""Computes from the attempts of the probe when each partition could be read and written.
 
 A partition is unavailable from the first attempt after an answer to the next answer, if that takes
-longer than `GAP_S`. Time in which the probe made no attempt is not counted against the cluster.
+longer than `GAP_S`. Time in which the probe made no attempt does not count as unavailable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GAP_S = UNAVAILABILITY_GAP_S
 
 _GAP = timedelta(seconds=GAP_S)
 
-#: Outages are one if less than this is between them: each of its answers took too long.
+#: Outages with less time between them are merged: the answers between them took too long.
 _BETWEEN = timedelta(seconds=0.2)
 
 
@@ -77,7 +77,7 @@ class Attempts:
     def at_the_end_of(self, begin: datetime, end: datetime) -> Answer:
         """Return whether the partition was available at the end of a period."""
         last = max(begin, end - _GAP)
-        if any(last < one <= end for one in self.answered):
+        if any(last < moment <= end for moment in self.answered):
             return "yes"
         tried = any(
             begun <= end and max(begun, ended) > last
@@ -133,8 +133,8 @@ def probe_metrics(probed: Probed, *, writes: Mapping[str, int]) -> ProbeMetrics 
     if not partitions:
         return None
     return ProbeMetrics(
-        read=min((one.read for one in partitions), key=lambda share: share.share),
-        write=min((one.write for one in partitions), key=lambda share: share.share),
+        read=min((each.read for each in partitions), key=lambda share: share.share),
+        write=min((each.write for each in partitions), key=lambda share: share.share),
         partitions=partitions,
         writes=dict(writes),
     )
@@ -151,13 +151,13 @@ def _share(of: Attempts) -> Share:
 
 
 def steps(probed: Probed, faults: Sequence[FaultReport]) -> list[Step]:
-    """Return, for each period between begins and ends of faults, what could be read and written."""
-    every = [one for actions in probed.values() for one in actions.values()]
+    """Return the availability of each partition in each period between changes of faults."""
+    every = [of for actions in probed.values() for of in actions.values()]
     if not every:
         return []
-    begin, end = min(one.begin for one in every), max(one.end for one in every)
+    begin, end = min(of.begin for of in every), max(of.end for of in every)
     changes = {moment for fault in faults for moment in (fault.injected_at, fault.healed_at)}
-    moments = sorted({begin, end, *(one for one in changes if one and begin < one < end)})
+    moments = sorted({begin, end, *(at for at in changes if at and begin < at < end)})
     return [
         Step(
             in_force=[fault.window for fault in faults if _holds(fault, start)],
@@ -202,6 +202,6 @@ def _available_s(of: Attempts, begin: datetime, end: datetime) -> float:
 def _running_minimum(begun: Sequence[datetime]) -> Iterator[datetime]:
     """Yield the minimum of each item and all later ones, in order."""
     minima: list[datetime] = []
-    for one in reversed(begun):
-        minima.append(min(one, minima[-1]) if minima else one)
+    for moment in reversed(begun):
+        minima.append(min(moment, minima[-1]) if minima else moment)
     yield from reversed(minima)

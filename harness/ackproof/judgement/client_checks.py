@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ackproof.clients.shared_page import StoredPage, total
 from ackproof.clients.specs import ENDED_BY, in_force_path
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement.evidence import Evidence, producer_pages, read_page, row_count
+from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.scenario.model import Scenario
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Sequences = npt.NDArray[np.int64]
 
-#: What clients of each kind record, one file a client.
+#: The tables of each kind of client; each client writes one file of them.
 _TABLES = {
     "producer": ("ledger", "transactions"),
     "consumer": ("reads", "consumer_events", "effects"),
@@ -47,7 +47,7 @@ _FILE_NAME = re.compile(r"(?:in-force-)?(producer|consumer)-(\d+)\.(?:json|progr
 
 #: The columns that name a record which a consumer read or processed, in the topic of its group.
 _RECORD = ("partition", "offset", "producer", "sequence")
-#: Any odd number with many bits: multiplying by it loses nothing of a 64-bit number.
+#: Multiplying 64-bit numbers by an odd number maps no two of them to the same number.
 _ODD = 0x9E3779B97F4A7C15
 
 #: How far the clock of a machine may be corrected during a run, microseconds.
@@ -57,14 +57,13 @@ _CORRECTED_US = 1_000_000
 _DELAYED_S = 10.0
 
 
-def check_streams(run_dir: Path, scenario: Scenario) -> None:
-    """Check the streams of an interrupted run: what a producer counted must be readable.
+def check_streams(evidence: Evidence) -> None:
+    """Check that the streams of an interrupted run contain all sends that producers counted.
 
     Sends that a damaged stream hides would look like phantoms. Raises RunDirectoryError.
     """
-    for number, path in sorted(producer_pages(run_dir, scenario).items()):
-        page = read_page(path)
-        stream = producer_ledger.stream_path(run_dir, number)
+    for number, page in evidence.producer_pages().items():
+        stream = producer_ledger.stream_path(evidence.run_dir, number)
         if not stream.exists():
             continue
         rows, whole = producer_ledger.extent(stream)
@@ -77,10 +76,10 @@ def check_streams(run_dir: Path, scenario: Scenario) -> None:
 
 
 def client_counts(evidence: Evidence) -> dict[str, int]:
-    """Return counts of what clients did that is no anomaly, as far as the scenario allows it.
+    """Return the counts of client events that are no anomalies, as far as the scenario allows them.
 
-    `stopped`: producers that a fatal error ended of those in `may_stop_for`. `follower-fetch`: how
-    often a consumer began to fetch a partition from a follower. Raises RunDirectoryError.
+    `stopped`: producers that ended by a fatal error in `may_stop_for`. `follower-fetch`: how often
+    a consumer began to fetch a partition from a follower. Raises RunDirectoryError.
     """
     scenario, counts = evidence.scenario, {}
     if allowed := {error for sends in scenario.sends.values() for error in sends.may_stop_for}:
@@ -100,7 +99,7 @@ def _ended_by(path: Path) -> str:
 
 
 def ledgers(evidence: Evidence) -> Iterator[str]:
-    """Compare the number of ledgers with the number of producers, the probe's included."""
+    """Compare the number of ledgers with the number of producers, including the probe's."""
     scenario = evidence.scenario
     written = len(evidence.ledgers())
     # Successors of interrupted producers have a specification, too.
@@ -119,7 +118,7 @@ def probe_coverage(evidence: Evidence) -> Iterator[str]:
 
 
 def tables_of_clients(evidence: Evidence) -> Iterator[str]:
-    """Yield the tables that the scenario's clients should have written, and did not."""
+    """Yield the tables that the scenario's clients should have written but did not."""
     scenario, acked = evidence.scenario, evidence.observed["acked"]
     groups = scenario.workload.consumers
     processing = {
@@ -175,7 +174,7 @@ def producer_pages_and_ledger(evidence: Evidence) -> Iterator[str]:
 
 
 def client_files(evidence: Evidence) -> Iterator[str]:
-    """Yield the files of clients that a run has lost.
+    """Yield the files of clients that are missing.
 
     A client creates its progress page, then its specification, and then begins to work. If either
     file is missing, the checks that read it cannot run.
@@ -187,7 +186,7 @@ def client_files(evidence: Evidence) -> Iterator[str]:
             if not (folder / f"in-force-producer-{number}.json").exists():
                 yield f"no file records whether producer-{number} stopped"
     any_file = any(path.suffix in {".json", ".progress"} for path in folder.glob("*"))
-    # A client that could not start is a trouble of the run already.
+    # If a client could not start, the run has an entry in `troubles`.
     if record.troubles or not record.sealed or not any_file:
         return
     for kind, known in numbers.items():
@@ -213,7 +212,7 @@ def _missing(
 def _client_numbers(evidence: Evidence) -> dict[str, set[int]]:
     """Return the numbers of all clients that the scenario implies or that left a file, by kind.
 
-    A client that is interrupted on purpose has a successor.
+    A client that the scenario interrupts has a successor.
     """
     workload = evidence.scenario.workload
     transactions = workload.transactions
@@ -240,7 +239,8 @@ def _client_numbers(evidence: Evidence) -> dict[str, set[int]]:
 
 def consumer_tables(evidence: Evidence) -> Iterator[str]:
     """Compare reads and effects with the consumer's page, and with each other."""
-    # A consumer that forwards rereads what it could not forward; its effects are in other topics.
+    # A forwarding consumer rereads records that it could not forward; its effects are in other
+    # topics.
     forwards = any(group.into for group in evidence.scenario.workload.consumers.values())
     for name, page in evidence.pages("consumer-*").items():
         exact = page.done and not forwards
@@ -259,7 +259,7 @@ def consumer_tables(evidence: Evidence) -> Iterator[str]:
 
 
 def _fingerprint(path: Path) -> int:
-    """Return a number that the records in a table of a consumer determine, in whatever order."""
+    """Return a hash of the records in a table of a consumer, independent of their order."""
     import numpy as np
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -302,8 +302,8 @@ def transaction_tables(evidence: Evidence) -> Iterator[str]:
 def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) -> Iterator[str]:
     """Compare the transactions of a producer with its ledger.
 
-    `doubtful` is how many sends it counted as unknown, if it ended by itself: no more of them can
-    be unknown once their transaction is committed.
+    `doubtful`: the sends that it counted as unknown, if it ended by itself. Committed transactions
+    cannot have more unknown sends than that.
     """
     import numpy as np
     import pyarrow.parquet as pq
@@ -347,7 +347,7 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
 def _within(
     sequence: Sequences, first: Sequences, end: Sequences, which: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Return which sequences are in one of these transactions, given in order."""
+    """Return which sequences are in one of the transactions `which`, given in order."""
     import numpy as np
 
     first, end = first[which], end[which]
@@ -374,7 +374,7 @@ def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
             yield f"the probe's writes {number} in the table probe are not those of its ledger"
     for page in evidence.pages("probe-[0-9]*").values():
         counted = page.counted
-        if not counted.sent:  # it counts them when it ends by itself
+        if not counted.sent:  # the probe counts reads only when it ends by itself
             continue
         tables = [pq.read_table(path, schema=PROBE) for path in folder.glob("reads-*.parquet")]
         answers = [answer for table in tables for answer in table["ok"].to_pylist()]
@@ -389,11 +389,11 @@ def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
 def consumed_ends(evidence: Evidence) -> Iterator[str]:
     """Yield the partitions that a consumer group which ended by itself has not read to their end.
 
-    A consumer ends when it has consumed each assigned partition up to its closing record. Without a
-    group's reads nothing would be unprocessed.
+    A consumer ends when it has consumed each assigned partition up to its closing record. Without
+    the reads of a group, the count of unprocessed records would be 0.
     """
     if evidence.record.troubles:
-        return  # a consumer that did not end by itself is one
+        return  # a consumer that did not end by itself is an entry in `troubles`
     topic = evidence.scenario.workload.topic
     ends = {
         row["partition"]: row["end_offset"]
@@ -414,7 +414,7 @@ def consumed_ends(evidence: Evidence) -> Iterator[str]:
 def _last_reads(evidence: Evidence) -> dict[str, dict[int, int]]:
     """Return the last offset that each group has read of each partition.
 
-    Groups of which no consumer ended by itself are left out.
+    Only groups in which a consumer ended by itself are included.
     """
     ended: set[str] = set()
     last: dict[str, dict[int, int]] = {}
@@ -428,7 +428,7 @@ def _last_reads(evidence: Evidence) -> dict[str, dict[int, int]]:
 
 
 def _reads(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield groups and partitions with offsets that were read, among them the last of each."""
+    """Yield groups, partitions and the last offset in each batch of a table of reads."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -484,7 +484,7 @@ def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterato
     if page is None:
         return
     waited = first - page.started_at
-    # A killed producer may have counted sends that it had not recorded, its first one among them.
+    # A killed producer may have counted its first send without recording it.
     if waited < -_CORRECTED_US or (page.done and waited > _DELAYED_S * 1e6):
         yield (
             f"{name}: the first send in the ledger is {_apart(waited)} than the one on its "
@@ -504,9 +504,9 @@ def _apart(microseconds: int) -> str:
 
 
 def _rest_s(scenario: Scenario) -> float:
-    """Return how long a producer may do nothing between its last outcome and its end.
+    """Return how long a producer may be idle between its last outcome and its end.
 
-    Unlimited if it may be suspended, or end a transaction that takes as long as its coordinator.
+    There is no limit if a fault may suspend it, or if it waits for a transaction's coordinator.
     """
     if scenario.workload.transactions is not None:
         return float("inf")

@@ -1,4 +1,4 @@
-"""Checks of the run itself, of its faults, and of what was read from the cluster in the end."""
+"""Checks of the run, of its faults, and of the final log, partition ends and replicas."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]
 
-#: A run with fewer acked sends than this share proves little about the sends that it lost sight of.
+#: With a smaller share of acked sends, a run is inconclusive: it proves little about the others.
 _LEAST_ACKED = 0.01
 
-#: Targets that mean one node at a time.
+#: Targets that are one node at a time.
 _OF_ONE = ("leader", "active controller")
 
 
@@ -40,7 +40,7 @@ def seal(evidence: Evidence) -> Iterator[str]:
 def faults(evidence: Evidence) -> Iterator[str]:
     """Compare the fault windows of a run without troubles with the faults of its scenario."""
     if evidence.record.troubles:
-        return  # whatever kept a fault from happening is a trouble of the run
+        return  # a fault that could not happen is an entry in `troubles`
     yield from _numbers_of_faults(evidence.scenario, evidence.faults)
     for fault in evidence.faults:
         problems = (*_target(evidence.scenario, fault), *_times(evidence.record, fault))
@@ -104,10 +104,10 @@ def _count(count: int) -> str:
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:
-    """Yield the partitions of which the final log lacks the head or the tail."""
+    """Yield the partitions whose head or tail is missing in the final log."""
     scenario = evidence.scenario
     application = scenario.workload.application
-    # Where existing topics begin was compared with the acked offsets before they were read.
+    # The begin offsets of existing topics were compared with the acked offsets before reading.
     existing_topics = application is not None and not application.command
     for row in evidence.rows("partition_ends"):
         name = f"{row['topic']}-{row['partition']}"
@@ -121,7 +121,7 @@ def read_to_the_end(evidence: Evidence) -> Iterator[str]:
 
 
 def _expires(scenario: Scenario, topic: str) -> bool:
-    """Whether the scenario's author has retention remove records of the topic, and expects it."""
+    """Return whether retention removes records of the topic, and the scenario expects it."""
     spec = scenario.topics.get(topic)
     return scenario.expect.removed == "some" and spec is not None and any(expiring(spec.settings))
 
@@ -136,8 +136,8 @@ def ends(evidence: Evidence) -> Iterator[str]:
             yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
     for topic, partition in sorted(counts):
         yield f"partition_ends has {topic}-{partition}, which the scenario does not write to"
-    # Each offset has a record, unless it has the marker of a transaction. In the topics of an
-    # application there may be any marker.
+    # Every offset has a record or a transaction marker. Topics of an application may have markers,
+    # too.
     workload = scenario.workload
     gapless = workload.transactions is None and workload.application is None
     last = _last_offsets(evidence)
@@ -151,12 +151,11 @@ def ends(evidence: Evidence) -> Iterator[str]:
 
 
 def _last_offsets(evidence: Evidence) -> Mapping[TopicPartition, int]:
-    """Return the last offset of each partition of the final log."""
-    return evidence.once("last offsets", lambda: last_offsets(evidence.files("final_log")))
+    return evidence.once("last offsets", lambda: _read_last_offsets(evidence.files("final_log")))
 
 
-def last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
-    """Return the last offset of each partition, by the files' statistics if they have them."""
+def _read_last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
+    """Return the last offset of each partition, from the statistics of files that have them."""
     import pyarrow.parquet as pq
 
     columns = ["topic", "partition", "offset"]
@@ -168,7 +167,7 @@ def last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
                 group = file.metadata.row_group(number)
                 known = [group.column(names.index(name)).statistics for name in columns]
                 topics, partitions, offsets = known
-                if all(one is not None and one.has_min_max for one in known) and (
+                if all(each is not None and each.has_min_max for each in known) and (
                     (topics.min, partitions.min) == (topics.max, partitions.max)
                 ):
                     highest = [(topics.min, partitions.min, offsets.max)]
@@ -184,7 +183,7 @@ def last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
 
 
 def outcomes(evidence: Evidence) -> Iterator[str]:
-    """Yield why the ledger does not say what became of the sends, or says too little."""
+    """Yield why the outcomes in the ledger are incomplete or prove too little."""
     observed = evidence.observed
     known = [str(word) for word in Outcome]
     stray = observed["sent"] - sum(observed.get(word, 0) for word in known)
@@ -204,7 +203,7 @@ def outcomes(evidence: Evidence) -> Iterator[str]:
 def replicas(evidence: Evidence) -> Iterator[str]:
     scenario, observed = evidence.scenario, evidence.observed
     expected = scenario.expect.diverged
-    # Something is expected of replicas, which our own brokers have, and do not compact.
+    # By default, only replicas of our own brokers in topics without compaction are compared.
     own = scenario.cluster.attach is None and not scenario.topic.compacted
     wanted = expected == "some" or (expected != "any" and own)
     if "diverged" not in observed and wanted:

@@ -1,4 +1,4 @@
-"""The evidence of a run: everything that it recorded, each file opened once in a judgement."""
+"""The recorded files of a run, each read once in a judgement."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Evidence:
         return self.run_dir / LOCATION[table] / f"{client}.parquet"
 
     def ledgers(self) -> list[Path]:
-        """Return the ledger of each producer, those of the probe included."""
+        """Return the ledger of each producer, including the probe's."""
         return sorted((self.run_dir / LOCATION["ledger"]).glob("producer-*.parquet"))
 
     @property
@@ -131,7 +131,10 @@ class Evidence:
         return self.run_dir / "clients"
 
     def page(self, path: Path) -> StoredPage:
-        return self.once(path, lambda: read_page(path))
+        try:
+            return self.once(path, lambda: recorded(path))
+        except (ValueError, OSError) as error:
+            raise RunDirectoryError(f"{path} is damaged: {error}") from None
 
     def pages(self, pattern: str) -> dict[str, StoredPage]:
         """Return the pages whose clients' names match a pattern."""
@@ -140,8 +143,12 @@ class Evidence:
         }
 
     def producer_pages(self) -> dict[int, StoredPage]:
-        """Return the page of each producer, by its number, and of each writer of the probe."""
-        paths = producer_pages(self.run_dir, self.scenario)
+        """Return the pages of the producers and of the probe's writers, by number."""
+        paths = {_number(path): path for path in self.clients.glob("producer-*.progress")}
+        for number, (topic, partition) in enumerate(self.scenario.written, PROBE_PRODUCERS):
+            path = self.clients / f"probe-{topic}-{partition}.progress"
+            if path.exists():
+                paths[number] = path
         return {number: self.page(path) for number, path in sorted(paths.items())}
 
     @property
@@ -152,12 +159,10 @@ class Evidence:
 
     @property
     def probed(self) -> Probed:
-        """The attempts of the probe."""
         return self.once("attempts", lambda: availability.attempts(self.rows("probe")))
 
     @property
     def steps(self) -> Sequence[Step]:
-        """What the probe could do between the begins and ends of faults."""
         return self.once(Step, lambda: availability.steps(self.probed, self.faults))
 
     def once(self, key: object, read: Callable[[], _T]) -> _T:
@@ -178,28 +183,6 @@ def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def producer_pages(run_dir: Path, scenario: Scenario) -> dict[int, Path]:
-    """Return the page of each producer, by its number, and of each writer of the probe.
-
-    Raises RunDirectoryError for a page whose name has no number.
-    """
-    folder = run_dir / "clients"
-    pages = {_number(path): path for path in folder.glob("producer-*.progress")}
-    for number, (topic, partition) in enumerate(scenario.written, PROBE_PRODUCERS):
-        path = folder / f"probe-{topic}-{partition}.progress"
-        if path.exists():
-            pages[number] = path
-    return pages
-
-
-def read_page(path: Path) -> StoredPage:
-    """Return a stored page. Raises RunDirectoryError if it is damaged."""
-    try:
-        return recorded(path)
-    except (ValueError, OSError) as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from None
-
-
 def _number(path: Path) -> int:
     try:
         return int(path.stem.removeprefix("producer-"))
@@ -208,7 +191,7 @@ def _number(path: Path) -> int:
 
 
 def row_count(path: Path) -> int:
-    """Return the number of rows of a file; 0 if it is absent."""
+    """Return the number of rows of a file, 0 if it is absent."""
     import pyarrow.parquet as pq
 
     return int(pq.read_metadata(path).num_rows) if path.is_file() else 0

@@ -1,8 +1,8 @@
 """Compares the observed anomalies with the scenario's `expect`, which gives the verdict.
 
-An observed violation is definite, whatever else went wrong during the run. That an anomaly was not
-observed counts only if nothing could have hidden it. `unprocessed` counts what consumers have not
-done: it is definite only if nothing kept them from it.
+An observed violation is definite even in an inconclusive run. The absence of an anomaly counts only
+in a conclusive run. `unprocessed` is definite only in a conclusive run, too: consumers that were
+interrupted leave records unprocessed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from ackproof_spark.anomaly import (
     Anomaly,
 )
 
-#: The count that each key of `expect` is about: of an anomaly, of an outcome of sends, or one of
-#: `COUNTS`.
+#: The count that each key of `expect` limits: of an anomaly, of an outcome, or one of `COUNTS`.
 _ANOMALY = {
     "loss": "lost",
     "duplicates": "duplicated",
@@ -76,7 +75,7 @@ def inapplicable(scenario: Scenario) -> list[str]:
 
 
 def of_times(expect: Expect) -> bool:
-    """Whether an availability or a step is expected, which are measured in time."""
+    """Return whether an availability or a step is expected, which are measured in time."""
     shares = (expect.availability, expect.read_availability, expect.write_availability)
     return bool(expect.steps) or any(share is not None for share in shares)
 
@@ -101,10 +100,10 @@ def effective_expectations(scenario: Scenario) -> dict[str, str]:
 def foreseen_violations(
     scenario: Scenario, predicted: Mapping[str, Likelihood], *, possible: bool
 ) -> list[str]:
-    """Return the expectations that the prediction contradicts, in words.
+    """Return a sentence for each expectation that the prediction contradicts.
 
-    It does if an anomaly that must not occur is certain, or one that must occur is impossible.
-    `possible`: also if one that must not occur is possible.
+    An anomaly that must not occur is certain, or an anomaly that must occur is impossible. With
+    `possible`, also an anomaly that must not occur is possible.
     """
     excluding = {"none": {"certain", "possible"} if possible else {"certain"}}
     excluding["some"] = {"impossible"}
@@ -130,14 +129,13 @@ def check_expectations(
         value = getattr(expect, key)
         count = observed.get(anomaly, 0)
         if metrics.probe and key in ("failed", "unknown"):
-            count -= metrics.probe.writes.get(key, 0)  # they are tried once, and fail often
+            count -= metrics.probe.writes.get(key, 0)  # the probe does not retry, so many fail
         met = value == "any" or (count == 0) == (value == "none")
         expectations.append(Expectation(what=key, wanted=value, observed=str(count), met=met))
     if expect.cause is not None:
         expectations.append(_cause(expect.cause, causes))
     if expect.availability is not None:
-        # Sends with the same timestamp say nothing of the cluster.
-        share = 0.0
+        share = 0.0  # if all sends have the same timestamp
         if metrics.duration_s > 0:
             share = 1 - metrics.unavailability_s / metrics.duration_s
         expectations.append(_availability("availability", expect.availability, share))
@@ -157,8 +155,8 @@ def conclude(
 ) -> tuple[Word, str]:
     """Return the verdict and its reason.
 
-    `undisputed` are the same expectations, compared with what all readers of the final log agree
-    on. Only an undisputed violation is definite.
+    `undisputed` are the same expectations for the records on which all readers of the final log
+    agree. Only an undisputed violation is definite.
     """
     definite = [
         line
@@ -208,10 +206,10 @@ def _availability(what: str, expected: str, share: float) -> Expectation:
 def check_steps(
     expected: Mapping[str, ExpectedStep], faults: Sequence[FaultReport], steps: Sequence[Step]
 ) -> list[Expectation]:
-    """Return a line for each window of a fault that `expected` names by its id.
+    """Return a line for each window of a fault whose id is a key of `expected`.
 
     A step is the last period before the fault is healed, or before the run ends. A fault that never
-    began has no line: its run is inconclusive anyway.
+    began has no line: its run is inconclusive.
     """
     return [
         _step(fault.id, expected[fault.id], last)
@@ -237,7 +235,7 @@ def _step(name: str, wanted: ExpectedStep, step: Step) -> Expectation:
 
 
 def _answers(wanted: ExpectedStep, step: Step) -> Iterator[tuple[str, str]]:
-    """Yield what all partitions answered, for each ability that matters."""
+    """Yield the combined answer of all partitions for each expected ability."""
     for ability, value in wanted:
         if value is None:
             continue

@@ -1,4 +1,4 @@
-"""Findings: what the model, or one of two readers, contradicts."""
+"""Findings: observations that contradict the model, or the other reader of the final log."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def contradictions(
 ) -> list[Finding]:
     """Return the anomalies whose count contradicts the prediction.
 
-    An observed anomaly that is impossible is always a finding, but for `OF_UNFINISHED_WORK`. These,
-    and the absence of a certain one, are findings only in a conclusive run: the prediction assumes
-    that the whole schedule was executed.
+    An impossible anomaly that was observed is always a finding, except `OF_UNFINISHED_WORK`. These,
+    and the absence of a certain anomaly, are findings only in a conclusive run: the prediction
+    assumes that the whole schedule was executed.
     """
     findings = []
     for anomaly in map(str, (*PREDICTED, *OF_CLIENTS)):
@@ -52,11 +52,12 @@ def of_availability(
     settling_s: float,
     conclusive: bool,
 ) -> list[Finding]:
-    """Return where the probe contradicts what the model says of a part of the schedule.
+    """Return where the probe contradicts the prediction for a part of the schedule.
 
-    What could be done although it cannot be is always a finding. What could not be done is one in
-    a conclusive run only. The model speaks of the time after the brokers' timers, which take
-    `settling_s`: steps that end less than `SETTLED_S` later are not compared.
+    An action that succeeded although it cannot is always a finding. An action that failed although
+    it can is a finding only in a conclusive run. The prediction is about the time after the
+    brokers' timers, which take `settling_s`: steps that end less than `SETTLED_S` later are not
+    compared.
     """
     findings: list[Finding] = []
     likelihood: Likelihood
@@ -92,19 +93,19 @@ def of_availability(
 class Disagreements:
     """Records that only one of the two readers of the final log returned.
 
-    Such a record is neither proof of presence nor of loss: a bug in one of the two clients, or a
-    broker that answers them differently. `rows` are those of `tables.DISAGREEMENTS`.
+    Such a record proves neither presence nor loss: one of the two clients has a bug, or a broker
+    answers them differently. `rows` are those of `tables.DISAGREEMENTS`.
     """
 
     rows: Sequence[Mapping[str, Any]]
 
     @property
     def _offsets(self) -> list[tuple[str, int, int]]:
-        return sorted({_place(row) for row in self.rows})
+        return sorted({_position(row) for row in self.rows})
 
     @property
     def reasons(self) -> list[str]:
-        """One reason why the run is inconclusive if there are rows, else none."""
+        """The reason why the run is inconclusive; empty if the readers agree."""
         if not self.rows:
             return []
         offsets = self._offsets
@@ -132,7 +133,7 @@ class Disagreements:
         offsets = set(self._offsets)
         sends = {_send(row) for row in self.rows if row["producer"] is not None}
         for row in anomalies:
-            if _place(row) in offsets or _send(row) in sends:
+            if _position(row) in offsets or _send(row) in sends:
                 counts[row["anomaly"]] -= 1
         return counts
 
@@ -140,7 +141,7 @@ class Disagreements:
         records = [
             f"{row['reader']} has {_record(row)}"
             for row in self.rows
-            if _place(row) == (topic, partition, offset)
+            if _position(row) == (topic, partition, offset)
         ]
         only = " alone" if len(records) == 1 else ""
         return f"{topic}-{partition} offset {offset} ({'; '.join(records)}{only})"
@@ -150,7 +151,7 @@ def disagreements(evidence: Evidence) -> Disagreements:
     return Disagreements(rows=evidence.rows("disagreements"))
 
 
-def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:
+def _position(row: Mapping[str, Any]) -> tuple[str, int, int]:
     return row["topic"], row["partition"], row["offset"]
 
 

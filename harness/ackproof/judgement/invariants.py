@@ -1,4 +1,4 @@
-"""What the judge asks about the evidence of a run, in one list, before it believes a verdict."""
+"""The list of invariants that the evidence of a run must satisfy for a conclusive verdict."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from ackproof.judgement.findings import disagreements
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run
-from ackproof.scenario.loader import load
 
 
 class Consequence(StrEnum):
-    """What follows from an answer that is not as it should be."""
+    """What follows if the answer to a question is no."""
 
     REFUSED = "refused: exit code 2"
     INCONCLUSIVE = "inconclusive"
@@ -31,7 +30,7 @@ class Consequence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariant:
-    """A question about the evidence of a run. `check` yields why its answer is no."""
+    """A question about the evidence of a run. `check` yields the reasons why its answer is no."""
 
     name: str
     question: str
@@ -41,7 +40,7 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """A question that must be answered with yes before Spark reads a run; else `check` raises."""
+    """A question about a run that Spark has not read yet. `check` raises if its answer is no."""
 
     name: str
     question: str
@@ -51,7 +50,7 @@ class Admission:
 
 def _streams(run_dir: Path) -> None:
     if not manifest.exists(run_dir) and (run_dir / "scenario.yaml").exists():
-        client_checks.check_streams(run_dir, load(run_dir / "scenario.yaml")[0].scenario)
+        client_checks.check_streams(Evidence(run_dir=run_dir))
 
 
 def _tables(run_dir: Path) -> None:
@@ -253,7 +252,7 @@ INVARIANTS: Sequence[Invariant] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The answers to all questions: for each why it is no; empty if it is yes."""
+    """The answers to all questions: the reasons why an answer is no, empty if it is yes."""
 
     answers: Sequence[tuple[Invariant, Sequence[str]]]
 
@@ -266,7 +265,7 @@ class Audit:
         ]
 
     def inconclusive(self, *, with_times: bool) -> list[str]:
-        """Return why the run is inconclusive; `with_times`: an availability or step is expected."""
+        """Return why the run is inconclusive; `with_times`: it expects an availability or step."""
         consequences = [Consequence.INCONCLUSIVE, Consequence.DISPUTED]
         return self.of(*consequences, *([Consequence.UNTIMED] if with_times else []))
 

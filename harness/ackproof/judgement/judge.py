@@ -12,6 +12,7 @@ from ackproof.judgement.client_checks import client_counts
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.invariants import Audit, Consequence
 from ackproof.judgement.overview import collect as overview
+from ackproof.judgement.overview.safer import unclean_election
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import PredictionRecord
@@ -28,7 +29,6 @@ from ackproof.runs.verdict import (
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
-from ackproof_model import Profile
 from ackproof_spark.anomaly import OF_REPLICAS
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import CAUSES, LOCATION
@@ -83,14 +83,14 @@ def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """What the scenario's expectations make of a run."""
+    """The result of comparing a run with the scenario's expectations."""
 
     word: Word
     reason: str
     lines: list[Expectation]
     causes: list[CauseReport]
     metrics: Metrics
-    #: What cannot be claimed, for example latency if a client was the bottleneck.
+    #: Metrics and counts that cannot be reported, for example latency of a busy client.
     unobserved: list[str]
     inconclusive: list[str]
 
@@ -161,7 +161,6 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
 
 
 def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
-    """Compare what was observed with what the scenario expects."""
     expect, record = evidence.scenario.expect, evidence.record
     causes = _causes(evidence.run_dir, record.run_id, compared.investigation.causes)
     doubts = [*record.bottlenecks, *audit.of(Consequence.UNTIMED)]
@@ -179,9 +178,7 @@ def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
     undisputed = lines
     disputed = findings.disagreements(evidence)
     if disputed.rows:
-        agreed = disputed.undisputed(
-            evidence.observed, runs.table_rows(evidence.run_dir, "anomalies")
-        )
+        agreed = disputed.undisputed(evidence.observed, evidence.rows("anomalies"))
         undisputed = expectations.check_expectations(expect, agreed, metrics, causes)
     lines = lines + expectations.check_steps(expect.steps, evidence.faults, evidence.steps)
     word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
@@ -205,7 +202,6 @@ def _find(
     predicted: Mapping[str, Likelihood],
     trace: TraceRecord,
 ) -> list[Finding]:
-    """Compare what was observed with the model."""
     conclusive = not outcome.inconclusive
     return [
         *findings.contradictions(predicted, evidence.observed, conclusive=conclusive),
@@ -233,13 +229,13 @@ def durability_settings(scenario: Scenario) -> dict[str, Settings]:
 
 
 def _investigated(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
-    """Return the entries without those anomalies of replicas that were not investigated."""
+    """Return the entries without the anomalies of replicas that were not investigated."""
     unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
     return {key: value for key, value in by_anomaly.items() if key not in unchecked}
 
 
 def fault_kinds() -> dict[str, FaultKind]:
-    """Return what stories need to know of each registered fault, by name."""
+    """Return the properties of each registered fault that explain losses, by name."""
     return {
         name: FaultKind(
             hit_by=kind.hit_by_stored,
@@ -258,11 +254,6 @@ def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseRe
     return [CauseReport(title=TITLES[cause.case], **asdict(cause)) for cause in causes]
 
 
-def _unclean_election(scenario: Scenario) -> bool:
-    given = scenario.topic.unclean_leader_election
-    return Profile.of(scenario.kafka).unclean_by_default if given is None else given
-
-
 def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
     """Return the settings that determine durability, for a run outside a comparison."""
     return {
@@ -270,5 +261,5 @@ def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
         "enable.idempotence": scenario.workload.settings.idempotence,
         "replication_factor": scenario.topic.replication_factor,
         "min.insync.replicas": scenario.topic.min_insync_replicas,
-        "unclean.leader.election.enable": _unclean_election(scenario),
+        "unclean.leader.election.enable": unclean_election(scenario),
     }

@@ -73,7 +73,7 @@ class _Run:
         return self.evidence.rows("fault_windows")
 
     def log(self, broker: int) -> list[BrokerEvent] | None:
-        """Return the events of a broker's log, in its order; None if the log is absent."""
+        """Return the events of a broker's log in order, None if the log is absent."""
         if broker not in self.logs:
             self.logs[broker] = None
             for path in (self.evidence.run_dir / "logs").glob(f"*-{broker}.log"):
@@ -83,7 +83,7 @@ class _Run:
 
 
 def partitions(evidence: Evidence) -> Iterator[ObservedPartition]:
-    """Yield every partition that producers wrote to, with its trace or the reason why it has none.
+    """Yield each written partition with its trace, or with the reason why it was not checked.
 
     Raises RunDirectoryError, OSError, ValueError or KeyError (pyarrow's errors are subclasses) if a
     table is damaged.
@@ -163,7 +163,7 @@ def _trace(run: _Run, topic: str, partition: int) -> Trace:
 
 
 def _in_order(events: Sequence[BrokerEvent]) -> list[BrokerEvent]:
-    """Move the start of a fetcher before its first actions: brokers log it slightly later."""
+    """Move the start of a fetcher before its first actions, which brokers may log earlier."""
     ordered: list[BrokerEvent] = []
     for event in events:
         position = len(ordered)
@@ -181,7 +181,7 @@ def _in_order(events: Sequence[BrokerEvent]) -> list[BrokerEvent]:
 
 
 def _require_known_wording(logged: Mapping[int, Sequence[BrokerEvent]]) -> None:
-    """Refuse the logs of a Kafka version that words the lines about roles differently."""
+    """Raise NotChecked for a Kafka version whose log lines about roles have another wording."""
     kinds = {event.kind for events in logged.values() for event in events}
     if Kind.LEADER not in kinds:
         raise NotChecked("no broker's log has a line about becoming leader")
@@ -231,7 +231,7 @@ def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> 
 
 
 def _cut_by(hits: Sequence[Mapping[str, Any]], broker: int, name: str) -> dict[str, Any]:
-    """Return what power losses mean for the log that was loaded after them.
+    """Return the fields of `Loads` that describe how power losses have cut the loaded log.
 
     A loss without facts (an unverified fault, a run of an older version) may have cut any log.
     """
@@ -248,7 +248,7 @@ def _cut_by(hits: Sequence[Mapping[str, Any]], broker: int, name: str) -> dict[s
 
 
 def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[Ends]]:
-    """Return the log on each replica's disk, of the disks that were read completely."""
+    """Return the log on each replica's disk that was read completely."""
     import numpy as np
 
     columns = ["broker", "segment", "position", "base_offset", "last_offset", "leader_epoch"]
@@ -313,9 +313,9 @@ def _acks(
 
 
 def _clock_slack(run: _Run) -> timedelta | None:
-    """Return how far times of different clocks may differ; None if they cannot be compared."""
+    """Return how far times of different clocks may differ, None if they cannot be compared."""
     apart = [abs(clock.offset_ms) + clock.give_or_take_ms for clock in run.evidence.record.clocks]
-    # Clocks agree again after the run, but log lines were written while they did not.
+    # After the run the clocks agree again, but log lines have times of a skewed clock.
     skewed = any(registered()[row["fault"]].skews_clocks for row in run.windows)
     if skewed or not apart or max(apart) > _FURTHEST_MS:
         return None
@@ -325,7 +325,7 @@ def _clock_slack(run: _Run) -> timedelta | None:
 def _of_partition(
     run: _Run, table: str, topic_partition: TopicPartition, columns: list[str], where: Any = True
 ) -> pa.Table:
-    """Return the rows of a partition in a table, of those that the condition `where` takes."""
+    """Return the rows of a partition in a table that satisfy `where`."""
     import pyarrow.dataset as ds
 
     topic, partition = topic_partition

@@ -1,9 +1,9 @@
 """Parses brokers' logs into events of replication: role changes, truncations, ISR changes.
 
 The lines are those of `Partition`, `ReplicaFetcherThread`, `UnifiedLog`, `LogLoader`, `LogManager`
-and `BrokerLifecycleManager`; the patterns were taken from logs of Kafka 3.9.1 and 4.3.1, that of
-loaded logs from 0.10.2.2, too. Lines that match no pattern are ignored: brokers' logs complement
-the controller's log and the segments, and no verdict depends on the wording of a version.
+and `BrokerLifecycleManager` in Kafka 3.9.1 and 4.3.1; the pattern of loaded logs also matches
+0.10.2.2. Other lines are ignored. Verdicts do not depend on these events: they complement the
+controller's log and the segments.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEvent:
-    """One event, as in `tables.BROKER_EVENTS`. Fields that the line does not contain are None.
+    """A row of `tables.BROKER_EVENTS`. Fields that the line does not contain are None.
 
-    `partition_epoch`, of a changed ISR, is not in the table.
+    `partition_epoch` (of a changed ISR) is not in the table.
     """
 
     at: datetime
@@ -70,15 +70,15 @@ class BrokerEvent:
 _LINE = re.compile(
     r"\[(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d,\d{3})\] [A-Z]+ (?P<text>.*) \([\w.$]+\)$"
 )
-_PLACE = r"(?P<topic>\S+)-(?P<partition>\d+)"
+_PARTITION = r"(?P<topic>\S+)-(?P<partition>\d+)"
 _PATTERNS = {
     Kind.LEADER: re.compile(
-        rf"Leader {_PLACE} with topic id .* starts at leader epoch (?P<leader_epoch>\d+) "
+        rf"Leader {_PARTITION} with topic id .* starts at leader epoch (?P<leader_epoch>\d+) "
         r"from offset (?P<offset>\d+) with partition epoch \d+, "
         r"high watermark (?P<high_watermark>\d+), ISR \[(?P<isr>[\d, ]*)\]"
     ),
     Kind.FOLLOWER: re.compile(
-        rf"Follower {_PLACE} starts at leader epoch (?P<leader_epoch>\d+) "
+        rf"Follower {_PARTITION} starts at leader epoch (?P<leader_epoch>\d+) "
         r"from offset (?P<offset>\d+) with partition epoch \d+ and "
         r"high watermark (?P<high_watermark>\d+)\. Current leader is (?P<leader>-?\d+)\."
     ),
@@ -96,22 +96,22 @@ _PATTERNS = {
         r"(?:, .*?logEndOffset=| with .*?log end offset )(?P<offset>\d+)"
     ),
     Kind.TRUNCATING: re.compile(
-        rf"Truncating partition {_PLACE} with (?:Offset)?TruncationState\("
+        rf"Truncating partition {_PARTITION} with (?:Offset)?TruncationState\("
         r"offset=(?P<offset>\d+), completed=\w+\) due to (?:leader epoch|local high watermark)"
     ),
     Kind.TRUNCATED: re.compile(
-        rf"\[UnifiedLog partition={_PLACE}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)$"
+        rf"\[UnifiedLog partition={_PARTITION}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)$"
     ),
     Kind.RECOVERY_TRUNCATED: re.compile(
-        rf"\[LogLoader partition={_PLACE}, dir=[^\]]*\] Corruption found in segment \d+, "
+        rf"\[LogLoader partition={_PARTITION}, dir=[^\]]*\] Corruption found in segment \d+, "
         r"truncating to offset (?P<offset>\d+)"
     ),
     Kind.ISR_SHRINKING: re.compile(
-        rf"\[Partition {_PLACE} broker=\d+\] Shrinking ISR from [\d,]+ to (?P<isr>[\d,]*)\. "
+        rf"\[Partition {_PARTITION} broker=\d+\] Shrinking ISR from [\d,]+ to (?P<isr>[\d,]*)\. "
         r"Leader: \(highWatermark: (?P<high_watermark>\d+), endOffset: (?P<offset>\d+)\)"
     ),
     Kind.ISR_CHANGED: re.compile(
-        rf"\[Partition {_PLACE} broker=\d+\] ISR updated to (?P<isr>[\d,]*)\s.*"
+        rf"\[Partition {_PARTITION} broker=\d+\] ISR updated to (?P<isr>[\d,]*)\s.*"
         r"version updated to (?P<partition_epoch>\d+)"
     ),
     Kind.CLEAN_START: re.compile(r"Skipping recovery of \d+ logs from .* clean shutdown file was"),
@@ -119,7 +119,7 @@ _PATTERNS = {
     Kind.UNFENCED: re.compile(r"The broker has been unfenced\."),
     Kind.SHUTTING_DOWN: re.compile(r"Beginning controlled shutdown\."),
 }
-#: A fast check that excludes most lines.
+#: A fast check, which most lines fail.
 _RELEVANT = re.compile(
     r"starts at leader epoch|InitialFetchState|Completed load of"
     r"|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"

@@ -4,8 +4,8 @@ Times in a run's tables come from different clocks: those of sends and fault win
 of partition states from the controllers, of log lines from each broker. On one machine the clocks
 agree, unless the engine runs in a virtual machine or a fault has changed a broker's clock.
 
-The engine's API returns its time. A node's time is in each line that it logs, and the engine adds
-the time at which it received the line: the line with the smallest delay gives the best bound.
+The engine's API returns its time. Each line that a node logs has the node's time, and the engine
+adds the time of reception: the line with the smallest delay gives the best bound.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ackproof.runs.directory import Clock
 
 _LINES = 200
 
-#: More than the delay of receiving a line, less than faults change a clock by.
+#: More than the delay of a line's reception, less than a fault's change of a clock.
 _JUMP = timedelta(seconds=3)
 
 #: The engine's time in nanoseconds, then log4j's time in milliseconds.
@@ -67,7 +67,7 @@ def node_clock(node: Node, engine: Clock) -> Clock | None:
 
 
 def ahead_of_engine(lines: Iterable[str]) -> timedelta | None:
-    """Return how far the clock of these log lines is ahead of the engine's; None without lines.
+    """Return how far the clock in these log lines is ahead of the engine's; None without lines.
 
     The engine receives a line after it was logged, so every line gives a lower bound, and the
     largest is the closest. Lines from before the last jump of the clock are not used.

@@ -1,4 +1,4 @@
-"""The controllers' metadata log, read from a controller's disk: also while no broker answers."""
+"""Reads the controllers' metadata log from a controller's disk, which needs no broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ackproof.observation import metadata_log
 from ackproof.observation.metadata_log import MetadataLog, PartitionState
 from ackproof_faults.interfaces.cluster import TopicPartition
 
-#: Seconds for which a reading is used again: Kafka's tool takes more than a second of a CPU.
+#: Seconds for which the result is reused: Kafka's tool takes more than a second of CPU time.
 _FRESH_S = 1.0
 
 # If the beginning of the log is deleted (after a snapshot, by metadata.max.retention.*), the first
@@ -46,7 +46,7 @@ def dump(controller: Node, folder: str = f"{DATA_DIR}/__cluster_metadata-0") -> 
 
 
 def longest(controllers: Sequence[Node]) -> str:
-    """Return the dump with the last entry: an isolated controller may lack the quorum's end.
+    """Return the dump with the last entry: an isolated controller may lack the latest entries.
 
     Raises ClusterError with a tool's output if it fails.
     """
@@ -64,7 +64,7 @@ def take(controllers: Sequence[Node], run_dir: Path) -> MetadataLog:
 
 
 class ControllersLog:
-    """The state of partitions by the log of the controllers that run, which `running` returns."""
+    """The state of partitions in the log of the controllers that `running` returns."""
 
     def __init__(self, running: Callable[[], Sequence[Node]]) -> None:
         self._running = running
@@ -72,10 +72,7 @@ class ControllersLog:
         self._read_at = float("-inf")
 
     def partitions(self) -> Mapping[TopicPartition, PartitionState]:
-        """Return the last state of every partition; empty while no controller's log is readable.
-
-        It is at most some seconds old.
-        """
+        """Return the state of every partition, some seconds old; empty if no log is readable."""
         if time.monotonic() - self._read_at > _FRESH_S:
             self._partitions = self._read()
             self._read_at = time.monotonic()

@@ -1,6 +1,6 @@
 """Polls leaders and ISR of an attached cluster, whose metadata log is not accessible.
 
-A change that is reverted between two polls is not observed, and `at` is the time of the poll.
+A change that is reverted between two polls is not observed. `at` is the time of the poll.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNKNOWN = -1
 class LeaderPoll(Repeating):
     """Polls `look` while its context is open, and collects the changes as `states`.
 
-    A partition for which `look` has no answer gets no state.
+    A partition that `look` does not return gets no state.
     """
 
     def __init__(

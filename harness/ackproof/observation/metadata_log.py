@@ -36,9 +36,9 @@ _FENCING = {1: "fenced", -1: "unfenced"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One printed record: its `kind` by Kafka's name, and its fields.
+    """A printed record: Kafka's name of its `kind`, and its fields.
 
-    A record in a `snapshot` has the offset of the last record that the snapshot replaces.
+    A record in a `snapshot` has the offset of the last record that the snapshot covers.
     """
 
     at: datetime
@@ -93,9 +93,9 @@ class MetadataLog:
     def since(self, moment: datetime) -> MetadataLog:
         """Return the states from `moment` on, and each broker's last state before.
 
-        A run creates its topics after that moment, so that its partitions have no earlier state.
-        A ZooKeeper controller may still be deleting a topic of the same name then, and writes that
-        its replicas go offline; its states, before the partition epoch falls to 0, are left out.
+        A run creates its topics after that moment, so its partitions have no earlier state. A
+        ZooKeeper controller may still be deleting a topic of the same name then; the states of that
+        topic, before the partition epoch falls to 0, are left out.
         """
         before = {state.broker: state for state in self.brokers if state.at < moment}
         lives: dict[TopicPartition, list[PartitionState]] = {}
@@ -118,7 +118,7 @@ class MetadataLog:
 
 @contextmanager
 def damage_as_value_error(what: str) -> Iterator[None]:
-    """Turn what a parser of damaged input raises into ValueError."""
+    """Turn errors of a parser into ValueError."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, OverflowError, OSError, struct.error) as error:
@@ -197,7 +197,7 @@ def _records(dump: str) -> Iterator[Entry]:
 
 
 def last_offset(dump: str) -> int:
-    """Return the offset of the last record in a dump, -1 if it has none."""
+    """Return the offset of the last record in a dump, -1 for an empty dump."""
     return max((entry.offset for entry in records(dump)), default=-1)
 
 

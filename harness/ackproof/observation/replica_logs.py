@@ -2,11 +2,11 @@
 
 `tar` in the broker's container streams the segments of all partitions. From a container that does
 not run, or has no `tar`, the engine streams a partition's directory, with its index files (20 MB of
-zeros). No stream is copied to disk, and only the header of a batch is kept (about a hundred bytes
-in the table). At most `limit` bytes are read from a broker; a replica beyond that is marked as
-incomplete, with the reason.
+zeros). Streams are not copied to disk. Only the header of each batch is stored (about a hundred
+bytes in the table). At most `limit` bytes are read from a broker; a replica beyond that is marked
+as incomplete, with the reason.
 
-Running brokers' page cache is included. Call this when producers have ended.
+The page cache of running brokers is included. Call this when producers have ended.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.forensics.segments import Batch, Tail, batches
 from ackproof_spark.tables import LOCATION, REPLICA_BATCHES, SCHEMA_VERSION
 
-#: The default limit of bytes of segments that are read from one broker.
+#: The default limit of bytes of segments that are read from a broker.
 LIMIT = 2 << 30
 
 _ROWS = 1 << 16
@@ -43,8 +43,8 @@ _BUFFER = 1 << 20
 
 #: Prints the segments of some partitions of a log directory, partition by partition, as a tar.
 _SEGMENTS = """cd "$0" && find "$@" -name '*.log' 2>/dev/null | LC_ALL=C sort | tar -cf - -T -"""
-#: tar's exit codes: 1 says that a file changed meanwhile.
-_READ = (0, 1)
+#: tar's exit codes; 1: a file changed meanwhile.
+_TAR_SUCCEEDED = (0, 1)
 
 
 class Broker(Node, Protocol):
@@ -136,7 +136,7 @@ def _take_running(
 ) -> list[ReplicaLog]:
     """Read those of the replicas that a running broker has in this directory, up to the limit.
 
-    Where this fails after a beginning, all that was read is incomplete.
+    If reading fails midway, all replicas that were read are incomplete.
     """
     logs: list[ReplicaLog] = []
     try:
@@ -149,10 +149,10 @@ def _take_running(
                 )
                 limit -= logs[-1].bytes
                 if not logs[-1].complete:
-                    return logs  # what follows may be long
+                    return logs  # the rest may be long
             for _ in stream:
                 pass
-        if (code := tar.exit_code()) not in _READ:
+        if (code := tar.exit_code()) not in _TAR_SUCCEEDED:
             raise tarfile.ReadError(f"tar ended with {code}")
     except (DockerException, RequestException, EngineError, tarfile.TarError) as error:
         reason = f"its segments could not be read to their end: {error}"
@@ -183,9 +183,9 @@ def read_replica(
     run_id: str,
     limit: int,
 ) -> ReplicaLog:
-    """Write the batches of one partition, whose files are `members`; return the replica.
+    """Write the batches of one partition; return the replica.
 
-    They are listed by name, which is the order of the segments' offsets.
+    `members` are its files, sorted by name, which is the order of the segments' offsets.
     """
     first: int | None = None
     for member in members:

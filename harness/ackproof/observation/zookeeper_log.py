@@ -1,12 +1,12 @@
 """Parses ZooKeeper's transaction log into partition and broker states.
 
 Before KRaft, the controller and the partition leaders commit leadership and ISR by writing znodes.
-ZooKeeper logs each write with its id (zxid), its time in milliseconds and the new version of the
-znode, before it applies it, so that the log contains every state. (ZooKeeper's `LogFormatter`
-prints times in whole seconds only.) The format is that of
-`org.apache.zookeeper.server.persistence.FileTxnLog` and `zookeeper.jute`, unchanged since 3.4.
+ZooKeeper logs each write before it applies it, with its id (zxid), its time in milliseconds and the
+new version of the znode. (ZooKeeper's `LogFormatter` prints times in whole seconds only.) The
+format is that of `org.apache.zookeeper.server.persistence.FileTxnLog` and `zookeeper.jute`,
+unchanged since 3.4.
 
-How znodes map to the tables shared with KRaft:
+Znodes map to the tables shared with KRaft:
 
 - `/brokers/topics/T/partitions/N/state` contains leader, leader epoch and ISR; its version is the
   partition epoch (which `AlterPartition` later took from it).
@@ -123,10 +123,8 @@ def take(nodes: Sequence[Node], run_dir: Path) -> MetadataLog:
 def states(logs: Iterable[bytes]) -> MetadataLog:
     """Return the states in the transaction logs of all nodes of one ZooKeeper, in any order.
 
-    The log of a node that returned late may have a gap, because it received a snapshot; all logs
-    together have none.
-
-    Raises ValueError if a file is no transaction log, or is damaged before its end.
+    The log of a node that was down may have a gap, because it received a snapshot; all logs
+    together do not. Raises ValueError if a file is no transaction log, or damaged before its end.
     """
     transactions: dict[int, list[Write]] = {}
     for log in logs:

@@ -1,8 +1,8 @@
 """Kafka's framing: the part of requests and responses that the proxy reads.
 
-A message is a length (int32) and so many bytes. A request begins with API key (int16), API version
-(int16), correlation id (int32) and client id (nullable string); a response with the correlation id.
-This part is the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
+A message is a length (int32) and that number of bytes. A request begins with API key (int16), API
+version (int16), correlation id (int32) and client id (nullable string); a response with the
+correlation id. This is the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">ihhih")
 _RESPONSE = struct.Struct(">ii")
-#: `socket.request.max.bytes` is 100 MiB by default. The first bytes of TLS give more.
+#: `socket.request.max.bytes` is 100 MiB by default. The first bytes of TLS look like more.
 _MAX_LENGTH = 200 << 20
 
 
@@ -24,8 +24,6 @@ class FramingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """The header of a request."""
-
     api_key: int
     api_version: int
     correlation_id: int

@@ -1,7 +1,7 @@
 """The Kafka proxy: a port of this machine in front of each proxied listener of a node.
 
-It runs in a thread of this process, so a SIGKILL of the harness ends it, too. Without a rule, it
-forwards every message as soon as it has received all of it.
+It runs in a thread of this process, so it ends with the harness. Without a rule, it forwards every
+message as soon as the message is complete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The proxy's port for a listener of a node, and the listener; each with its address."""
+    """The proxy's address for a listener of a node (`listen`), and the listener's (`forward`)."""
 
     broker: int
     listen: tuple[str, int]
@@ -87,7 +87,7 @@ class LinkProxy(Link):
                     await self._serve(route, reader, writer)
 
             listening = socket.create_server(route.listen)
-            # Senders shall wait for what a rule holds: the kernel would take megabytes more.
+            # A small buffer, so that senders wait while a rule holds a message.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _CHUNK)
             self._servers.append(await asyncio.start_server(accept, sock=listening, limit=_CHUNK))
 
@@ -121,7 +121,6 @@ class LinkProxy(Link):
         self._in_loop(lambda: self._rules.setdefault(rule, _ActiveRule(rule=rule)))
 
     def remove(self, rule: Rule) -> None:
-
         def end() -> None:
             if active := self._rules.pop(rule, None):
                 self._ending[rule] = active
@@ -139,7 +138,6 @@ class LinkProxy(Link):
             return list(active.hits) if active else []
 
     def held(self, rule: Rule) -> int:
-
         def count() -> int:
             active = self._rules.get(rule) or self._ending.get(rule)
             return active.holding if active else 0
@@ -162,7 +160,7 @@ class LinkProxy(Link):
             try:
                 responses, requests = await asyncio.open_connection(*route.forward, limit=_CHUNK)
             except OSError:
-                return  # the broker is down, so its port is closed, too
+                return  # the broker is down, so the client's connection is closed, too
             with _closing(requests):
                 pending = Pending()
                 pumps = [
@@ -200,9 +198,9 @@ class LinkProxy(Link):
     async def _copies(
         self, route: Route, direction: Direction, header: RequestHeader | None
     ) -> int | None:
-        """Wait if a rule holds the message; return how often to forward it, None to cut instead."""
+        """Wait if a rule holds the message; return how often to forward it, None to disconnect."""
         if header is None:
-            return 0  # a second response, to a duplicated request, would be invalid for the client
+            return 0  # clients reject a second response (to a duplicated request)
         active = self._matching(route, direction, header)
         if active is None:
             return 1
@@ -255,7 +253,7 @@ def _header(direction: Direction, message: bytes, pending: Pending) -> RequestHe
 
 @contextlib.contextmanager
 def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
-    """Close a connection at once, without sending what is buffered."""
+    """Close a connection at once, without sending buffered data."""
     try:
         yield
     finally:

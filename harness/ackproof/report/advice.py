@@ -1,7 +1,7 @@
-"""One line of advice: what to configure, and what it costs in availability and latency.
+"""One line of advice: the recommended configuration and its cost in availability and latency.
 
-For a comparison it is drawn from its runs and their predictions, for one run from the model's
-answer about safer settings (`Overview.safer`).
+For a comparison the advice comes from the runs and predictions, for one run from the model's
+prediction for safer settings (`Overview.safer`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ackproof.runs.verdict import PartAvailability, Verdict, Word
 
 
 def of_runs(verdicts: Sequence[Verdict]) -> str:
-    """Return the advice of a comparison with one run, or a few, of each configuration."""
+    """Return the advice for a comparison with few runs of each configuration."""
     groups = conclusive(verdicts)
     keeping = {
         name: group
@@ -52,7 +52,7 @@ def of_runs(verdicts: Sequence[Verdict]) -> str:
 
 
 def of_trials(summary: Summary) -> str:
-    """Return the advice of a comparison of many trials: its first recommendation, and the cost."""
+    """Return the advice for a comparison of many trials: the first recommendation and its cost."""
     recommended = trials.recommendations(summary)
     if not recommended:
         return ""
@@ -79,7 +79,7 @@ def of_trials(summary: Summary) -> str:
 
 
 def of_run(verdict: Verdict, safer: Safer | None) -> str:
-    """Return the advice of one run; empty if the run is inconclusive or not modelled."""
+    """Return the advice for one run; empty if the run is inconclusive or not modelled."""
     if verdict.verdict is Word.INCONCLUSIVE:
         return ""
     if not verdict.observed.get("lost", 0) and _proven(verdict):
@@ -135,7 +135,7 @@ def _cost(
 
 def _price(verdict: Verdict) -> str:
     latency = verdict.metrics.ack_latency_ms
-    if latency is None:  # a producer was slower than the cluster, so neither is the cluster's
+    if latency is None:  # a producer was slower than the cluster
         return "What it costs in availability and latency was not observed."
     down = fmt.seconds(verdict.metrics.unavailability_s)
     p99 = fmt.duration(latency.p99)
@@ -148,7 +148,7 @@ def _price(verdict: Verdict) -> str:
 def _model_price(parts: Sequence[PartAvailability]) -> str:
     price = "It costs: every ack waits for the in-sync replicas"
     for ability, word in (("cannot", "cannot"), ("either", "may not")):
-        when = [one.part for one in parts if one.writable == ability]
+        when = [part.part for part in parts if part.writable == ability]
         if when:
             later = ", and at times after that" if len(when) > 1 else ""
             return f"{price}, and the partition {word} take writes {when[0]}{later}."

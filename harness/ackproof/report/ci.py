@@ -1,11 +1,10 @@
-"""What CI reads: JUnit XML, and GitHub's step summary and annotations.
+"""Output for CI: JUnit XML, and GitHub's step summary and annotations.
 
-GITHUB_STEP_SUMMARY names a Markdown file to append to. With GITHUB_ACTIONS=true GitHub turns lines
-`::error file=…,line=…::…` into annotations. Jenkins, GitLab and GitHub's test reporters read
-`junit.xml`: one `testsuite` for each run, one `testcase` for each expectation. An expectation that
-was not met is a `failure` with its evidence. Every expectation of an inconclusive run is an `error`
-with the reason. So the file reports a problem exactly when the exit code is not 0. Findings do not
-change a verdict; they are in the suite's properties and output.
+`junit.xml` has one `testsuite` for each run and one `testcase` for each expectation. An expectation
+that was not met is a `failure` with its evidence. Every expectation of an inconclusive run is an
+`error` with the reason. Findings do not change a verdict; they are in the suite's properties and
+output. GITHUB_STEP_SUMMARY is a Markdown file to append to. With GITHUB_ACTIONS=true GitHub turns
+lines `::error file=…,line=…::…` into annotations.
 """
 
 from __future__ import annotations
@@ -56,15 +55,15 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
     ]
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
-        became = wording.outcome(verdict)
+        outcome = wording.outcome(verdict)
         cells = (
             _SIGN[verdict.verdict],
             wording.name(verdict),
             verdict.predicted.get("lost", "-"),
-            became.text,
+            outcome.text,
             fmt.seconds(verdict.metrics.unavailability_s),
             fmt.duration(latency.p99) if latency else "-",
-            became.as_expected,
+            outcome.as_expected,
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines.append("")
@@ -79,9 +78,9 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
 def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> list[str]:
     """Return GitHub's workflow commands, each at a line of the scenario.
 
-    An error for each expectation that was not met, a warning for an inconclusive run.
+    These are an error for each expectation that was not met, a warning for an inconclusive run.
     """
-    paths = {(one.scenario.name, one.name): one.path for one in configurations}
+    paths = {(item.scenario.name, item.name): item.path for item in configurations}
     commands = []
     for verdict in verdicts:
         path = paths.get((verdict.scenario, verdict.configuration_name))
@@ -92,7 +91,7 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
         if verdict.verdict is Word.INCONCLUSIVE:
             commands.append(_command("warning", path, line_of(path, own), title, verdict.reason))
             continue
-        for unmet in (one for one in verdict.expectations if not one.met):
+        for unmet in (item for item in verdict.expectations if not item.met):
             line = max(line_of(path, (*own, "expect", unmet.what)), 1)
             if own and line == line_of(path, own):  # the configuration has no `expect` of its own
                 line = line_of(path, ("expect", unmet.what))
@@ -115,7 +114,6 @@ def _property(text: str) -> str:
 
 
 def write_junit(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Write `junit.xml` for these runs to `path`."""
     root = ET.Element("testsuites", name="ackproof")
     for verdict in verdicts:
         root.append(_suite(verdict))
@@ -145,7 +143,7 @@ def _suite(verdict: Verdict) -> ET.Element:
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(verdict).items():
         ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
-    # The duration is the run's; the first case has it, so that sums over cases are right.
+    # The first case has the duration of the run, so that the sum over the cases is right.
     for case, time in zip(cases, [seconds, *[0.0] * len(cases)], strict=False):
         case.set("time", f"{time:.3f}")
     suite.extend(cases)
@@ -160,7 +158,7 @@ def _label(verdict: Verdict) -> str:
 
 
 def _expectations(verdict: Verdict) -> list[Expectation]:
-    """Return the expectations, and one for the verdict if none of them explains it."""
+    """Return the expectations, and one more for the verdict if they do not explain it."""
     violated = verdict.verdict is Word.VIOLATED
     if verdict.expectations and not (violated and all(line.met for line in verdict.expectations)):
         return verdict.expectations
@@ -225,5 +223,4 @@ def _output(verdict: Verdict) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Replace control characters that XML does not allow."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

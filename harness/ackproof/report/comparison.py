@@ -42,7 +42,6 @@ _SHOWN_PAIRS = 3
 
 
 def answer(summary: Summary) -> list[str]:
-    """Return the result in sentences."""
     sentences = [*_losses(summary), *_costs(summary), *_settled(summary)]
     for cell in summary.cells:
         if cell.failed:
@@ -95,7 +94,7 @@ _UNITS = {
 
 
 def _costs(summary: Summary) -> list[str]:
-    """Return the significant differences of availability, latency and throughput."""
+    """Return sentences on significant differences of availability, latency and throughput."""
     sentences = []
     for pair in summary.pairs:
         costs = [
@@ -120,7 +119,6 @@ def cost(measure: str, shift: float, against: Cell) -> str:
 
 
 def _settled(summary: Summary) -> list[str]:
-    """Return which pairs differ, which are alike, and how many trials the others need."""
     worse: dict[str, list[str]] = {}
     for pair in summary.pairs:
         if pair.settled == "different":
@@ -143,7 +141,7 @@ def _settled(summary: Summary) -> list[str]:
 
 
 def by_loss(pair: Pair, summary: Summary) -> tuple[str, str]:
-    """Return the names of a pair; the one that loses more often is first."""
+    """Return the names of a pair; the configuration that loses more often is first."""
     a, b = summary.cell(pair.a), summary.cell(pair.b)
     return (pair.a, pair.b) if a.losing * b.trials > b.losing * a.trials else (pair.b, pair.a)
 
@@ -207,7 +205,6 @@ def _advice(cell: Cell, better: Sequence[Cell], summary: Summary) -> str:
 
 
 def dominators(cell: Cell, summary: Summary) -> list[Cell]:
-    """Return the configurations that dominate one, under the same faults."""
     faults = summary.plan.faults
     return [
         other
@@ -218,9 +215,8 @@ def dominators(cell: Cell, summary: Summary) -> list[Cell]:
     ]
 
 
-def _dominates(one: Cell, other: Cell) -> bool:
-    ours = (loss_rate(one), unavailable_s(one), p99_ms(one))
-    theirs = (loss_rate(other), unavailable_s(other), p99_ms(other))
+def _dominates(a: Cell, b: Cell) -> bool:
+    ours, theirs = ((loss_rate(cell), unavailable_s(cell), p99_ms(cell)) for cell in (a, b))
     return ours != theirs and all(a <= b for a, b in zip(ours, theirs, strict=True))
 
 
@@ -238,7 +234,6 @@ def p99_ms(cell: Cell) -> float:
 
 
 def answer_of_runs(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return sentences on losses, duplicates, cost, and how certain they are."""
     groups = conclusive(verdicts)
     sentences = []
     if groups:
@@ -269,12 +264,12 @@ def conclusive(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
 
 
 def unavailable_of_runs(group: Sequence[Verdict]) -> float:
-    """Return the median time without an ack in the worst partition."""
+    """Return the median time without an ack in the worst partition, in milliseconds."""
     return 1000 * median(verdict.metrics.unavailability_s for verdict in group)
 
 
 def p99_of_runs(group: Sequence[Verdict]) -> float | None:
-    """Return the median ack latency at p99; None if none is claimed, or if no broker acks."""
+    """Return the median ack latency at p99; None if it is unknown or with acks=0."""
     known = [
         verdict.metrics.ack_latency_ms.p99 for verdict in group if verdict.metrics.ack_latency_ms
     ]

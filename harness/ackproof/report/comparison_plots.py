@@ -20,7 +20,6 @@ _MARGIN = {"l": 60, "r": 20, "t": 12, "b": 44}
 
 
 def figures(summary: Summary) -> list[Figure]:
-    """Return the plots of loss rates, and of durability against availability and latency."""
     cells = [cell for cell in summary.cells if cell.trials]
     return [_loss_rates(cells, summary.plan.confidence), _pareto(cells, summary)] if cells else []
 
@@ -68,7 +67,7 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
         mode="markers+text",
         x=[round(unavailable_s(cell), 3) for cell in placed],
         y=[round(100 * loss_rate(cell), 3) for cell in placed],
-        # The names of many configurations would overlap: only those on the front have a label.
+        # Many labels would overlap, so only configurations on the front have one.
         text=[
             cell.configuration if len(placed) <= _LABELLED or cell.configuration in front else ""
             for cell in placed

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry
 
-#: The colour of what became of the acked records.
+#: The colours of `Outcome.tone`.
 TONE = {"kept": "green", "lost": "red", "unclear": "yellow"}
 _COLOUR = {
     "impossible": "green",
@@ -39,7 +39,7 @@ def print_prediction(
 ) -> None:
     """Print the prediction of each anomaly with its reason, then the shortest trace to a loss.
 
-    `violations`: what of `expect` it contradicts.
+    `violations` are the keys of `expect` that the prediction contradicts.
     """
     console.print(f"[bold]{escape(name)}[/]")
     table = _table()
@@ -67,7 +67,7 @@ def print_prediction(
 
 
 def print_item(console: Console, label: str, text: str, *, style: str = "") -> None:
-    """Print a text after a label; further lines are indented by the width of the label."""
+    """Print a text after a label; later lines are indented by the width of the label."""
     grid = Table.grid(padding=0)
     grid.add_column(width=len(label))
     grid.add_column(overflow="fold")
@@ -84,7 +84,7 @@ def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> 
 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
-    """Print each run: the name of its directory, and what became of its acked records."""
+    """Print the name of each run directory, and whether acked records were lost."""
     if not runs:
         console.print("no runs")
         return
@@ -93,13 +93,12 @@ def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) ->
         if verdict is None:
             console.print(Text("  no verdict", style="dim"))
         else:
-            became = outcome(verdict)
-            text = Text(became.text, style=TONE[became.tone])
+            result = outcome(verdict)
+            text = Text(result.text, style=TONE[result.tone])
             console.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
-    """Print one line for each capability, and what to do about missing ones."""
     table = _table()
     for check in checks:
         found = escape(check.found) + (f"\n[dim]{escape(check.advice)}[/]" if check.advice else "")
@@ -108,7 +107,6 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
 
 
 def print_families(console: Console, families: Mapping[str, Sequence[Entry]]) -> None:
-    """Print the name and the summary of every fault, by family."""
     for family, entries in families.items():
         console.print(f"[bold]{escape(family)}[/]", highlight=False)
         table = _table()
@@ -137,7 +135,6 @@ def print_fault(console: Console, entry: Entry) -> None:
 
 
 def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Print each shipped scenario with what it shows, and the versions of its case."""
     for entry in entries:
         head = f"{entry['case'] or '':<5}{entry['name']}"
         console.print(f"[bold]{escape(head)}[/]", highlight=False)

@@ -1,7 +1,4 @@
-"""The dashboard: one HTML page of trends over the runs of a warehouse, which works offline.
-
-All numbers come from queries of the warehouse's views.
-"""
+"""The dashboard: an HTML page of trends from the warehouse's views. It works offline."""
 
 from __future__ import annotations
 
@@ -57,8 +54,6 @@ _MARGIN = {"l": 14, "r": 16, "t": 10, "b": 40}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trends:
-    """Rows of the warehouse's views."""
-
     losses: _Rows
     duplicates: _Rows
     recoveries: _Rows
@@ -98,7 +93,6 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
 
 
 def figures(trends: Trends) -> list[Figure]:
-    """Return the plots for which there are numbers, in reading order."""
     colours = {
         name: broker_colour(number)
         for number, name in enumerate(dict.fromkeys(map(_configuration, trends.runs)), start=1)
@@ -116,7 +110,7 @@ def figures(trends: Trends) -> list[Figure]:
 
 
 def _configuration(row: dict[str, Any]) -> str:
-    """Return the name of the configuration, with the scenario unless the name contains it."""
+    """Return the configuration's name, after the scenario's unless it contains that."""
     name, scenario = row["configuration_name"], row["scenario"]
     return str(name) if scenario in name else f"{scenario}: {name}"
 
@@ -154,7 +148,6 @@ def _losses(rows: _Rows) -> Figure | None:
 
 
 def _causes(rows: _Rows) -> Figure | None:
-    """Plot why each configuration lost records: a bar of lost records for each cause."""
     if not rows:
         return None
     labels = list(dict.fromkeys(map(_label, rows)))
@@ -220,7 +213,6 @@ def _shares(
 
 
 def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
-    """Plot availability or p99 latency of every run by its start."""
     column, title, factor = {
         "availability": ("availability", "Availability", 100.0),
         "latency": ("ack_latency_p99_ms", "Ack latency p99", 1.0),

@@ -1,4 +1,4 @@
-"""A figure of plotly with a description for screen readers, and what the plots share.
+"""Plotly figures with a description for screen readers, and the common style of all plots.
 
 Colours are roles, such as `var(--acked)` or `var(--fault/0.1)` with an opacity. The page's script
 replaces them with the colours of the style sheet, so that plots follow the light or dark scheme.
@@ -23,8 +23,6 @@ _BROKER_COLOURS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """An entry of the legend."""
-
     colour: str
     text: str
     opacity: float = 1
@@ -34,9 +32,9 @@ class Key:
 class Figure:
     """A plot; `spoken` is its description for screen readers.
 
-    `timed`: the x axis is the run's time; the page synchronises these axes. `follow`: how the y
-    axis follows the zoom: all values, the usual ones (a burst is cut off), or all of them on a log
-    scale; empty for a y axis that stays as it is.
+    `timed`: the x axis is the run's time; the page synchronises these axes. `follow`: the values
+    that the y axis shows after a zoom: `all`, the `usual` values (a burst is cut off), or all on a
+    `log` scale. With an empty string the y axis does not change.
     """
 
     name: str
@@ -56,7 +54,6 @@ class Figure:
 
 
 def colour(name: str, opacity: float | None = None) -> str:
-    """Return a colour role of the style sheet."""
     return f"var(--{name})" if opacity is None else f"var(--{name}/{opacity:g})"
 
 
@@ -67,7 +64,6 @@ def broker_colour(broker: int) -> str:
 
 @cache
 def template() -> Any:
-    """Return the template of all plots."""
     axis = {
         **dict.fromkeys(("gridcolor", "linecolor", "zerolinecolor"), colour("line")),
         "automargin": False,
@@ -89,7 +85,7 @@ def template() -> Any:
             showlegend=False,
             hovermode="closest",
             barmode="overlay",
-            # Room for the ticks of losses, which stand on the axis.
+            # The ticks leave room for the marks of losses on the axis.
             xaxis={
                 **axis,
                 "showgrid": False,
@@ -101,7 +97,7 @@ def template() -> Any:
                 "spikecolor": colour("muted"),
             },
             yaxis={**axis, "showgrid": True, "fixedrange": True},
-            # A label at the left edge of a plot, and what a fault is drawn behind a plot with.
+            # Annotations are labels at the left edge; shapes are faults behind the plot.
             annotationdefaults={
                 "xref": "paper",
                 "x": 0,
@@ -132,7 +128,7 @@ def lane_label(text: str, y: float) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """Escape text for plotly, which interprets some HTML tags; keep its line breaks."""
+    """Escape text for plotly, which interprets some HTML tags; line breaks become `<br>`."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\n", "<br>")
 
@@ -149,7 +145,7 @@ class Interval:
 
 
 def intervals(rows: Sequence[Interval], layout: Any, **texts: Any) -> Figure:
-    """Plot one mark with error bars a row, the first at the top; `layout` has axes and margin."""
+    """Plot one mark with error bars per row, the first row at the top."""
     at = [-row for row in range(len(rows))]
     marks = go.Scatter(
         mode="markers",

@@ -1,4 +1,4 @@
-"""How numbers, times and brokers are written, on the terminal and on the page."""
+"""Formats numbers, times and brokers for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def clock(moment: datetime | None) -> str:
 
 
 def fault(window: int) -> str:
-    """Return the name of a fault window, which counts from 0. Faults are numbered from 1."""
+    """Return `F1` for fault window 0."""
     return f"F{window + 1}"
 
 
@@ -72,7 +72,7 @@ def listing(items: Iterable[str]) -> str:
 
 
 def plural(number: int, noun: str, several: str = "") -> str:
-    """Format a count with its noun: `1 trial`, `3 trials`; `several` where it is not regular."""
+    """Format a count with its noun: `1 trial`, `3 trials`; `several` is an irregular plural."""
     return f"{count(number)} {noun if number == 1 else several or f'{noun}s'}"
 
 

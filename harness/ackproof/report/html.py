@@ -1,6 +1,6 @@
-"""The report: an HTML page for a run or a comparison, which works offline.
+"""The report: an HTML page for a run or a comparison. It works offline.
 
-Beside the page lies the plot library, once for all pages of a folder.
+All pages of a folder share one copy of the plot library in that folder.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ackproof.safe_files import replacing
 from ackproof_model import Diagram
 from ackproof_spark.tables import LOCATION
 
-# Maximum number of time bins of a run, and of all runs of a page, which limits the file's size.
+#: Maximum number of time bins of a run, and of a page, which limits its size.
 _BINS_OF_A_RUN = 600
 _BINS_OF_A_PAGE = 12_000
 
 _VERDICT, _SCENARIO, _RECORD = "verdict.json", "scenario.yaml", "run.json"
 
-#: What plotly reads as markup in a trace.
+#: The keys of a trace in which plotly interprets markup.
 _LABELS = ("text", "hovertext")
 
 
@@ -61,8 +61,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunView:
-    """One run as the template shows it."""
-
     anchor: str
     run: Run
     name: str
@@ -96,7 +94,7 @@ class _RunView:
         return json.dumps(zoom_range(self.run.overview, window))
 
 
-#: What the bars in the comparison's table show.
+#: The bars in the comparison's table.
 _BARS: Mapping[str, Callable[[Verdict], float]] = {
     "lost": lambda verdict: (
         verdict.observed.get("lost", 0) / max(verdict.observed.get("acked", 0), 1)
@@ -109,13 +107,11 @@ _BARS: Mapping[str, Callable[[Verdict], float]] = {
 def write_html(
     path: Path, run_dirs: Sequence[Path], *, title: str, summary: Summary | None = None
 ) -> None:
-    """Write a page about these run directories to `path`; about a comparison if there are several.
+    """Write a page about a run, or about the comparison of several runs, to `path`.
 
-    The plot library is written beside it, unless it is there.
-
-    `summary` is the summary of all trials, of which `run_dirs` are then examples. For a damaged or
-    unfinished run the page names what is missing. Raises RunDirectoryError if a directory is not
-    a run directory.
+    With `summary`, the summary of all trials, `run_dirs` are examples. For a damaged or unfinished
+    run the page lists what is missing. Raises RunDirectoryError if a directory is not a run
+    directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
     runs = [read_run(directory, bins=bins) for directory in run_dirs]
@@ -146,7 +142,7 @@ def write_html(
 
 
 def write_missing_pages(run_dirs: Sequence[Path]) -> None:
-    """Write the page of each run that has none into its directory, for dashboards to link to."""
+    """Write missing pages into the run directories, for dashboards to link to."""
     for directory in run_dirs:
         page = directory / "report.html"
         if not page.exists():
@@ -159,7 +155,7 @@ def write_page(
     plots: Mapping[str, tuple[Figure, _RunView | None]],
     **values: Any,
 ) -> None:
-    """Render a template with its plots, by the ids of their elements, and write the page."""
+    """Render a template with its plots by element id, and write the page."""
     page = environment().get_template(template_name)
     text = page.render(
         style=_asset("report.css"),
@@ -174,7 +170,7 @@ def write_page(
 
 
 def read_run(directory: Path, *, bins: int = _BINS_OF_A_RUN) -> Run:
-    """Read a run directory; raise RunDirectoryError if it is not a run directory at all."""
+    """Read a run directory, even an incomplete one. Raises RunDirectoryError for other folders."""
     if not directory.is_dir():
         raise RunDirectoryError(
             f"{directory} is not a directory", hint="Name a run directory, such as runs/latest."
@@ -230,7 +226,7 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
 
 
 def _diagrams(run: Run) -> list[tuple[Diagram, str, str]]:
-    """Return the model's trace beside the history of most lost records, if records were lost."""
+    """Return the model's trace and the history of most lost records, if records were lost."""
     overview = run.overview
     if run.verdict is None or not (overview.losses and overview.losses.count):
         return []
@@ -271,7 +267,7 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=figures(overview, run.timeline),
                 outcome=wording.outcome(verdict) if verdict else None,
-                # In a comparison the advice is drawn from the other configurations.
+                # A comparison has one advice, drawn from all of its configurations.
                 advice=advice.of_run(alone, overview.safer) if alone else "",
                 diagrams=_diagrams(run),
                 bars={
@@ -298,14 +294,13 @@ def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:
 
 
 def _as_text(trace: dict[str, Any]) -> dict[str, Any]:
-    """Return a trace whose labels show markup as text: names come from scenarios and clusters."""
+    """Escape markup in labels, which contain names from scenarios and clusters."""
     labels = {key: [escaped(text) for text in trace[key]] for key in _LABELS if key in trace}
     return trace | labels
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment, which compiles each template once."""
     environment = Environment(
         loader=PackageLoader("ackproof.report"),
         autoescape=True,
@@ -326,16 +321,12 @@ def environment() -> Environment:
 
 
 def _asset(name: str) -> Markup:
-    """Return a style sheet or script of this package, unescaped."""
     file = resources.files("ackproof.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
 def provide_library(folder: Path) -> str:
-    """Put the plot library into a folder of pages, unless it is there; return its file name.
-
-    Where the file system allows it is a link to the installed file, so that it takes no space.
-    """
+    """Link or copy the plot library into a folder of pages; return its file name."""
     version = importlib.metadata.version("plotly")
     target = folder / f"plotly-{version}.min.js"
     if not target.is_file() or target.is_symlink():

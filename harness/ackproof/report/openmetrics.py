@@ -1,11 +1,10 @@
 """Runs as OpenMetrics text, for node_exporter's textfile collector or a push gateway.
 
-All are gauges of the last run of each configuration: a file, unlike a process, counts nothing up.
+All metrics are gauges of the last run of each configuration.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,28 +14,26 @@ from prometheus_client.openmetrics.exposition import generate_latest
 
 from ackproof.report import wording
 from ackproof.runs.verdict import SENDS, Verdict
+from ackproof.safe_files import replacing
 
 _RUN = ("scenario", "configuration", "kafka_version")
 
-#: The value of `ackproof_as_expected`.
 _EXPECTED = {"yes": 1, "no": 0, "undecided": float("nan")}
 
 #: Fields of `Latency` by quantile.
 _QUANTILES = {"0.5": "p50", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
 
-#: The values of a run by their own label, which is empty for a metric without one.
+#: The values of a run by the metric's own label (empty without a label).
 _Values = Mapping[str, float]
 
 
 def write_metrics(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Write the metrics of these runs; a reader sees the whole file or the one before."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(render(verdicts), encoding="utf-8")
-    partial.replace(path)
+    with replacing(path) as partial:
+        partial.write_text(render(verdicts), encoding="utf-8")
 
 
 def render(verdicts: Sequence[Verdict]) -> str:
-    """Return the metrics; of several runs of one configuration those of the last."""
+    """Return the metrics of the last run of each configuration."""
     latest = {
         (verdict.scenario, wording.name(verdict), verdict.kafka_version): verdict
         for verdict in verdicts

@@ -1,4 +1,4 @@
-"""The plots of one run, most of them over its time, with its faults as bands."""
+"""The plots of one run. On most of them the x axis is time, and faults are bands."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ from ackproof.runs.overview import Lane, Losses, LossLane, Mark, Overview, State
 from ackproof.runs.verdict import FaultReport
 
 _LABEL_HEIGHT = 14
-#: Maximum number of faults in their plot, and of consumer groups in theirs.
 _MAX_FAULT_ROWS = 30
 _MAX_GROUPS = 6
 
-#: The middle of a probe's track below the top of its lane, and what succeeds in it.
+#: The middle of a probe's track below the top of its lane, and the verb of its hover text.
 _TRACKS = {"read": (0.48, "read"), "write": (0.76, "written")}
 _TRANSACTIONS = {"committed": "acked", "aborted": "failed", "unknown": "unknown"}
 
 
 def figures(run: Overview, timeline: Timeline | None) -> list[Figure]:
-    """Return the plots for which the run has data, in reading order."""
     plots = [
         faults(run),
         rate(run, timeline) if timeline else None,
@@ -68,13 +66,13 @@ def zoom_range(run: Overview, window: FaultReport) -> list[float]:
 
 
 def _end_of(run: Overview, window: FaultReport) -> float:
-    """Return when the fault had recovered (or was healed), or the end of the run."""
+    """Return the time of recovery, else of the heal, else the end of the run."""
     last = window.recovered_at or window.healed_at
     return run.second(last) if last else max(run.end, run.second(window.injected_at))
 
 
 def band_rows(run: Overview) -> list[int]:
-    """Return the row of each fault's label above a plot, so that labels do not overlap."""
+    """Return the row of each fault's label above a plot; labels do not overlap."""
     low, high = time_range(run)
     least = 0.05 * (high - low)
     last: list[float] = []
@@ -92,7 +90,8 @@ def _layout(
 ) -> Any:
     """Return the layout of a plot over the run's time.
 
-    Faults are bands if `bands`, with labels above the plot, which add to its height, if `labelled`.
+    With `bands` faults are bands. With `labelled` their labels are above the plot, which becomes
+    higher.
     """
     shapes: list[dict[str, Any]] = []
     annotations = list(more.pop("annotations", ()))
@@ -200,7 +199,7 @@ def faults(run: Overview) -> Figure | None:
 
 
 def _phases(run: Overview, window: FaultReport) -> Iterator[tuple[float, float, str] | None]:
-    """Yield start, end and description of each phase of the fault; None for one that it lacks."""
+    """Yield start, end and description of each phase of the fault; None for a missing phase."""
     injected, end = run.second(window.injected_at), _end_of(run, window)
     healed = run.second(window.healed_at) if window.healed_at else end
     verified = run.second(window.verified_at) if window.verified_at else healed
@@ -222,13 +221,11 @@ def _spoken_window(run: Overview, window: FaultReport) -> str:
 
 
 def _starts(timeline: Timeline, *, middle: bool = False) -> list[float]:
-    """Return the start or the middle of each bin in seconds."""
     shift = 0.5 if middle else 0.0
     return [round((index + shift) * timeline.width, 3) for index in range(len(timeline.acked))]
 
 
 def _rounded(values: Iterable[float | None]) -> list[float | None]:
-    """Round to four significant digits."""
     return [None if value is None else float(f"{value:.4g}") for value in values]
 
 
@@ -270,11 +267,11 @@ def rate(run: Overview, timeline: Timeline) -> Figure:
         for role, values, text, opacity in drawn
     ]
     acked, lost = np.array(timeline.acked), np.array(timeline.lost)
-    # The height of the y axis: a burst, as when clients catch up, is cut off on the page.
+    # The height of the y axis; the page cuts off bursts, such as clients that catch up.
     height = 2 * np.quantile(acked[acked > 0], 0.9) if acked.any() else 0
     few = np.flatnonzero((lost > 0) & (lost * 50 < height)).tolist()
     if few:
-        # A few lost records among thousands are invisible as an area; a tick on the axis is not.
+        # A few lost records among thousands are invisible as an area, so they get a tick.
         tick = {"symbol": "line-ns-open", "size": 11, "color": colour("lost"), "line_width": 2}
         traces.append(
             go.Scatter(
@@ -471,7 +468,7 @@ def quantiles(run: Overview, timeline: Timeline) -> Figure | None:
         ("p99", "p99", timeline.p99, line),
         ("p50", "median", timeline.p50, line),
     )
-    slowest, at = max(longest, key=lambda one: one[0])
+    slowest, at = max(longest, key=lambda point: point[0])
     typical = np.median([value for value in timeline.p50 if value is not None])
     highest = max(value for value in timeline.p99 if value is not None)
     return Figure(

@@ -1,4 +1,4 @@
-"""The sequence diagram of a loss that really happened, in the form of the model's."""
+"""Sequence diagrams of observed losses, in the form of the model's diagrams."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Event = tuple[datetime, Line]
 
 
 def of_history(history: History, windows: Sequence[FaultReport]) -> Diagram | None:
-    """Return what happened to the records of a history; None without a leader.
+    """Return the diagram of a history; None without a leader.
 
-    Only events with a time are drawn, without the faults of brokers that took no part.
+    Events without a time and faults of other brokers are left out.
     """
     if history.leader is None:
         return None
@@ -50,7 +50,7 @@ def _faults(windows: Sequence[FaultReport], column: Mapping[int, int]) -> list[_
     for window in windows:
         of_nodes = window.hit is None
         marks = tuple(column[node] for node in window.nodes if of_nodes and node in column)
-        # The marks say which brokers; a client or a topic is named.
+        # Marks show the brokers; a client or a topic is in the text.
         what = window.fault if of_nodes else str(window)
         for moment, state in ((window.verified_at, "in force"), (window.healed_at, "healed")):
             if moment is not None and (marks or not of_nodes):

@@ -28,10 +28,10 @@ from ackproof.report.wording import (
 from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 
-#: By whether a run met the scenario's `expect`.
+#: Colours of `Outcome.as_expected`.
 _EXPECTED = {"yes": "green", "no": "bold red", "undecided": "bold yellow"}
 _FINDING = "bold red"
-#: Columns from which the settings fit beside the numbers.
+#: The settings are printed beside the numbers from this width.
 _WIDE = 100
 
 
@@ -40,7 +40,7 @@ def print_comparison(
 ) -> None:
     """Print a line for each configuration, the answer, and the paths of page and runs.
 
-    `run_dirs` are in the order of `verdicts`; those of runs that do not hold are printed.
+    `run_dirs` are in the order of `verdicts`. Only runs that do not hold have their path printed.
     """
     wide = console.width >= _WIDE
     table = _table()
@@ -281,10 +281,9 @@ def _head(console: Console, title: str) -> None:
 
 
 def _say(console: Console, text: str, *, style: str = "") -> None:
-    """Print text without interpreting markup in it, and without highlighting numbers."""
     console.print(Text(text, style=style), highlight=False)
 
 
 def _path(console: Console, label: str, path: Path) -> None:
-    """Print a path on one line, even if it is wider than the terminal, so it can be copied."""
+    """Print a path on one line, even if it is wider than the terminal, to be copied."""
     console.print(Text(f"{label}{path}"), soft_wrap=True, highlight=False)

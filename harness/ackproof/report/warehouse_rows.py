@@ -24,10 +24,9 @@ from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.warehouse import Warehouse
 
-#: The page of a run, in its directory.
 REPORT = "report.html"
 
-#: Environment variables with the tested commit: of GitHub, GitLab, Jenkins.
+#: Environment variables of GitHub, GitLab and Jenkins with the tested commit.
 COMMIT_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 
 
@@ -38,9 +37,9 @@ def read_runs(
     comparison: str | None,
     reports: str | None = None,
 ) -> list[JudgedRun]:
-    """Return stored runs as a warehouse takes them, sorted by time.
+    """Return stored runs as rows of a warehouse, sorted by time.
 
-    If `commit` is None, it is taken from `COMMIT_VARIABLES`. With `comparison` the runs are its
+    The default of `commit` comes from `COMMIT_VARIABLES`. With `comparison` the runs are its
     trials, numbered within each configuration. `reports` is the address below which the run
     directories are published; without it a row links to the page on this machine. Raises
     RunDirectoryError for a directory that is not a finished run, is damaged, or has no verdict, and
@@ -66,7 +65,7 @@ def read_runs(
                 "trial": trials[configuration],
             }
         record = read_record(directory)
-        if record.run_id != verdict.run_id:  # every row of its tables has the record's
+        if record.run_id != verdict.run_id:  # the tables' rows have the record's run_id
             raise RunDirectoryError(
                 f"{directory}: verdict.json is of the run {verdict.run_id}, and the tables are of "
                 f"{record.run_id}",
@@ -85,7 +84,7 @@ def read_runs(
 
 
 def _distinct(runs: Sequence[tuple[Verdict, Path]]) -> None:
-    """Raise RunDirectoryError if two directories have the same run, whose rows would mix."""
+    """Raise RunDirectoryError if two directories have the same run."""
     seen: dict[str, Path] = {}
     for verdict, directory in runs:
         other = seen.setdefault(verdict.run_id, directory)
@@ -171,20 +170,20 @@ def _availability(verdict: Verdict) -> list[dict[str, Any]]:
     probe = verdict.metrics.probe
     return [
         {
-            "topic": one.topic,
-            "partition": one.partition,
+            "topic": part.topic,
+            "partition": part.partition,
             "action": action,
             "share": share.share,
             "outages": share.outages,
             "longest_outage_s": share.longest_s,
         }
-        for one in (probe.partitions if probe else ())
-        for action, share in (("read", one.read), ("write", one.write))
+        for part in (probe.partitions if probe else ())
+        for action, share in (("read", part.read), ("write", part.write))
     ]
 
 
 def _settings(directory: Path) -> list[dict[str, Any]]:
-    """Return every setting of the resolved scenario; none if this version cannot read it."""
+    """Return every setting of the scenario; an empty list if this version cannot read it."""
     try:
         scenario = loader.load(directory / "scenario.yaml")[0].scenario
     except ScenarioError:
@@ -208,22 +207,21 @@ def _settings(directory: Path) -> list[dict[str, Any]]:
 
 
 def address(location: str) -> str:
-    """Return a warehouse's address: a path on this machine is made absolute."""
+    """Return a warehouse's address; local paths become absolute."""
     local = "://" not in location and not location.startswith("file:")
     return str(Path(location).resolve()) if local else location
 
 
 def has_jars(kind: Format) -> bool:
-    """Return whether the jars of a format were fetched, by `ci/setup` or by hand."""
     from ackproof_spark.spark.connector import Package, jars
 
     return kind is Format.PARQUET or bool(jars(Package(kind.value)))
 
 
 def default_format() -> Format:
-    """Return the format of a new warehouse: Delta Lake if its jars were fetched, else Parquet.
+    """Return Delta Lake if its jars were fetched, else Parquet.
 
-    A Spark Connect server has jars of its own, so there it is Parquet.
+    With Spark Connect it is Parquet, because the server has its own jars.
     """
     from ackproof_spark.spark.session import is_connect
 
@@ -236,19 +234,19 @@ def opened(
 ) -> Iterator[Warehouse]:
     """Yield the warehouse at an address, in a Spark session with the jars of its format.
 
-    With `create` a missing one is made, of format `kind` (None: `default_format`). Raises
-    WarehouseError if the address has no warehouse, or one of another format than `kind`;
-    SparkError if Spark fails.
+    With `create` a missing warehouse is created in format `kind` (None: `default_format`). Raises
+    WarehouseError if the address has no warehouse, or a warehouse of another format; SparkError if
+    Spark fails.
     """
     from ackproof_spark.spark.connector import Package
     from ackproof_spark.spark.session import is_connect, session, use
     from ackproof_spark.warehouse.warehouse import Storage, Warehouse, read_format
 
     with translated():
-        # The format is not known yet, and jars that are added later restart Spark.
-        for each in (Format.DELTA, Format.ICEBERG):
-            if not is_connect() and (has_jars(each) or each is kind):
-                use(Package(each.value))
+        # The format is not known yet. Adding jars later would restart Spark.
+        for known in (Format.DELTA, Format.ICEBERG):
+            if not is_connect() and (has_jars(known) or known is kind):
+                use(Package(known.value))
         stored = read_format(Storage(session(), location))
         if stored is not None and not has_jars(stored) and not is_connect():
             use(Package(stored.value))  # raises an error with the command that fetches them

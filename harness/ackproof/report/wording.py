@@ -1,7 +1,7 @@
 """Sentences about one verdict, the same on the terminal, on the page and in CI.
 
-The verdict's own word (`holds`, `violated`, `inconclusive`) compares the observation with the
-scenario's `expect`; it stays in JSON and in exit codes. People read what became of the records.
+They say whether acked records were lost. The verdict's own word (`holds`, `violated`,
+`inconclusive`) compares the observation with `expect`; it is used in JSON and for exit codes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ackproof.runs.verdict import (
 from ackproof.scenario.types import setting_text
 from ackproof_faults import fault_of
 
-#: What colours are chosen by: whether acked records were lost, and not whether that was expected.
+#: Selects a colour: whether acked records were lost, regardless of `expect`.
 Tone = Literal["kept", "lost", "unclear"]
 
 #: Whether the run met the scenario's `expect`.
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def outcome(verdict: Verdict) -> Outcome:
-    """Return what became of the acked records, and what else the scenario did not expect."""
+    """Return whether acked records were lost, and the other expectations that were not met."""
     tone, brief, of_all = _records(verdict)
     text = f"{brief}{of_all}"
     loss = next((line for line in verdict.expectations if line.what == "loss"), None)
@@ -71,7 +71,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _records(verdict: Verdict) -> tuple[Tone, str, str]:
-    """Return the tone, what became of the records, and of how many."""
+    """Return the tone, the brief sentence, and its end with the number of acked records."""
     lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
     of_all = f" of {_acked(acked)}"
     if lost and verdict.verdict is Word.INCONCLUSIVE:
@@ -90,9 +90,9 @@ def _acked(number: int) -> str:
 
 
 def _complete(verdict: Verdict) -> bool:
-    """Return whether a loss would have been found.
+    """Return whether the run would have shown a loss.
 
-    A violated `none` ends the judgement before it is asked whether the run is conclusive otherwise.
+    A violated `none` ends the judgement before it checks whether the run is conclusive.
     """
     if verdict.verdict is Word.INCONCLUSIVE or verdict.observed.get("unseen", 0):
         return False
@@ -118,7 +118,6 @@ def name(verdict: Verdict) -> str:
 
 
 def names(verdicts: Sequence[Verdict]) -> str:
-    """List the names of the configurations, each once."""
     return fmt.listing(dict.fromkeys(fmt.quoted(name(verdict)) for verdict in verdicts))
 
 
@@ -133,7 +132,7 @@ def unmet(expectation: Expectation) -> str:
 
 
 def kafka(version: str) -> str:
-    """Return ``Kafka 4.3.1``, or that a cluster is of another make, or nobody knows."""
+    """Return ``Kafka 4.3.1``, or text for an unknown version or a cluster that is not Kafka."""
     special = {NOT_KAFKA: NOT_KAFKA, UNKNOWN_VERSION: "Kafka's version unknown"}
     return special.get(version, f"Kafka {version}")
 
@@ -160,16 +159,12 @@ def settings(verdict: Verdict) -> str:
 
 
 def anomalies(verdict: Verdict) -> list[str]:
-    """Return the anomalies that the verdict predicts or counts."""
     keys = dict.fromkeys((*verdict.predicted, *verdict.observed))
     return [key for key in keys if key not in (*SENDS, *COUNTS)]
 
 
 def shown_and_folded(verdict: Verdict) -> tuple[list[str], list[str]]:
-    """Return the anomalies to show, and those that did not occur and need not have.
-
-    Shown are those that occurred, that are certain, or whose prediction a finding contradicts.
-    """
+    """Return the anomalies that occurred, were certain or have a finding; and the others."""
     contradicted = {finding.anomaly for finding in verdict.findings}
     shown = [
         anomaly
@@ -198,37 +193,33 @@ def finding_sentences(verdict: Verdict) -> list[str]:
 
 
 def unobserved_sentences(verdict: Verdict) -> list[str]:
-    """Return what could not be observed, so that nothing is claimed about it."""
     return [f"Not observed: {line}" for line in verdict.unobserved]
 
 
 def unchecked_sentences(verdict: Verdict) -> list[str]:
-    """Return the partitions that were not compared with the model, with the reason."""
     return [f"Not compared with the model: {line}" for line in verdict.not_checked]
 
 
 def cause_sentences(verdict: Verdict) -> list[str]:
-    """Return each cause in words, with its case's number (see docs/explanation/forensics.md)."""
     return [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
 
 
 def cause_title(cause: CauseReport) -> str:
-    """Return what a case is called, with its number: `zombie leader (B3)`."""
+    """``zombie leader (B3)``; docs/explanation/forensics.md has the numbers."""
     return cause.title if cause.case == "unexplained" else f"{cause.title} ({cause.case})"
 
 
 def in_force(step: Step, windows: Sequence[FaultReport]) -> str:
-    """Name the faults in force during a step."""
     names = {window.window: f"{fmt.fault(window.window)} {window.fault}" for window in windows}
     return ", ".join(names.get(number, fmt.fault(number)) for number in step.in_force) or "none"
 
 
 def model_says(verdict: Verdict, step: Step, ability: str) -> str:
-    """Return the model's word for a step (`readable` or `writable`), or that it has none."""
+    """Return the prediction for a step; `ability` is `readable` or `writable`."""
     words = {
-        getattr(one, ability)
-        for one in verdict.prediction.availability
-        if (one.begun, one.healed) == (step.begun, step.healed)
+        getattr(part, ability)
+        for part in verdict.prediction.availability
+        if (part.begun, part.healed) == (step.begun, step.healed)
     }
     if not words:
         return "no prediction"
@@ -256,12 +247,14 @@ def story(group: LossGroup, windows: Sequence[FaultReport]) -> str:
         "",
     )
     at_offset = "" if first.offset is None else "at that offset now: "
-    found = f"; {at_offset}{first.found}" if first.found else ""
+    evidence = f"; {at_offset}{first.found}" if first.found else ""
     if group.count == 1:
-        return f"LOST {which} on {partition}, acked {_offsets(group)}{_times(group)}{during}{found}"
+        return (
+            f"LOST {which} on {partition}, acked {_offsets(group)}{_times(group)}{during}{evidence}"
+        )
     return (
         f"LOST {fmt.count(group.count)} records of {partition}, acked {_offsets(group)}"
-        f"{_times(group)}{during}; the first is {which}{found}"
+        f"{_times(group)}{during}; the first is {which}{evidence}"
     )
 
 
@@ -295,9 +288,8 @@ def reproduce(directory: Path) -> list[tuple[str, str]]:
 def agreement(verdict: Verdict, anomaly: str) -> Agreement:
     """Return whether the observation of one anomaly matches the prediction.
 
-    It does not where there is a finding. Undecided: there is no prediction, or no model of such a
-    cluster; or the observation contradicts it, but is no finding because the run is inconclusive;
-    or nothing was observed, as predicted, in an inconclusive run, which may have missed it.
+    `no`: there is a finding. `undecided`: there is no prediction, the cluster is not modelled, or
+    the run is inconclusive and cannot confirm the prediction.
     """
     if any(finding.anomaly == anomaly for finding in verdict.findings):
         return "no"
@@ -320,7 +312,7 @@ def agreement_of(verdict: Verdict) -> Agreement:
 
 
 def agreed(verdicts: Sequence[Verdict]) -> str:
-    """Return a sentence on the configurations that match; empty if there is none."""
+    """Return a sentence on the configurations that match the prediction, or an empty string."""
     agreeing = [verdict for verdict in verdicts if agreement_of(verdict) == "yes"]
     if not agreeing:
         return ""

@@ -1,11 +1,10 @@
 """Decides whether a candidate loses: by the model if it excludes the anomaly, else by trials.
 
-A candidate loses if at least `losses` of at most `trials` trials show the anomaly. Trials stop as
-soon as the result is decided, and every answer is cached. A trial with the anomaly counts whatever
-else went wrong; a trial without it counts as not losing, even if it was inconclusive, because a
-candidate is kept only on evidence.
+A candidate loses if at least `losses` of at most `trials` trials have the anomaly. Trials stop when
+the result is decided, and every answer is cached. A trial with the anomaly counts even if it had
+other problems. A trial without it counts as not losing, even if it was inconclusive.
 
-The answers are stored in the directory of the shrink, from which an interrupted one resumes.
+The answers are stored in the directory of the shrink, from which an interrupted shrink resumes.
 ``runs/<utc>-<scenario>-shrink/``: ``plan.json``, ``scenario.yaml`` (the replay with all steps),
 ``trials.jsonl`` (one line for each finished trial), ``runs/`` (the runs of the trials), and, once a
 trial has lost again, ``minimal.yaml``, ``story.md`` and ``shrink.json``.
@@ -64,7 +63,7 @@ class ShrinkStore(TrialStore[ShrinkPlan, CandidateTrial]):
 
     def of(self, candidate: str) -> list[CandidateTrial]:
         """Return the trials of a candidate that have a run."""
-        return [one for one in self.trials if one.candidate == candidate and one.run_id]
+        return [trial for trial in self.trials if trial.candidate == candidate and trial.run_id]
 
 
 def candidate_key(scenario: Scenario) -> str:
@@ -86,7 +85,7 @@ def create(out: Path, plan: ShrinkPlan, configured: Configured) -> ShrinkStore:
 def resume(directory: Path) -> ShrinkStore:
     """Return an interrupted shrink.
 
-    Raises RunDirectoryError if the directory holds no shrink or is damaged.
+    Raises RunDirectoryError if the directory is not a shrink or damaged.
     """
     plan = read_plan(directory, ShrinkPlan, maker="shrink")
     [configured] = load(directory / "scenario.yaml")
@@ -97,7 +96,6 @@ def resume(directory: Path) -> ShrinkStore:
 #: Maximum number of states that the model searches for one candidate, about a second.
 _MAX_STATES = 20_000
 
-#: Predicts what the model allows for a candidate.
 Predict = Callable[[Scenario], PredictionRecord]
 
 
@@ -110,7 +108,7 @@ def predict_briefly(scenario: Scenario) -> PredictionRecord:
 
 
 class LossOracle:
-    """Answers whether candidates lose, and caches every answer.
+    """Decides whether candidates lose, and caches every answer.
 
     `guided`: candidates for which the model predicts `impossible` are not run. `deadline` is in
     seconds of `time.monotonic()`.
@@ -137,9 +135,8 @@ class LossOracle:
     def loses(self, scenario: Scenario, what: str, *, always: bool = False) -> bool:
         """Return whether the anomaly occurs again; `what` describes the candidate.
 
-        `always`: it must occur in every trial, not only in `plan.losses` of them. Raises
-        BudgetSpentError instead of starting a trial after the deadline, AckproofError if trials
-        cannot be run.
+        With `always` it must occur in every trial, else in `plan.losses` of them. Raises
+        BudgetSpentError after the deadline, AckproofError if trials cannot be run.
         """
         key = candidate_key(scenario)
         if key not in self.answers:
@@ -150,15 +147,13 @@ class LossOracle:
         return self.answers[key].loses
 
     def answer(self, scenario: Scenario) -> Answer | None:
-        """Return the cached answer."""
         return self.answers.get(candidate_key(scenario))
 
     def prediction(self, scenario: Scenario) -> Likelihood:
-        """Return the model's prediction of the anomaly."""
         return self._predicted(scenario).predicted.get(self.store.plan.anomaly, "possible")
 
     def explained(self, scenario: Scenario) -> bool:
-        """Whether the model has a trace to the anomaly: a cut-off search excludes nothing."""
+        """Whether the model has a trace to the anomaly; an unfinished search excludes nothing."""
         traced = bool(self._predicted(scenario).prediction.trace)
         traced = traced or self.store.plan.anomaly != "lost"
         return self.prediction(scenario) != "impossible" and traced
@@ -184,8 +179,6 @@ class LossOracle:
         )
 
     def _run_one(self, scenario: Scenario, key: str, what: str, *, number: int) -> None:
-        """Run a trial; if it fails, run it once more."""
-
         def run_in_phase(configured: Configured) -> tuple[Path, Verdict]:
             with self._reporter.phase(f"{what}: trial {number}"):
                 return self._run_trial(configured)

@@ -1,10 +1,10 @@
-"""A stored run as a scenario that repeats it.
+"""Converts a stored run to a scenario that repeats it.
 
-Random choices are replaced by what was drawn, and blocks of steps by a plain list of faults in the
-order in which they began. A step that began on time or on a number of sends waits for the same
-number of acked sends, and for the same earlier faults to have ended or recovered: wall time differs
-from run to run. While nothing is acked (acks=all with replication cut) it waits for a number of
-sends. Conditions on the cluster's state are unchanged. Replicas are assigned to the same brokers.
+Random choices are replaced by their results, and blocks of steps by a plain list of faults in the
+order in which they began. Wall time differs from run to run, so a step that began on time or on a
+number of sends waits for the same number of acked sends, and for the end or recovery of the same
+earlier faults. If nothing is acked (acks=all without replication) it waits for a number of sends.
+Conditions on the cluster's state are unchanged. Replicas are assigned to the same brokers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ackproof_faults.conditions.kinds import After, FaultHas, ProgressIs
 from ackproof_faults.conditions.trigger import Conditions, either
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, Outcome
 
-#: Without a send (or an ack) for this long, their number is not used as the clock.
+#: After this time without a send (or an ack), conditions do not use their number.
 _STILL_S = 1.0
 #: Schedules count acks when they arrive, so sends of aborted transactions count as acked.
 _ACKNOWLEDGED = [str(Outcome.ACKED), str(Outcome.ABORTED)]
@@ -40,7 +40,7 @@ _ACKNOWLEDGED = [str(Outcome.ACKED), str(Outcome.ABORTED)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressMark:
-    """Number of sends and acks at a point in time, and seconds since the last send and ack."""
+    """Numbers of sends and acks at a point in time, and seconds since the last of each."""
 
     sent: int
     acked: int
@@ -48,7 +48,7 @@ class ProgressMark:
     acked_ago_s: float
 
     def condition(self, elapsed_s: float) -> Condition:
-        """Return the condition that reaches this point again: acks, sends, else `elapsed_s`."""
+        """Return a condition on acks, else on sends, else on `elapsed_s`."""
         if self.acked and self.acked_ago_s < _STILL_S:
             return ProgressIs(count=self.acked, outcome="acked", more=False)
         if self.sent and self.sent_ago_s < _STILL_S:
@@ -59,7 +59,7 @@ class ProgressMark:
 def progress_marks(run_dir: Path, times: Sequence[datetime]) -> list[ProgressMark]:
     """Return the progress of a stored run at each of these times (UTC).
 
-    The ledger must be closed. It is read in batches, so memory does not grow with its size.
+    The ledger must be closed. It is read in batches.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -68,11 +68,11 @@ def progress_marks(run_dir: Path, times: Sequence[datetime]) -> list[ProgressMar
     if not times:
         return []
     order = sorted(times)
-    moments = np.array([_microseconds(one) for one in order], dtype=np.int64)
+    moments = np.array([_microseconds(time) for time in order], dtype=np.int64)
     sent, acked = _Tally(moments), _Tally(moments)
     acknowledged = pa.array(_ACKNOWLEDGED)
     columns = ["outcome", "sent_at", "resolved_at"]
-    workload = ds.field("producer") < PROBE_PRODUCERS  # conditions count no writes of the probe
+    workload = ds.field("producer") < PROBE_PRODUCERS  # conditions ignore the probe
     ledger = ds.dataset(run_dir / LOCATION["ledger"])
     for batch in ledger.to_batches(columns=columns, filter=workload):
         is_acked = pc.is_in(batch.column("outcome"), acknowledged)
@@ -87,7 +87,7 @@ def progress_marks(run_dir: Path, times: Sequence[datetime]) -> list[ProgressMar
         )
         for index, moment in enumerate(order)
     }
-    return [marks[one] for one in times]
+    return [marks[time] for time in times]
 
 
 class _Tally:
@@ -123,7 +123,7 @@ _Window = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A stored run as a scenario that repeats it. `notes` say what cannot be repeated."""
+    """`configured` repeats a stored run. `notes` list the parts that cannot be repeated."""
 
     configured: Configured
     notes: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class RecordedRun:
 def recorded_run(run_dir: Path) -> RecordedRun:
     """Read a stored run.
 
-    Raises RunDirectoryError if this is not a run directory, is damaged, or the run is in progress.
+    Raises RunDirectoryError if it is not a run directory, is damaged, or in progress.
     """
     recover_run(run_dir)
     record = runs.read_record(run_dir)
@@ -197,7 +197,7 @@ class _ReplaySchedule:
         awaited: set[FaultHas] = set()
         steps = []
         for number, fault in enumerate(self._faults):
-            others = [one for one in self._ended_before(number) if one not in awaited]
+            others = [end for end in self._ended_before(number) if end not in awaited]
             awaited.update(others)
             begins = Conditions([*self._own_when(number), *others])
             changes = {
@@ -210,27 +210,27 @@ class _ReplaySchedule:
         return steps
 
     def _own_when(self, number: int) -> list[Condition]:
-        """Return its start conditions, with those on sends or time as absolute progress."""
+        """Return a fault's start conditions; conditions on sends or time become progress."""
         fault, window = self._faults[number], self._windows[number]
         late = fault.or_after is not None and (
             window["trigger"] == f"after {format_duration(fault.or_after)}"
         )
-        kept = [] if late else [one for one in fault.when if not _is_progress(one)]
-        counted = any(isinstance(one, ProgressIs | After) for one in fault.when.simple)
-        if kept and not counted:
-            return kept
+        others = [] if late else [item for item in fault.when if not _is_progress(item)]
+        counted = any(isinstance(item, ProgressIs | After) for item in fault.when.simple)
+        if others and not counted:
+            return others
         before = self._windows[number - 1] if number else None
         since = (
             self._started_at if before is None else before["verified_at"] or before["injected_at"]
         )
         clock = self._clock(window["injected_at"], since)
-        return [clock, *kept] if clock is not None else kept
+        return [clock, *others] if clock is not None else others
 
     def _heals(self, number: int) -> dict[str, object]:
-        """Return its end conditions: its own, or the progress at which its block ended."""
+        """Return a fault's own end conditions, or the progress at which its block ended."""
         fault, window = self._faults[number], self._windows[number]
         if fault.ends_by_itself:
-            conditions = [self._renamed(one, window["healed_at"]) for one in fault.heal_when]
+            conditions = [self._renamed(item, window["healed_at"]) for item in fault.heal_when]
             return {"heal_when": Conditions(conditions)}
         healed, since = window["healed_at"], window["verified_at"] or window["injected_at"]
         if not self._in_blocks or healed is None:
@@ -243,7 +243,7 @@ class _ReplaySchedule:
         return None if isinstance(clock, After) and not clock.seconds else clock
 
     def _ended_before(self, number: int) -> list[FaultHas]:
-        """Return conditions on the earlier faults that had ended or recovered by its start."""
+        """Return conditions on earlier faults that had ended or recovered at a fault's start."""
         now = self._windows[number]["injected_at"]
         conditions = []
         for index, earlier in enumerate(self._windows[:number]):
@@ -255,17 +255,14 @@ class _ReplaySchedule:
         return conditions
 
     def _renamed(self, condition: Condition, healed: datetime | None) -> Condition:
-        """Return a condition with steps in place of other faults.
-
-        Alternatives that no step met are left out.
-        """
-        named = [self._step_that_met(one, healed) for one in condition.alternatives]
-        met = [one for one in named if one is not None]
-        events = [one.event for one in condition.alternatives if isinstance(one, FaultHas)]
+        """Refer to steps in place of faults; leave out alternatives that no step met."""
+        steps = [self._step_that_met(item, healed) for item in condition.alternatives]
+        met = [step for step in steps if step is not None]
+        events = [item.event for item in condition.alternatives if isinstance(item, FaultHas)]
         return either(met or [FaultHas(fault=self._faults[0].name, event=events[0])])
 
     def _step_that_met(self, condition: Condition, healed: datetime | None) -> Condition | None:
-        """Return a condition on another fault as one on the first step that met it, if any."""
+        """Replace another fault in a condition by the first step that met the condition."""
         if not isinstance(condition, FaultHas):
             return condition
         field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}
@@ -278,8 +275,8 @@ class _ReplaySchedule:
 
 
 def _is_progress(condition: Condition) -> bool:
-    """Whether a replay replaces the condition, or an alternative, by one on absolute progress."""
-    return any(isinstance(one, ProgressIs | After | FaultHas) for one in condition.alternatives)
+    """Whether a replay replaces the condition by a condition on progress."""
+    return any(isinstance(item, ProgressIs | After | FaultHas) for item in condition.alternatives)
 
 
 def _fault(window: _Window, path: Path) -> Fault:
@@ -293,7 +290,7 @@ def _fault(window: _Window, path: Path) -> Fault:
 
 
 def _topics(scenario: Scenario, run_dir: Path) -> dict[str, object]:
-    """Return the topics, the workload's with the replica assignment that it had at first."""
+    """Return the topics; the workload's topic has its first replica assignment."""
     topics: dict[str, object] = dict(scenario.topics)
     name, topic = scenario.workload.topic, scenario.topic
     if topic.assignment or scenario.cluster.attach is not None:
@@ -309,5 +306,5 @@ def _topics(scenario: Scenario, run_dir: Path) -> dict[str, object]:
 
 
 def fault_windows(run_dir: Path) -> list[dict[str, Any]]:
-    """Return the rows of the `fault_windows` table in the order in which they began."""
+    """Return the rows of the table `fault_windows` in order of `window`."""
     return sorted(table_rows(run_dir, "fault_windows"), key=lambda row: int(row["window"]))

@@ -26,7 +26,7 @@ _LEAST_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number of a scenario: its value, the smallest useful value, and how to change it.
+    """A number of a scenario; `least` is the smallest useful value, `change` replaces the value.
 
     Its text is rounded to `digits` and followed by `unit`.
     """
@@ -44,15 +44,15 @@ class Number:
         return f"{round(value, self.digits):g}{self.unit}"
 
 
-def keep_steps(scenario: Scenario, kept: Sequence[int]) -> Scenario | None:
+def keep_steps(scenario: Scenario, steps: Sequence[int]) -> Scenario | None:
     """Return the scenario with these steps only, without conditions on the removed steps."""
-    faults: list[Fault] = [scenario.faults[index] for index in kept]
-    removed = {one.id for one in scenario.faults} - {one.id for one in faults}
+    faults: list[Fault] = [scenario.faults[index] for index in steps]
+    removed = {fault.id for fault in scenario.faults} - {fault.id for fault in faults}
     return _changed(scenario, [_without(fault, removed) for fault in faults])
 
 
 def durations(scenario: Scenario) -> list[Number]:
-    """Return how long every step waits for the previous one, and how long its fault holds."""
+    """Return the wait before every step and the duration of its fault."""
     numbers = []
     counted = {"acked": 0, "sent": 0}
     for index, fault in enumerate(scenario.faults):
@@ -115,7 +115,6 @@ def records(scenario: Scenario, *, sent: int) -> list[Number]:
 
 
 def nodes(scenario: Scenario) -> list[Number]:
-    """Return the numbers of brokers and controllers."""
     cluster = scenario.cluster
     if cluster.attach is not None:
         return []
@@ -138,13 +137,11 @@ def nodes(scenario: Scenario) -> list[Number]:
 
 
 def _without(fault: Fault, removed: set[str]) -> Fault:
-    """Return the fault without conditions on removed steps."""
-
-    def kept(one: Condition) -> Condition | None:
-        return None if isinstance(one, FaultHas) and one.fault in removed else one
+    def change(item: Condition) -> Condition | None:
+        return None if isinstance(item, FaultHas) and item.fault in removed else item
 
     return fault.model_copy(
-        update={key: getattr(fault, key).replaced(kept) for key in ("when", "heal_when")}
+        update={key: getattr(fault, key).replaced(change) for key in ("when", "heal_when")}
     )
 
 
@@ -163,8 +160,8 @@ def _wait(scenario: Scenario, index: int, condition: ProgressIs, before: int) ->
 
 def _pause(scenario: Scenario, index: int, condition: After) -> Number:
     def shortened(value: float) -> Scenario | None:
-        def change(one: Condition) -> Condition:
-            return After(seconds=round(value, 1)) if one == condition else one
+        def change(item: Condition) -> Condition:
+            return After(seconds=round(value, 1)) if item == condition else item
 
         return _with_conditions(scenario, index, change)
 
@@ -181,10 +178,10 @@ def _pause(scenario: Scenario, index: int, condition: After) -> Number:
 def _earlier(scenario: Scenario, first: int, outcome: str, by: int) -> Scenario | None:
     """Return the scenario with step `first` and all later ones moved forward by `by` sends."""
 
-    def change(one: Condition) -> Condition:
-        if isinstance(one, ProgressIs) and one.outcome == outcome and not one.more:
-            return ProgressIs(count=max(1, one.count - by), outcome=one.outcome, more=False)
-        return one
+    def change(item: Condition) -> Condition:
+        if isinstance(item, ProgressIs) and item.outcome == outcome and not item.more:
+            return ProgressIs(count=max(1, item.count - by), outcome=outcome, more=False)
+        return item
 
     changed: Scenario | None = scenario
     for index in range(first, len(scenario.faults)):
@@ -225,10 +222,7 @@ def _of_cluster(scenario: Scenario, field: str, value: float) -> Scenario | None
 
 
 def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
-    """Return the scenario with fewer brokers.
-
-    Where an assignment names a removed broker, Kafka assigns the replicas.
-    """
+    """Return the scenario with fewer brokers, without assignments to a removed broker."""
     topics = {
         name: topic.model_copy(update={"assignment": []})
         if any(broker > value for replicas in topic.assignment for broker in replicas)
@@ -251,7 +245,6 @@ def _referenced_partitions(scenario: Scenario) -> list[int]:
 def _changed(
     scenario: Scenario, faults: Sequence[Fault] | None = None, **parts: object
 ) -> Scenario | None:
-    """Return the scenario with other faults or parts; None if it is not valid."""
     try:
         changed = scenario.model_copy(update=parts)
         return with_faults(changed, scenario.faults if faults is None else faults)
@@ -260,7 +253,6 @@ def _changed(
 
 
 def step_text(fault: Fault) -> str:
-    """Describe a step: the fault with what it hits, start and end."""
     begins = str(fault.when) if fault.when else "at once"
     ends = [str(fault.heal_when)] if fault.heal_when else []
     ends += [f"after {format_duration(fault.heal_after)}"] if fault.heal_after is not None else []

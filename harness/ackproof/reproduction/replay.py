@@ -14,7 +14,7 @@ from ackproof.trials import Record
 
 
 class ObservedPair(Record):
-    """How often something was observed in a run and in its replay."""
+    """A count of a run and of its replay."""
 
     what: str
     then: int
@@ -49,7 +49,7 @@ class Replay(Record):
 
 
 def compare_runs(then: Path, now: Path, *, notes: Sequence[str] = ()) -> Replay:
-    """Compare a replay with the run that it repeats; both must have a verdict."""
+    """Compare a run with its replay; both must have a verdict."""
     before, after = read_verdict(then), read_verdict(now)
     steps = _steps(then, now)
     return Replay(
@@ -70,14 +70,13 @@ def compare_runs(then: Path, now: Path, *, notes: Sequence[str] = ()) -> Replay:
 
 
 def _anomalies(verdict: Verdict) -> set[str]:
-    """Return the observed kinds of anomaly; their counts differ from run to run."""
     return {key for key in verdict.predicted if verdict.observed.get(key)}
 
 
 def _steps(then: Path, now: Path) -> list[StepPair]:
     earlier, later = fault_windows(then), fault_windows(now)
     acked = [
-        [one.acked for one in progress_marks(run_dir, [row["injected_at"] for row in rows])]
+        [mark.acked for mark in progress_marks(run_dir, [row["injected_at"] for row in rows])]
         for run_dir, rows in ((then, earlier), (now, later))
     ]
     return [

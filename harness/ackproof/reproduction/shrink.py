@@ -1,10 +1,10 @@
 """Reduces a losing schedule to the few steps that are needed, on a real cluster.
 
-The model guesses first: the smallest set of steps for which it predicts the anomaly `certain` (else
-`possible`) is tried before any other, and candidates for which it predicts `impossible` are never
-run. Delta debugging then removes steps until none can be removed; after that, durations, records
-and brokers are reduced. Every reduction that is kept has lost in trials of its own. So a wrong
-prediction may leave the result larger than necessary, but never wrong.
+The first candidate is the smallest set of steps for which the model predicts the anomaly `certain`
+(else `possible`). Candidates for which it predicts `impossible` are never run. Delta debugging then
+removes steps until every step is needed; after that, durations, records and brokers are reduced.
+Every accepted reduction has lost in its own trials. So after a wrong prediction the result may be
+larger than necessary, but it is correct.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def ddmin(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T
     The algorithm is delta debugging: Zeller and Hildebrandt, "Simplifying and Isolating
     Failure-Inducing Input", IEEE Transactions on Software Engineering 28(2), 2002.
 
-    `items` as a whole are assumed to fail. 1-minimal: without any single item the subset does not
-    fail (the empty set is tried only if one item is left). `fails` need not be monotonic, but must
-    be deterministic, so a random oracle must cache its answers. `fails` is called at most
-    n * (n + 3) times for n items.
+    All `items` together must fail. 1-minimal: without any single item the subset does not fail (the
+    empty set is tried only if one item is left). `fails` need not be monotonic, but must be
+    deterministic, so a random oracle must cache its answers. It is called at most n * (n + 3) times
+    for n items.
     """
     subset = tuple(items)
     parts = 2
@@ -52,7 +52,6 @@ def ddmin(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T
         elif parts < len(subset):
             parts *= 2
         else:
-            # With one item left, only the empty set remains to be tried.
             return () if len(subset) == 1 and fails(()) else subset
     return subset
 
@@ -62,8 +61,8 @@ def minimize(
 ) -> float:
     """Return a small number from `least` to `value` that fails, after `rounds` bisections.
 
-    `value` is assumed to fail. `least` is tried first. If `fails` is not monotonic, the result
-    still fails, but a smaller number may fail as well.
+    `value` must fail. `least` is tried first. If `fails` is not monotonic, a smaller number may
+    fail as well.
     """
     if value <= least:
         return value
@@ -80,7 +79,6 @@ def minimize(
 
 
 def _split(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
-    """Return `items` in `parts` slices of almost equal length."""
     bounds = [len(items) * number // parts for number in range(parts + 1)]
     return [items[low:high] for low, high in pairwise(bounds)]
 
@@ -89,10 +87,10 @@ def _without(slices: Sequence[tuple[T, ...]], index: int) -> tuple[T, ...]:
     return tuple(item for number, one in enumerate(slices) if number != index for item in one)
 
 
-#: The model's first guess: maximum size of a set of steps, and maximum number of sets.
+#: Maximum size of the model's first candidate, and maximum number of candidates.
 _GUESS_STEPS = 3
 _GUESSES = 150
-#: If the model has found a possible loss, larger sets are not searched for a certain one.
+#: After a possible loss, larger sets are not searched for a certain loss.
 _CERTAIN_STEPS = 2
 
 #: Maximum length of a scenario's name.
@@ -147,7 +145,7 @@ class Shrink:
         return "minimal"
 
     def _keeps(self, steps: Steps) -> bool:
-        """Whether these steps alone lose; if so, they become the best candidate."""
+        """Return whether these steps alone lose; if so, they become `best`."""
         scenario = reductions.keep_steps(self._whole, steps)
         if scenario is None or not self.oracle.loses(
             scenario, _named(steps, len(self._whole.faults))
@@ -162,7 +160,7 @@ class Shrink:
             dump(self._minimal(scenario), self.store.directory / "minimal.yaml", defaults=False)
 
     def _guessed(self, everything: Steps) -> Steps:
-        """Return the few steps that explain the loss by the model, if they lose; else all."""
+        """Return the few steps that explain the loss in the model, if they lose; else all."""
         if not self.oracle.guided:
             return everything
         guess: Steps | None = None
@@ -183,7 +181,6 @@ class Shrink:
         return reductions.records(scenario, sent=example.sent if example else 0)
 
     def _reduce(self, numbers: Callable[[Scenario], list[Number]]) -> None:
-        """Reduce one number after the other, each in the best scenario by then."""
         assert self.best is not None
         done: set[str] = set()
         while number := next((one for one in numbers(self.best) if one.name not in done), None):
@@ -192,7 +189,7 @@ class Shrink:
             def loses(value: float, number: Number = number) -> bool:
                 scenario = number.change(value)
                 what = f"{number.name}: {number.text(value)}"
-                # A kill that comes too early loses only sometimes; such a number is not smaller.
+                # A kill that is too early loses only in some trials; it is not accepted.
                 return scenario is not None and self.oracle.loses(scenario, what, always=True)
 
             value = minimize(number.value, number.least, loses, rounds=number.rounds)
@@ -210,7 +207,6 @@ class Shrink:
             )
 
     def _minimal(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with a new name, and a description of its origin."""
         plan, steps = self.store.plan, f"{len(scenario.faults)} of the {len(self._whole.faults)}"
         changes = {
             "name": f"{scenario.name[: _NAME - len('-minimal')]}-minimal",
@@ -253,7 +249,7 @@ class Shrink:
 
 
 def _guesses(scenario: Scenario, everything: Steps) -> Iterator[Steps]:
-    """Yield small sets of steps, smallest first, without steps that inject no fault."""
+    """Yield small sets of steps that inject faults, smallest first."""
     faults = [index for index in everything if scenario.faults[index].effects]
     sets = (
         steps
@@ -264,7 +260,7 @@ def _guesses(scenario: Scenario, everything: Steps) -> Iterator[Steps]:
 
 
 def _named(steps: Steps, of: int) -> str:
-    """Return the name of a candidate: `all 12 steps`, `steps 6, 8`, `no step`."""
+    """``all 12 steps``, ``steps 6, 8``, ``no step``."""
     if len(steps) == of:
         return f"all {of} steps"
     if not steps:

@@ -1,4 +1,4 @@
-"""The result of a shrink: `shrink.json`, and `story.md` for people."""
+"""The result of a shrink: `shrink.json` and `story.md`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ended = Literal["minimal", "budget", "interrupted", "not-again"]
 
 
 class Answer(Record):
-    """Whether a candidate loses: by its trials, or because the model excludes the anomaly."""
+    """Whether a candidate loses, by its trials or by the model."""
 
     what: str
     steps: list[str]
@@ -45,8 +45,8 @@ class ShrinkResult(Record):
     """`shrink.json`. `ended` is `minimal` if no further reduction loses.
 
     `steps`: description of every step of the run, by id. `kept`: the ids of the steps that remain.
-    `excluded`: number of candidates that the model excluded; `spared`: the minimum number of trials
-    that they would have taken. `losing`, `trials`: of the smallest scenario that loses.
+    `excluded`: number of candidates that the model excluded; `spared`: the minimum number of their
+    trials. `losing`, `trials`: trials of the smallest scenario that loses.
     """
 
     schema_version: int = 1
@@ -79,7 +79,6 @@ _ENDED = {
 
 
 def headline(result: ShrinkResult) -> str:
-    """Return the outcome in one sentence."""
     if not result.minimal:
         whole = next((one for one in result.answers if len(one.steps) == len(result.steps)), None)
         trials = f" ({whole.text})" if whole else ""
@@ -92,7 +91,7 @@ def headline(result: ShrinkResult) -> str:
 
 
 def write_story(directory: Path, result: ShrinkResult) -> Path:
-    """Write `story.md`; raise DiskError if that is not possible."""
+    """Write `story.md`. Raises DiskError."""
     path = directory / "story.md"
     with disk_errors(directory):
         path.write_text("\n".join(_lines(directory, result)) + "\n", encoding="utf-8")
@@ -100,7 +99,7 @@ def write_story(directory: Path, result: ShrinkResult) -> Path:
 
 
 def answers_without(result: ShrinkResult) -> dict[str, Answer | None]:
-    """Return, for each step that is kept, the answer for the other kept steps without it."""
+    """Return the answer for the kept steps without each of them, by that step."""
     by_steps = {tuple(one.steps): one for one in result.answers if not _is_number(one)}
     return {
         step: by_steps.get(tuple(other for other in result.kept if other != step))

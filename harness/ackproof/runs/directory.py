@@ -1,4 +1,4 @@
-"""The run directory contains everything that the judge needs: no cluster is asked again.
+"""The run directory contains everything that the judge needs, without a cluster.
 
 Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newest::
 
@@ -6,7 +6,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     scenario.yaml        the resolved scenario
     prediction.json      the model's prediction
     ledger/              sends and their outcomes
-    final_log/           the records that can be read in the end
+    final_log/           the records of the topics after the run
     partition_ends.parquet  fault_windows.parquet  partition_states.parquet
     broker_states.parquet   anomalies/
     metadata.log  logs/  recorded by the cluster
@@ -52,10 +52,9 @@ _UNWRITABLE_PATH = frozenset(
     {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT}
 )
 
-#: What to do about a damaged file.
 _DAMAGED = "Restore it from a copy of the run, or run the scenario again."
 
-#: The most bytes of a document of a run: a run of days has some millions.
+#: Maximum bytes of a document of a run; a run of days has some millions.
 MOST_BYTES = 256_000_000
 
 #: The options of a comparison or shrink, in the directory that it wrote for several runs.
@@ -90,13 +89,13 @@ class RunRecord(BaseModel):
     started_at: datetime
     finished_at: datetime | None = None
     troubles: list[str] = []
-    #: What an attached cluster does not let the harness observe.
+    #: Data that an attached cluster does not provide.
     unobserved: list[str] = []
-    #: Clients slower than the cluster. The run then claims no latency and no availability.
+    #: Clients slower than the cluster. Latency and availability are then not reported.
     bottlenecks: list[str] = []
     #: Whether an earlier run of the suite used the same cluster.
     reused: bool = False
-    #: The id of the run that this one replays, or empty.
+    #: The id of the replayed run, or empty.
     replays: str = ""
     #: Spark data sources that read the final log (`ackproof_spark.reading.final_log.Reader`).
     readers: list[str] = []
@@ -113,9 +112,9 @@ class PredictionRecord(BaseModel):
 
     predicted: dict[str, Likelihood]
     prediction: PredictionReport
-    #: What the cluster runs instead of the scenario's version, if nothing is modelled.
+    #: The cluster's version or make, if it is not modelled.
     kafka_version: str = ""
-    #: `prediction.diagram`, which is drawn in plain text, as data. Older runs have none.
+    #: The data of `prediction.diagram`. Older runs have none.
     diagram: Diagram | None = None
 
 
@@ -139,24 +138,24 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
             _link_latest(out, path)
             return path
     raise DiskError(
-        f"{out} already holds 999 runs named {name}", hint="Remove some, or use another folder."
+        f"{out} already has 999 runs named {name}", hint="Remove some, or use another folder."
     )
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError about a full, read-only or forbidden place into DiskError."""
+    """Turn an OSError about a full, read-only or forbidden folder into DiskError."""
     try:
         yield
     except OSError as error:
         if error.errno in _UNWRITABLE_DISK:
             raise DiskError(
                 f"the disk under {path} {_UNWRITABLE_DISK[error.errno]}",
-                hint="Free space, or write to another place. Everything recorded so far is kept.",
+                hint="Free space, or write to another folder. Recorded data was not removed.",
             ) from error
         if error.errno in _UNWRITABLE_PATH:
             raise DiskError(
-                f"{path} cannot be written: {error.strerror}", hint="Name another place."
+                f"{path} cannot be written: {error.strerror}", hint="Name another folder."
             ) from error
         raise
 
@@ -176,7 +175,7 @@ def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[objec
 
 
 def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
-    """Return a table's rows; an absent table has none.
+    """Return a table's rows, which is empty if the table is missing.
 
     Raises RunDirectoryError if the table is damaged.
     """
@@ -198,7 +197,6 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
 
 
 def write_model(path: Path, model: BaseModel, *, indent: int | None = 2) -> None:
-    """Write a model as JSON."""
     with disk_errors(path.parent), replacing(path) as partial:
         partial.write_text(model.model_dump_json(indent=indent) + "\n", encoding="utf-8")
 
@@ -237,7 +235,7 @@ def fresh_name(parent: Path, scenario: str, kind: str, now: datetime) -> str:
 
 
 def read_record(run_dir: Path) -> RunRecord:
-    """Return `run.json`. Raises RunDirectoryError if `run_dir` is no run directory."""
+    """Return `run.json`. Raises RunDirectoryError if `run_dir` is not a run directory."""
     return read_model(run_dir, "run.json", RunRecord)
 
 
@@ -251,7 +249,7 @@ def read_verdict(run_dir: Path) -> Verdict:
 
 
 def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
-    """Return what `write_model` wrote. Raises RunDirectoryError if it is absent or damaged."""
+    """Read a model's JSON file. Raises RunDirectoryError if it is absent or damaged."""
     path = run_dir / name
     try:
         content = safe_files.read(path, most=MOST_BYTES)
@@ -266,7 +264,6 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
 
 
 def _first_of(invalid: ValidationError) -> str:
-    """Return the first of the errors in one line, and how many more there are."""
     first, *more = invalid.errors(include_url=False)
     where = "".join(f"{part}: " for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
@@ -295,12 +292,9 @@ def _absent(run_dir: Path, name: str) -> RunDirectoryError:
 
 
 def refuse_special_files(run_dir: Path) -> None:
-    """Refuse a run directory with a pipe, a socket or a device in it: reading it may never end.
-
-    Raises RunDirectoryError.
-    """
+    """Raise RunDirectoryError for a pipe, a socket or a device, because reading may never end."""
     for path in run_dir.rglob("*"):
-        with suppress(OSError):  # a broken link; the check of the manifest reports it if it matters
+        with suppress(OSError):  # a broken link, which the check of the manifest reports
             if kind := safe_files.kind_of(path):
                 raise RunDirectoryError(
                     f"{path} is {kind}: a run has only files and folders",
@@ -319,20 +313,20 @@ def is_interrupted(directory: Path) -> bool:
 
 
 def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
-    """Return the `plan.json` that `ackproof MAKER` wrote for several runs.
+    """Return the `plan.json` of `ackproof MAKER`.
 
     Raises RunDirectoryError if it is absent or damaged.
     """
     if not (directory / _PLAN).exists():
         raise RunDirectoryError(
-            f"{directory} is no directory of `ackproof {maker}`: it has no {_PLAN}",
+            f"{directory} is not a directory of `ackproof {maker}`: it has no {_PLAN}",
             hint=f"Name the directory that `ackproof {maker}` printed.",
         )
     return read_model(directory, _PLAN, plan)
 
 
 def _check_version(path: Path, content: bytes) -> None:
-    """Refuse a later format by its version, before a field that it added is found unknown."""
+    """Refuse a later format by its version, before an unknown field is reported."""
     from ackproof_spark.tables import SCHEMA_VERSION
 
     try:

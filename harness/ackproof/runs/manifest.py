@@ -1,7 +1,7 @@
 """`manifest.json`: every recorded file of a run, with its size, digest and rows.
 
-It is written when recording ends. A file that was changed, removed or added since then, or that
-belongs to another run, is no evidence: the judge refuses such a directory.
+It is written when recording ends. The judge refuses a directory in which a file was changed,
+removed or added later, or belongs to another run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ackproof_spark.tables import LOCATION, PARTS, SCHEMA_VERSION
 
 NAME = "manifest.json"
 
-#: Tables that judging and the live view write. They are results, not evidence.
+#: Tables that the judge and the live view write; they are results, not evidence.
 _RESULTS = {
     "anomalies",
     "causes",
@@ -29,17 +29,16 @@ _RESULTS = {
     "loss_candidates",
 }
 
-#: Recorded files that are no tables.
 _DOCUMENTS = ("run.json", "scenario.yaml", "prediction.json", "metadata.log")
 
-#: What shows which clients a run had and how far they came, in the folder `clients`.
+#: Specifications and progress pages in the folder `clients`.
 _OF_CLIENTS = ("*.json", "*.progress")
 
 _HINT = "Judge the directory as it was recorded: restore the file from a copy."
 
 
 class RecordedFile(BaseModel):
-    """A file below the run directory. `rows`: of a Parquet file, None for any other."""
+    """A file below the run directory. `rows` is None unless it is a Parquet file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,7 +57,7 @@ class Manifest(BaseModel):
 
 
 def write(run_dir: Path, run_id: str) -> None:
-    """Write the manifest of everything that was recorded. Raises DiskError."""
+    """Write the manifest. Raises DiskError."""
     files = [_recorded(run_dir, path) for path in _evidence(run_dir)]
     runs.write_model(run_dir / NAME, Manifest(run_id=run_id, files=files))
 
@@ -68,10 +67,7 @@ def exists(run_dir: Path) -> bool:
 
 
 def verify(run_dir: Path, run_id: str) -> None:
-    """Compare every recorded file with the manifest.
-
-    Raises RunDirectoryError with the first file that is absent, changed or not listed.
-    """
+    """Raise RunDirectoryError for the first file that is absent, changed or not listed."""
     manifest = runs.read_model(run_dir, NAME, Manifest)
     if manifest.run_id != run_id:
         raise RunDirectoryError(
@@ -98,10 +94,7 @@ def verify(run_dir: Path, run_id: str) -> None:
 
 
 def check_tables(run_dir: Path, run_id: str) -> None:
-    """Check that the recorded files are what their readers expect: tables of this run, documents.
-
-    Raises RunDirectoryError.
-    """
+    """Raise RunDirectoryError unless all tables are valid and all documents are files."""
     for table, path in _tables(run_dir):
         if path == run_dir / LOCATION[table] or path.match(PARTS):
             table_files.check(path, table, run_id)
@@ -123,7 +116,6 @@ def _evidence(run_dir: Path) -> Iterator[Path]:
 
 
 def _tables(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of each recorded table, with its name."""
     for table, location in LOCATION.items():
         if table in _RESULTS:
             continue
@@ -135,9 +127,9 @@ def _tables(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_part(file: Path) -> bool:
-    """Whether a reader may take this file in the folder of a table for a part of it."""
+    """Whether a reader may read this file as a part of the table."""
     hidden = file.name.startswith(("_", "."))  # markers, checksums, streams of the ledger
-    # A link that leads nowhere is none of the recorded files, and must not pass unnoticed.
+    # A broken link must be reported, although it is not a file.
     return (file.match(PARTS) or not hidden) and (file.is_file() or file.is_symlink())
 
 
@@ -161,7 +153,7 @@ def _relative(run_dir: Path, path: Path) -> str:
 
 
 def _size_and_digest(path: Path) -> tuple[int, str]:
-    """Raise RunDirectoryError where there is no file to read, but a folder, or a bad link."""
+    """Raise RunDirectoryError if this is a folder or a broken link."""
     try:
         with path.open("rb") as file:
             return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()

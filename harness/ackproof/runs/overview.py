@@ -1,7 +1,6 @@
-"""`overview.json`: what the page, the terminal and CI show of a run beside its verdict.
+"""`overview.json`: data about a run that reports show beside its verdict.
 
-The judge computes it from the run's tables and the model; a report only renders it. Times of plots
-are seconds since `Overview.origin`.
+The judge computes it from the run's tables and the model. Times are seconds since `origin`.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class _Record(BaseModel):
 class Timeline(_Record):
     """Sends, reads and transactions in bins of `width` seconds; the first bin begins at 0.
 
-    A send counts at the time of its outcome, or of the send if its outcome has no time. The sends
-    of the probe are left out.
+    A send counts at the time of its outcome, or at its own time if the outcome has none. Sends of
+    the probe are excluded.
     """
 
     width: float
@@ -39,8 +38,8 @@ class Timeline(_Record):
     unknown: list[int]
     #: Lost records, at the time of their ack.
     lost: list[int]
-    #: Milliseconds from send to ack, at the time of the send; None in a bin without any. The
-    #: quantiles have an error of up to 1 %.
+    #: Milliseconds from send to ack, at the time of the send; None in an empty bin. The quantiles
+    #: have an error of up to 1 %.
     p50: list[float | None]
     p99: list[float | None]
     longest: list[float | None]
@@ -54,7 +53,7 @@ class Timeline(_Record):
 
 
 class StateSpan(_Record):
-    """A period in which the state of a partition did not change; a `leader` below 0 is none."""
+    """A period in which the state of a partition did not change; `leader` < 0: no leader."""
 
     start: float
     end: float
@@ -65,8 +64,6 @@ class StateSpan(_Record):
 
 
 class Lane(_Record):
-    """Leader, epoch and ISR of one partition over time."""
-
     topic: str
     partition: int
     replicas: int
@@ -98,8 +95,7 @@ class Mark(_Record):
 class LossLane(_Record):
     """The lost records of a partition by acked offset, or by sequence without an offset (acks=0).
 
-    `end` is one past the last position of the lane: the end of the final log, or of the lost
-    records beyond it.
+    `end` is the end of the final log, or of lost records after it (exclusive).
     """
 
     topic: str
@@ -137,7 +133,7 @@ class LossGroup(_Record):
 
 
 class Losses(_Record):
-    """The lost records. `hidden_lanes` are not in `lanes`, nor are their `hidden_count` records."""
+    """`hidden_lanes` lanes with `hidden_count` records are not in `lanes`."""
 
     count: int
     lanes: list[LossLane]
@@ -147,7 +143,7 @@ class Losses(_Record):
 
 
 class History(_Record):
-    """Lost records with equal rows in `lost_stories`, whose columns these are.
+    """Lost records with equal rows in the table `lost_stories`.
 
     `producer`, `sequence`, `offset` and `sent_at` are those of the record that was acked first.
     """
@@ -183,7 +179,7 @@ class Safer(_Record):
     """The model's answer for the scenario with Kafka's safest settings for acked records.
 
     `changes` are the settings that differ from the run's. `predicted` is the likelihood of a loss
-    with them; None if the model was not asked, because nothing can be changed.
+    with them, or None if nothing can be changed.
     """
 
     replicas: int
@@ -198,11 +194,11 @@ class Overview(_Record):
     schema_version: Literal[1] = 1
     #: A sentence for each table that is missing or cannot be read.
     missing: list[str]
-    #: Second 0 of every time axis: the first send, or the first known event without sends.
+    #: Second 0 of every time axis: the first send, else the first known event.
     origin: Moment | None
     #: End of the time axis, seconds since `origin`.
     end: float
-    #: Fault windows in order of their injection.
+    #: In order of injection.
     windows: list[FaultReport]
     #: The same sends in bins of several widths, the finest first. Empty without sends.
     timelines: list[Timeline]
@@ -213,23 +209,21 @@ class Overview(_Record):
     hidden_probed: int
     #: None if the run was not analysed.
     losses: Losses | None
-    #: Those of most records first.
+    #: The history of most records is first.
     histories: list[History]
     #: The model's shortest trace to a loss, if records were lost.
     trace: Diagram | None = None
-    #: None where the model was not asked for advice.
+    #: None if no prediction was made for safer settings.
     safer: Safer | None = None
 
     @property
     def groups(self) -> list[LossGroup]:
-        """The groups of lost records; empty if the run was not analysed."""
         return self.losses.groups if self.losses else []
 
     def second(self, moment: datetime) -> float:
-        """Return the seconds since the origin."""
         return (moment - (self.origin or moment)).total_seconds()
 
     def timeline(self, *, bins: int) -> Timeline | None:
         """Return the finest timeline of at most `bins` bins, else the coarsest one."""
-        fitting = (one for one in self.timelines if len(one.acked) <= bins + 1)
+        fitting = (item for item in self.timelines if len(item.acked) <= bins + 1)
         return next(fitting, self.timelines[-1] if self.timelines else None)

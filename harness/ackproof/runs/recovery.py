@@ -1,7 +1,7 @@
 """Closes the record of a run, and prepares the directory of an interrupted one for judging.
 
-Recorded data stays as it is. Absent tables are added, with every partition marked as not read. The
-judge then counts acked sends as unseen, not as lost, and finds the run inconclusive.
+Recorded data is not changed. Missing tables are added, with every partition marked as not read. The
+judge then counts acked sends as unseen, not as lost, and the run is inconclusive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackproof.scenario.loader import load
 from ackproof.waiting import wait_for
 from ackproof_spark.tables import FAULT_WINDOWS, FINAL_LOG, LOCATION, PARTITION_ENDS
 
-#: How long clients may take to end after their harness.
+#: Maximum time that clients take to end after their harness.
 CLIENTS_END_S = 120.0
 
 
@@ -35,8 +35,8 @@ def seal(run_dir: Path, record: RunRecord) -> None:
 def recover_run(run_dir: Path) -> None:
     """Check the evidence of a sealed run; seal one that was interrupted.
 
-    A second call changes nothing. Raises RunDirectoryError if this is no run directory, if the run
-    is in progress, if a recorded file was changed, or if the folder of a table is a link.
+    A second call changes nothing. Raises RunDirectoryError if this is not a run directory, the run
+    is in progress, a recorded file was changed, or the folder of a table is a link.
     """
     runs.refuse_special_files(run_dir)
     record = runs.read_record(run_dir)
@@ -47,7 +47,7 @@ def recover_run(run_dir: Path) -> None:
     if record.finished_at is None and is_running(record.pid):
         raise RunDirectoryError(
             f"{run_dir.name} is still in progress (process {record.pid})",
-            hint="Wait until it ends: its ledger cannot be closed before.",
+            hint="Wait until it ends: only then can its ledger be closed.",
         )
     if record.finished_at is None:
         _await_clients(run_dir)
@@ -69,7 +69,7 @@ def recover_run(run_dir: Path) -> None:
 
 
 def _refuse_links(run_dir: Path) -> None:
-    """Refuse a folder of a table that is elsewhere: what the judge writes stays in the run."""
+    """Refuse links, because the judge writes only inside the run directory."""
     for location in LOCATION.values():
         path = run_dir / location
         if not location.suffix and path.is_symlink():
@@ -77,14 +77,13 @@ def _refuse_links(run_dir: Path) -> None:
 
 
 def _await_clients(run_dir: Path) -> None:
-    """Wait until the clients of a killed harness have noticed, and have ended."""
     wait_for(
         lambda: arrow_stream.in_use(run_dir),
-        lambda held: not held,
+        lambda streams: not streams,
         within_s=CLIENTS_END_S,
-        failure=lambda held: RunDirectoryError(
-            f"clients of {run_dir.name} still write, for example {held[0].name}",
-            hint="They end by themselves when their harness has ended, unless they are suspended.",
+        failure=lambda streams: RunDirectoryError(
+            f"clients of {run_dir.name} still write, for example {streams[0].name}",
+            hint="They end by themselves after their harness, unless they are suspended.",
         ),
     )
 
@@ -120,7 +119,7 @@ def _add_absent_tables(run_dir: Path, run_id: str) -> None:
 
 
 def _own_folder(path: Path) -> Path:
-    """Return the folder of a table, which may be absent; RunDirectoryError for a file."""
+    """Return the path unless it is a file."""
     if path.exists() and not path.is_dir():
         raise RunDirectoryError(
             f"{path} is a file, not a folder",

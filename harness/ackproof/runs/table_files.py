@@ -1,7 +1,7 @@
 """Checks the files of a recorded table against the definition of its columns.
 
-Readers of a checked table may rely on names, types, required values, and times within Python's
-range. Where a file has statistics, only these are read.
+A checked table has the right names, types and required values, and times within Python's range. If
+a file has statistics, only these are read.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-#: Columns that were added later: older runs lack them.
+#: Columns that older runs do not have.
 _LATER = {("fault_windows", "facts")}
 
-#: What names a row, where a second row of that name would count twice.
-_NAMES = {"partition_ends": ("topic", "partition"), "fault_windows": ("window",)}
+#: Keys of tables in which a second row with the same key would count twice.
+_KEYS = {"partition_ends": ("topic", "partition"), "fault_windows": ("window",)}
 
-#: Tables whose times are those in records: a corrupt record, or a client, may have any.
+#: Tables with times from records, which may have any value.
 _DATED_BY_RECORDS = ("final_log", "disagreements")
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -35,10 +35,7 @@ _EARLIEST, _LATEST = ((end - _EPOCH) // _MICROSECOND for end in (datetime.min, d
 
 
 def check(path: Path, table: str, run_id: str) -> None:
-    """Check that a file of a table has its columns, and rows of this run only.
-
-    Raises RunDirectoryError.
-    """
+    """Raise RunDirectoryError unless a file has the table's columns, and rows of this run only."""
     versions, ids = constants(path)
     if other := versions - {SCHEMA_VERSION}:
         raise RunDirectoryError(
@@ -54,13 +51,13 @@ def check(path: Path, table: str, run_id: str) -> None:
         )
     if wrong := problems(path, table):
         raise RunDirectoryError(
-            f"{path} is no table {table} as ackproof records it: {'; '.join(wrong)}",
+            f"{path} is not a valid table {table}: {'; '.join(wrong)}",
             hint="Judge the directory as it was recorded: restore the file from a copy.",
         )
 
 
 def open_file(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file. Raises RunDirectoryError if it is none."""
+    """Open a Parquet file. Raises RunDirectoryError if it is damaged."""
     import pyarrow.parquet as pq
 
     with _readable(path):
@@ -73,7 +70,7 @@ def constants(path: Path) -> tuple[set[Any], set[Any]]:
 
 
 def distinct(path: Path, name: str) -> set[Any]:
-    """Return the values of a column; of three or more in one row group perhaps only two.
+    """Return the values of a column; of a row group with statistics only minimum and maximum.
 
     Raises RunDirectoryError if the file is damaged or has no such column.
     """
@@ -82,20 +79,20 @@ def distinct(path: Path, name: str) -> set[Any]:
     with open_file(path) as file:
         names = file.schema_arrow.names
         if name not in names:
-            raise RunDirectoryError(f"{path} has no column {name}: it is no table of a run")
-        found: set[Any] = set()
+            raise RunDirectoryError(f"{path} has no column {name}, so it is not a run's table")
+        values: set[Any] = set()
         for group in range(file.metadata.num_row_groups):
             column = file.metadata.row_group(group).column(names.index(name))
             statistics = column.statistics
             if statistics is not None and statistics.has_min_max and not statistics.null_count:
-                found |= {statistics.min, statistics.max}
+                values |= {statistics.min, statistics.max}
             else:
-                found |= set(pc.unique(_column(path, file, name, group)).to_pylist())
-    return found
+                values |= set(pc.unique(_column(path, file, name, group)).to_pylist())
+    return values
 
 
 def problems(path: Path, table: str) -> list[str]:
-    """Return in what a file differs from the definition of its table."""
+    """Return the differences between a file and the definition of its table."""
     schema: pa.Schema = getattr(tables, table.upper())
     with open_file(path) as file:
         return list(_of_columns(file, table, schema)) or list(_of_values(path, file, table, schema))
@@ -107,15 +104,12 @@ def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator
         count = names.count(field.name)
         if count != 1:
             if count or (table, field.name) not in _LATER:
-                yield (
-                    f"it has {count} columns {field.name}"
-                    if count
-                    else (f"it has no column {field.name}")
-                )
+                number = f"{count} columns" if count else "no column"
+                yield f"it has {number} {field.name}"
             continue
-        found = file.schema_arrow.field(field.name).type
-        if found != field.type:
-            yield f"its column {field.name} is of type {found}, not {field.type}"
+        actual = file.schema_arrow.field(field.name).type
+        if actual != field.type:
+            yield f"its column {field.name} is of type {actual}, not {field.type}"
 
 
 def _of_values(path: Path, file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
@@ -128,19 +122,19 @@ def _of_values(path: Path, file: pq.ParquetFile, table: str, schema: pa.Schema) 
             least, greatest = _extremes(path, file, field.name)
             if least < _EARLIEST or greatest > _LATEST:
                 yield f"its column {field.name} has a time outside the years 1 to 9999"
-    if table in _NAMES:
-        name = list(_NAMES[table])
+    if table in _KEYS:
+        key = list(_KEYS[table])
         with _readable(path):
-            rows = file.read(columns=name)
-        if len(rows.group_by(name).aggregate([])) < len(rows):
-            yield f"it has more than one row of the same {' and '.join(name)}"
+            rows = file.read(columns=key)
+        if len(rows.group_by(key).aggregate([])) < len(rows):
+            yield f"it has more than one row of the same {' and '.join(key)}"
 
 
 def _has_nulls(path: Path, file: pq.ParquetFile, name: str) -> bool:
-    index = file.schema_arrow.names.index(name)  # of its only leaf, too: no table nests structs
+    index = file.schema_arrow.names.index(name)  # also the index of the leaf: no nested structs
     stored = file.schema.column(index)
     if stored.max_definition_level == 0:
-        return False  # the file cannot express it
+        return False  # the column is required
     for group in range(file.metadata.num_row_groups):
         statistics = file.metadata.row_group(group).column(index).statistics
         if stored.max_repetition_level or statistics is None or not statistics.has_null_count:
@@ -153,20 +147,20 @@ def _has_nulls(path: Path, file: pq.ParquetFile, name: str) -> bool:
 
 
 def _extremes(path: Path, file: pq.ParquetFile, name: str) -> tuple[int, int]:
-    """Return the earliest and latest time of a column, in microseconds since 1970; 0 if none."""
+    """Return the earliest and latest time of a column and 1970, in microseconds since 1970."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     index = file.schema_arrow.names.index(name)
-    found = [0]
+    ends = [0]
     for group in range(file.metadata.num_row_groups):
         statistics = file.metadata.row_group(group).column(index).statistics
         if statistics is not None and statistics.has_min_max:
-            found += [statistics.min_raw, statistics.max_raw]
+            ends += [statistics.min_raw, statistics.max_raw]
         else:
             times = _column(path, file, name, group).cast(pa.int64()).drop_null()
-            found += [time for time in pc.min_max(times).as_py().values() if time is not None]
-    return min(found), max(found)
+            ends += [time for time in pc.min_max(times).as_py().values() if time is not None]
+    return min(ends), max(ends)
 
 
 def _column(path: Path, file: pq.ParquetFile, name: str, group: int) -> pa.ChunkedArray:

@@ -1,7 +1,7 @@
 """`verdict.json` (verdict, observed anomalies, prediction, findings, metrics) and `trace.json`.
 
-The observed anomalies compared with `expect` give the verdict: "is it what I want?". Compared with
-the prediction they give findings: "is it what Kafka may do?". Both are always reported.
+The verdict compares the observed anomalies with `expect`: "is it what I want?". Findings compare
+them with the prediction: "is it what Kafka may do?". Both are always reported.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ackproof.errors import ExitCode
 from ackproof_faults import Fault, fault_of, registered
 
-#: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
+#: not modelled: the cluster is not Apache Kafka, or its version is unknown.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
-#: `kafka_version` where the scenario's is only a default: a cluster of another make, and one of
-#: which nothing is known.
+#: `kafka_version` of a cluster that is not Apache Kafka, and of an unknown cluster.
 NOT_KAFKA = "not Apache Kafka"
 UNKNOWN_VERSION = "unknown"
 
@@ -49,7 +48,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 
-#: A count, and an offset: what Kafka's and Parquet's 64 bits hold.
+#: A count or an offset: a 64-bit integer, as in Kafka and Parquet.
 Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
@@ -73,13 +72,11 @@ class FaultReport(_Record):
     evidence: str
     #: Its name in the scenario, if it has one.
     id: str | None = None
-    #: The client or the topic that it hit in place of `nodes`, '' if it hit the cluster as a whole;
-    #: None if it hit `nodes`.
+    #: The client or topic that it hit, '' for the whole cluster, None if it hit `nodes`.
     hit: str | None = None
 
     @classmethod
     def of_window(cls, row: Mapping[str, Any]) -> FaultReport:
-        """Return the report of a row of `fault_windows`."""
         kind = registered().get(row["fault"])
         hit = kind.hit_by_stored(row["parameters"]) if kind else None
         fields = {key: value for key, value in row.items() if key in cls.model_fields}
@@ -133,8 +130,6 @@ class Share(_Record):
 
 
 class PartitionAvailability(_Record):
-    """When one partition could be read and written."""
-
     topic: str
     partition: int
     read: Share
@@ -142,19 +137,19 @@ class PartitionAvailability(_Record):
 
 
 class ProbeMetrics(_Record):
-    """What the probe measured; `read` and `write` are those of the worst partition."""
+    """The probe's measurements; `read` and `write` are those of the worst partition."""
 
     read: Share
     write: Share
     partitions: list[PartitionAvailability]
-    #: How many of the sends in `observed`, by outcome, are writes of the probe.
+    #: The number of the probe's writes among the sends in `observed`, by outcome.
     writes: dict[str, Count]
 
 
 class PartitionState(_Record):
     """Whether a partition was available at the end of a step, and for how many of its seconds.
 
-    `unknown`: the step is too short to tell, or the probe made no attempt.
+    `unknown`: the step is too short, or the probe made no attempt.
     """
 
     topic: str
@@ -185,7 +180,7 @@ class Metrics(_Record):
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
     gaps longer than `unavailability_gap_s`; of the worst partition. `duration_s`: from the first
     send to the last outcome. `ack_latency_ms` is None if nothing was acked. `unacked_partitions`
-    were written to, and acked nothing.
+    had sends but no ack.
     """
 
     duration_s: float
@@ -233,7 +228,7 @@ class PartAvailability(_Record):
 class PredictionReport(_Record):
     """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`.
 
-    states: how many the exact search has seen, 0 if bounds alone answered.
+    `states`: the number of states in the exact search, 0 if only bounds were used.
     """
 
     trace: list[str]
@@ -255,14 +250,14 @@ class Verdict(_Record):
     #: The name of the configuration in a comparison's matrix; empty for a single run.
     configuration_name: str = ""
     seed: int
-    #: The version that the model took it to be, NOT_KAFKA or UNKNOWN_VERSION.
+    #: The version that the model used, NOT_KAFKA or UNKNOWN_VERSION.
     kafka_version: str
     image: str
     started_at: Moment
     finished_at: Moment | None
     verdict: Word
     reason: str
-    #: What could not be observed: of an attached cluster, or because a client was the bottleneck.
+    #: Data that an attached cluster does not provide, or that a slow client makes unreliable.
     unobserved: list[str] = []
     observed: dict[str, Count]
     #: `observed` by topic, if producers write to several topics. Anomalies of count 0 are left out.
@@ -272,12 +267,12 @@ class Verdict(_Record):
     findings: list[Finding]
     #: Partitions without trace validation, with the reason.
     not_checked: list[str] = []
-    #: The causes of lost records, that of most records first.
+    #: The causes of lost records; the cause of most records is first.
     causes: list[CauseReport] = []
     expectations: list[Expectation]
     faults: list[FaultReport]
     metrics: Metrics
-    #: What the probe could read and write between the begins and ends of faults, in order.
+    #: Availability between the begins and ends of faults, as the probe observed it.
     steps: list[Step] = []
     #: The Spark data sources that read the final log; if there are two, they were compared.
     readers: list[str] = []
@@ -317,7 +312,7 @@ class TraceRecord(_Record):
 
     @property
     def not_checked(self) -> list[str]:
-        """The partitions that were not checked, one line for each reason."""
+        """Partitions that were not checked, as one line for each reason."""
         reasons: dict[str, list[str]] = {}
         for trace in self.partitions:
             if trace.not_checked:
@@ -325,8 +320,8 @@ class TraceRecord(_Record):
         return [f"{', '.join(partitions)}: {reason}" for reason, partitions in reasons.items()]
 
 
-#: The keys of `observed` that count sends, and those that count what Kafka removed on purpose and
-#: what clients did; all others count anomalies.
+#: The keys of `observed` that do not count anomalies: sends, records that Kafka removed as
+#: configured, and events of clients.
 SENDS = ("sent", "acked", "failed", "unknown", "aborted")
 COUNTS = ("removed", "stopped", "follower-fetch")
 

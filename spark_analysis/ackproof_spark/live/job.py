@@ -28,8 +28,8 @@ import pyarrow.compute as pc
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import store
-from ackproof_spark.live.partition import MEMORY_S, Events, Kind, Partition, Sends
-from ackproof_spark.live.store import Key, LiveTables, OpenState
+from ackproof_spark.live.partition import Events, Kind, Partition, Sends
+from ackproof_spark.live.store import Key, LiveTables, State, StateFiles
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession
@@ -167,12 +167,12 @@ def follow(
 
     `window_s` has an effect at the first start only.
     """
-    place = checkpoint(run_dir)
-    view = View(run_dir, run_id, width=window_s * 1_000_000, fresh=not place.exists())
+    folder = checkpoint(run_dir)
+    view = View(run_dir, run_id, width=window_s * 1_000_000, fresh=not folder.exists())
     query = (
         events.withColumn("at", F.unix_micros("at"))
         .writeStream.foreachBatch(lambda batch, number: view.take(number, batch.toArrow()))
-        .option("checkpointLocation", str(place))
+        .option("checkpointLocation", str(folder))
         .trigger(processingTime=f"{trigger_s:g} seconds")
         .start()
     )
@@ -186,22 +186,24 @@ class View:
         self.tables = LiveTables(run_dir, fresh=fresh)
         #: Outcomes that came too late to be counted, since the job was started.
         self.late = 0
-        self._state = OpenState(run_dir / "live", fresh=fresh)
+        self._files = StateFiles(run_dir / "live", fresh=fresh)
         self._common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
-        self._width = width
-        self._taken: int | None = None
-        self._newest = 0
-        self._partitions: dict[Key, Partition] = {}
+        #: The state after micro-batch `_taken`.
+        self._state = State(width=width)
+        self._taken = -1
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Apply the events of a micro-batch, `EVENTS` with `at` in microseconds; store all."""
-        if self._taken != batch - 1:
-            self._newest, self._partitions = self._state.load(batch)
+        continued = self._taken != batch - 1
+        if continued:
+            self._state = self._files.load(batch - 1)
+        state = self._state
+        self._files.forget(batch, state)
         outcomes = pc.less(rows["kind"], int(Kind.READ))
-        late = pc.and_(outcomes, pc.less(rows["at"], self._newest - LATE_S * 1_000_000))
+        late = pc.and_(outcomes, pc.less(rows["at"], state.newest - LATE_S * 1_000_000))
         self.late += pc.sum(late).as_py() or 0
         if rows.num_rows:
-            self._newest = max(self._newest, pc.max(rows["at"]).as_py())
+            state.newest = max(state.newest, pc.max(rows["at"]).as_py())
         rows = rows.filter(pc.invert(late))
         written: dict[str, list[dict[str, Any]]] = {name: [] for name in store.SCHEMAS}
         matched: dict[Key, Sends] = {}
@@ -209,19 +211,19 @@ class View:
             key = group["topic"], group["partition"]
             if key[1] < 0:
                 continue  # a mark, which moves the watermark and belongs to no partition
-            partition = self._partitions.setdefault(key, Partition(width=self._width))
+            partition = state.partitions.setdefault(key, Partition(width=state.width))
             changes, matched[key] = partition.take(
-                _events(rows, key), partial(self._state.matched_from, batch, key)
+                _events(rows, key), partial(self._files.matched_from, batch, key)
             )
             written[store.CANDIDATES] += self._rows(key, changes)
-        for key, partition in self._partitions.items():
-            windows = partition.close(self._newest - LATE_S * 1_000_000)
+        for key, partition in state.partitions.items():
+            windows = partition.close(state.newest - LATE_S * 1_000_000)
             written[store.WINDOWS] += self._rows(key, windows)
-            if windows or key in matched:
+            # When it continues, the rows may be from an attempt that read something else.
+            if windows or key in matched or continued:
                 written[store.PARTITIONS] += self._rows(key, [partition.row()])
         self.tables.write(batch, written)
-        self._state.save(batch, self._newest, self._partitions, store.matched_rows(matched))
-        self._state.forget((self._newest - MEMORY_S * 1_000_000) // self._width)
+        self._files.save(batch, state, matched)
         self._taken = batch
 
     def _rows(self, key: Key, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

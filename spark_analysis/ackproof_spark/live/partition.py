@@ -217,11 +217,6 @@ class Partition:
         totals.spans = since(totals.spans, (totals.written + 1) * self.width)
         return rows
 
-    @property
-    def next_end(self) -> int | None:
-        """End of the oldest window that is not written yet, None if there is none."""
-        return (min(self.windows) + 1) * self.width if self.windows else None
-
     def row(self) -> dict[str, Any]:
         """Return the row of `tables.LIVE_PARTITIONS`."""
         totals = self.totals
@@ -241,15 +236,17 @@ class Partition:
     def numbers(self) -> dict[str, Any]:
         """Return the state without `unseen` and `early`, as JSON has it."""
         windows = {number: asdict(window) for number, window in self.windows.items()}
-        return {"width": self.width, "totals": asdict(self.totals), "windows": windows}
+        return {"totals": asdict(self.totals), "windows": windows}
 
     @classmethod
-    def of(cls, numbers: Mapping[str, Any], *, unseen: Sends, early: Sends) -> Partition:
+    def of(
+        cls, numbers: Mapping[str, Any], *, width: int, unseen: Sends, early: Sends
+    ) -> Partition:
         """Return the partition whose `numbers` and sends these are."""
         totals = _Totals(**numbers["totals"])
         totals.spans = [(first, last) for first, last in totals.spans]
         return cls(
-            width=numbers["width"],
+            width=width,
             totals=totals,
             windows={int(number): _Counts(**each) for number, each in numbers["windows"].items()},
             unseen=unseen,
@@ -260,7 +257,10 @@ class Partition:
         return Sends.of(events.producer, events.sequence, events.offset, events.at // self.width)
 
     def _window(self, at: int) -> _Counts:
-        return self.windows.setdefault(at // self.width, _Counts())
+        """Return the window of an event; the next open one if that window was written."""
+        written = self.totals.written
+        number = at // self.width if written is None else max(at // self.width, written + 1)
+        return self.windows.setdefault(number, _Counts())
 
     def _count(self, events: Events) -> None:
         totals = self.totals

@@ -5,8 +5,8 @@ complete. When Spark runs a batch again after a restart, it replaces the files o
 
     windows/ loss_candidates/    rows of the live tables, for everybody
     matched/                     sends that were acked and read, deleted after `partition.MEMORY_S`
-    open/batch-7.parquet         after micro-batch 7: sends unseen, and reads without an outcome
-    open/batch-7.json            after micro-batch 7: totals and open windows of each partition
+    open/batch-000000007.parquet after micro-batch 7: unseen sends, and reads without an outcome
+    open/batch-000000007.json    after micro-batch 7: totals and open windows of each partition
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof_spark.live.partition import Partition, Sends
-from ackproof_spark.tables import (
-    LIVE_PARTITIONS,
-    LIVE_WINDOWS,
-    LOCATION,
-    LOSS_CANDIDATES,
-)
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.live.partition import MEMORY_S, Partition, Sends
+from ackproof_spark.tables import LIVE_PARTITIONS, LIVE_WINDOWS, LOCATION, LOSS_CANDIDATES
 
 WINDOWS = "live_windows"
 CANDIDATES = "loss_candidates"
@@ -71,15 +67,15 @@ class LiveTables:
         """Store the rows of micro-batch `batch`, by the name of their table."""
         for name in (WINDOWS, CANDIDATES):
             path = self._run_dir / LOCATION[name] / _file(batch)
-            if rows.get(name):
-                _put(path, pa.Table.from_pylist(rows[name], schema=SCHEMAS[name]))
-            else:
-                path.unlink(missing_ok=True)
-        for row in rows.get(PARTITIONS, ()):
-            self._partitions[row["topic"], row["partition"]] = {**row, "batch": batch}
-        table = pa.Table.from_pylist(self.partitions(), schema=LIVE_PARTITIONS)
+            _put_rows(path, pa.Table.from_pylist(list(rows.get(name, ())), schema=SCHEMAS[name]))
+        changed = {
+            (row["topic"], row["partition"]): {**row, "batch": batch}
+            for row in rows.get(PARTITIONS, ())
+        }
+        current = sorted((self._partitions | changed).items())
+        table = pa.Table.from_pylist([row for _, row in current], schema=LIVE_PARTITIONS)
         _put(self._run_dir / LOCATION[PARTITIONS], table)
-        # As it is stored, also for whoever asks this process.
+        # A new dictionary, because another thread may be reading the old one.
         self._partitions = {(row["topic"], row["partition"]): row for row in table.to_pylist()}
 
     def partitions(self) -> list[dict[str, Any]]:
@@ -87,67 +83,88 @@ class LiveTables:
         return [row for _, row in sorted(self._partitions.items())]
 
 
-class OpenState:
-    """The partitions after a micro-batch, and the sends that earlier ones matched."""
+@dataclass(slots=True, kw_only=True)
+class State:
+    """The state after a micro-batch; times are UTC microseconds."""
+
+    #: Length of a window.
+    width: int
+    #: Time of the newest event.
+    newest: int = 0
+    partitions: dict[Key, Partition] = field(default_factory=dict)
+
+
+class StateFiles:
+    """Stores the state after each micro-batch, and the sends that each matched."""
 
     def __init__(self, folder: Path, *, fresh: bool) -> None:
         self._open = _folder(folder / "open", fresh=fresh)
         self._matched = _folder(folder / "matched", fresh=fresh)
 
-    def load(self, before: int) -> tuple[int, dict[Key, Partition]]:
-        """Return the newest event's time and the partitions as they were before micro-batch."""
-        numbers = [int(path.stem.partition("-")[2]) for path in self._open.glob("batch-*.json")]
-        last = max((number for number in numbers if number < before), default=None)
-        if last is None:
-            return 0, {}
-        stored = json.loads((self._open / _file(last)).with_suffix(".json").read_text())
-        sends = pq.read_table(self._open / _file(last))
-        return stored["newest"], {
+    def load(self, batch: int) -> State:
+        """Return the state after micro-batch `batch`. Raises AnalysisError if it is missing."""
+        path = self._open / _file(batch)
+        try:
+            stored = json.loads(path.with_suffix(".json").read_text())
+            sends = pq.read_table(path)
+        except FileNotFoundError:
+            raise AnalysisError(
+                f"{self._open} has no state after micro-batch {batch}, from which Spark's "
+                "checkpoint continues; delete the folder checkpoint beside it to follow the run "
+                "from its start"
+            ) from None
+        partitions = {
             (topic, partition): Partition.of(
                 numbers,
+                width=stored["width"],
                 unseen=_select(sends, (topic, partition), "unseen"),
                 early=_select(sends, (topic, partition), "early"),
             )
             for topic, partition, numbers in stored["partitions"]
         }
+        return State(width=stored["width"], newest=stored["newest"], partitions=partitions)
 
-    def save(
-        self, batch: int, newest: int, partitions: Mapping[Key, Partition], matched: pa.Table
-    ) -> None:
+    def save(self, batch: int, state: State, matched: Mapping[Key, Sends]) -> None:
         """Store the state after micro-batch `batch`, and the sends that it matched."""
-        _put(self._matched / _file(batch), matched)
+        rows = [_rows_of(key, "matched", sends) for key, sends in matched.items()]
+        _put_rows(self._matched / _file(batch), pa.concat_tables([_SENDS.empty_table(), *rows]))
         rows = [
-            rows_of(key, role, sends)
-            for key, partition in partitions.items()
+            _rows_of(key, role, sends)
+            for key, partition in state.partitions.items()
             for role, sends in (("unseen", partition.unseen), ("early", partition.early))
         ]
         path = self._open / _file(batch)
         _put(path, pa.concat_tables([_SENDS.empty_table(), *rows]))
-        numbers = [(*key, partition.numbers()) for key, partition in partitions.items()]
+        numbers = [(*key, partition.numbers()) for key, partition in state.partitions.items()]
+        stored = {"width": state.width, "newest": state.newest, "partitions": numbers}
         temporary = path.with_name(f"_{path.stem}.tmp")
-        temporary.write_text(json.dumps({"newest": newest, "partitions": numbers}))
+        temporary.write_text(json.dumps(stored))
         temporary.replace(path.with_suffix(".json"))
         # Spark runs the last batch again at most.
         for stale in self._files(self._open, before=batch - 1):
-            stale.unlink()
             stale.with_suffix(".json").unlink(missing_ok=True)
+            stale.unlink()
 
     def matched_from(self, batch: int, key: Key, offset: int) -> Sends:
         """Return sends matched before `batch` and last read at `offset` or above."""
         own = [("topic", "=", key[0]), ("partition", "=", key[1])]
         files = self._files(self._matched, before=batch)
         tables = [pq.read_table(path, schema=_SENDS, filters=own) for path in files]
-        found = _select(pa.concat_tables([_SENDS.empty_table(), *tables]), key, "matched")
+        sends = _select(pa.concat_tables([_SENDS.empty_table(), *tables]), key, "matched")
         # Of a send that was read again after a truncation, the latest read counts.
-        _, latest = np.unique(found.keys[::-1], return_index=True)
-        found = found.where(len(found) - 1 - latest)
-        return found.where(found.offset >= offset)
+        _, latest = np.unique(sends.keys[::-1], return_index=True)
+        sends = sends.where(len(sends) - 1 - latest)
+        return sends.where(sends.offset >= offset)
 
-    def forget(self, before_window: int) -> None:
-        """Delete the files whose sends are all of earlier windows."""
-        for path in sorted(self._matched.glob("batch-*.parquet")):
-            windows = pq.read_table(path, columns=["window"])["window"]
-            if len(windows) and pc.max(windows).as_py() >= before_window:
+    def forget(self, batch: int, state: State) -> None:
+        """Delete sends matched before micro-batch `batch` that are too old to be reverted.
+
+        `state` is the one before that micro-batch, so that the same files are left if Spark runs
+        it again.
+        """
+        oldest = (state.newest - MEMORY_S * 1_000_000) // state.width
+        for path in self._files(self._matched, before=batch):
+            if pc.max(pq.read_table(path, columns=["window"])["window"]).as_py() >= oldest:
                 return
             path.unlink()
 
@@ -158,7 +175,7 @@ class OpenState:
                 yield path
 
 
-def rows_of(key: Key, role: str, sends: Sends) -> pa.Table:
+def _rows_of(key: Key, role: str, sends: Sends) -> pa.Table:
     """Return sends of a partition as rows."""
     count = len(sends)
     return pa.table(
@@ -170,12 +187,6 @@ def rows_of(key: Key, role: str, sends: Sends) -> pa.Table:
         ],
         schema=_SENDS,
     )
-
-
-def matched_rows(by_partition: Mapping[Key, Sends]) -> pa.Table:
-    """Return the sends that a micro-batch matched, as rows."""
-    rows = [rows_of(key, "matched", sends) for key, sends in by_partition.items()]
-    return pa.concat_tables([_SENDS.empty_table(), *rows])
 
 
 def _select(rows: pa.Table, key: Key, role: str) -> Sends:
@@ -196,6 +207,14 @@ def _folder(path: Path, *, fresh: bool) -> Path:
         shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _put_rows(path: Path, table: pa.Table) -> None:
+    """Write the table; without rows delete the file, which an earlier attempt may have written."""
+    if table.num_rows:
+        _put(path, table)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _put(path: Path, table: pa.Table) -> None:

@@ -25,7 +25,7 @@ from support.fake_cluster import FakeCluster
 ROOT = Path(__file__).parents[3]
 
 
-def test_importing_it_costs_nothing() -> None:
+def test_importing_it_imports_no_heavy_library() -> None:
     code = (
         "import sys, ackproof as ap; assert ap.__all__; "
         "assert not {'docker', 'pydantic', 'confluent_kafka', 'pyspark'} & set(sys.modules)"
@@ -33,7 +33,7 @@ def test_importing_it_costs_nothing() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_name_is_there() -> None:
+def test_every_name_in_all_exists() -> None:
     assert all(getattr(ap, name) is not None for name in ap.__all__)
     assert set(ap.__all__) <= set(dir(ap))
     assert sorted(ap.__all__) == ap.__all__ == api.__all__
@@ -89,13 +89,13 @@ def verified(
     return ledger.verify()
 
 
-def test_all_there_holds_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_position_of_a_record_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     found = verified(monkeypatch, [b"a", b"b"], [b"b", b"a", b"unknown"])
     assert found.holds
     assert (found.acked, found.read, found.duplicated) == (2, 3, 0)
 
 
-def test_what_is_not_there_is_lost_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_record_is_lost_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = verified(monkeypatch, [b"a", b"b"], [b"a"])
     assert not found.holds
     assert [one.offset for one in found.lost] == [1]
@@ -188,7 +188,7 @@ def kafka(faked: FakeCluster) -> ap.KafkaCluster:
     return cluster
 
 
-def test_a_fault_holds_inside_and_has_recovered_after() -> None:
+def test_a_fault_is_in_force_inside_the_block_and_recovered_after_it() -> None:
     cluster = FakeCluster()
     for fault, fields in ((Kill(target=leader("orders", 0)), {}), ("kill", {"target": 1})):
         with ap.inject(kafka(cluster), fault, **fields) as guard:  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""The plugin in a pytest of its own, with made-up runs in place of brokers."""
+"""The plugin in a separate pytest, with simulated runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 SCENARIO = (Path(__file__).parents[2] / "user_project" / "orders.chaos.yaml").read_text()
 
-#: Replaces the run of a scenario: each leaves a verdict as VERDICT says, and a line in `ran`.
+#: Replaces the run of a scenario by the verdict VERDICT and a line in `ran`.
 FAKE = """
 import os
 import socket
@@ -162,7 +162,7 @@ def test_it():
 """
 
 
-def test_an_error_in_a_test_stands_at_the_line_of_the_test(project: Path) -> None:
+def test_an_error_is_shown_at_the_line_of_the_test(project: Path) -> None:
     (project / "orders.chaos.yaml").unlink()
     (project / "test_it.py").write_text(BODY)
     nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
@@ -272,11 +272,11 @@ def test_a_rerun_does_not_hide_a_loss(project: Path) -> None:
     (project / "test_it.py").write_text(RERUN)
     done = pytested(project)
     assert done.returncode == 1, done.stdout
-    assert "a rerun does not take that back" in done.stdout
+    assert "so a rerun cannot pass" in done.stdout
     assert "1 of 9 acked records are lost" in done.stdout
 
 
-def test_unused_it_imports_nothing_of_ackproof_or_its_libraries(tmp_path: Path) -> None:
+def test_without_use_ackproof_is_not_imported(tmp_path: Path) -> None:
     (tmp_path / "test_light.py").write_text(
         "import sys\n"
         "def test_light():\n"

@@ -36,7 +36,7 @@ from ackproof_spark.tables import LOCATION, OPTIONAL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Up to this many sends, Arrow groups them here as fast as Spark's tasks start.
+#: Up to this number of sends, Arrow in this process is as fast as Spark.
 _FEW = 2_000_000
 
 _WINDOW_COLUMNS = (*(FaultReport.model_fields.keys() - {"hit", "id"}), "parameters")
@@ -60,7 +60,7 @@ def write(evidence: Evidence, verdict: Verdict, spark: SparkSession) -> None:
 
 
 def overview_of(run_dir: Path) -> Overview:
-    """Return the stored overview, or collect it: older runs and unjudged runs have none."""
+    """Return the stored overview; collect it for older and unjudged runs."""
     with suppress(RunDirectoryError):
         return runs.read_model(run_dir, NAME, Overview)
     evidence, verdict = Evidence(run_dir=run_dir), None
@@ -159,7 +159,7 @@ def _lanes(
     end: float,
     lossy: Set[tuple[str, int]],
 ) -> list[Lane]:
-    """Return leader, epoch and ISR of each partition, those in `lossy` first."""
+    """Return leader, epoch and ISR of each partition; `lossy` partitions are first."""
     if origin is None:
         return []
     by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -202,7 +202,7 @@ def _spans(states: list[dict[str, Any]], origin: datetime, end: float) -> list[S
 
 
 def _available(of: Attempts, origin: datetime) -> list[AvailableSpan]:
-    """Return the whole time of the attempts as periods, each with whether it is available."""
+    """Return the available and unavailable periods of the attempts."""
     spans, begin = [], of.begin
     for start, stop in of.outages():
         spans += [(begin, start, True), (start, stop, False)]
@@ -229,7 +229,7 @@ def _scenario(evidence: Evidence) -> Scenario | None:
 def _trace(evidence: Evidence, scenario: Scenario | None) -> Diagram | None:
     """Return the diagram of the run's prediction.
 
-    Older runs stored its drawing only. The model's present diagram serves if it is drawn so.
+    Older runs stored text only. The model's present diagram is used if its text is the same.
     """
     try:
         foreseen = evidence.prediction

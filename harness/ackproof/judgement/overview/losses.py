@@ -34,7 +34,7 @@ _DISTINCT = 500
 _POSITION = ("topic", "partition", "producer", "sequence", "offset", "window")
 _TIMES = ("sent_at", "resolved_at")
 
-#: What distinguishes the records of one history.
+#: Columns in which the records of one history differ.
 _OF_RECORD = ("producer", "sequence", "offset", "sent_at")
 _LISTS = ("isr", "held_by")
 _LEFT_OUT = ("schema_version", "run_id", "cause", "window", "acked_at", *_OF_RECORD)
@@ -45,8 +45,8 @@ _EXTENT = ("offset", "acked_at")
 class LostNumbers:
     """Columns with one entry for each lost record.
 
-    `partition` is an index of `partitions`, `times` are those of the outcome or else of the send,
-    `row` is the row in the table.
+    `partition` is an index of `partitions`, `row` the row in the table. `times` are the times of
+    the outcomes, or of the sends if the outcome has no time.
     """
 
     partitions: list[tuple[str, int]]
@@ -76,7 +76,7 @@ def read_lost(evidence: Evidence) -> LostNumbers | None:
         rows += batch.num_rows
     lost = pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
     encoded = lost["topic"].combine_chunks().dictionary_encode()
-    places, partition = np.unique(
+    distinct, partition = np.unique(
         np.stack([np.asarray(encoded.indices, dtype=np.int64), int64(lost["partition"])]),
         axis=1,
         return_inverse=True,
@@ -84,7 +84,7 @@ def read_lost(evidence: Evidence) -> LostNumbers | None:
     topics = encoded.dictionary.to_pylist()
     resolved = int64(lost["resolved_at"])
     return LostNumbers(
-        partitions=[(topics[topic], number) for topic, number in places.T.tolist()],
+        partitions=[(topics[topic], number) for topic, number in distinct.T.tolist()],
         partition=partition.reshape(-1),
         producer=int64(lost["producer"]),
         sequence=int64(lost["sequence"]),
@@ -141,9 +141,8 @@ def _loss_lanes(
 def merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> list[Mark]:
     """Return at most `limit` marks for sorted positions.
 
-    Adjacent positions share a mark. If there are too many marks, gaps that are too small to see are
-    bridged, then all but the widest gaps. The count of a mark that bridges a gap is smaller than
-    its width.
+    Adjacent positions share a mark. If there are too many marks, they bridge invisible gaps, then
+    all but the widest gaps. The count of such a mark is smaller than its width.
     """
     gaps = np.diff(positions)
     splits = np.flatnonzero(gaps > 1)
@@ -188,7 +187,6 @@ def _groups(evidence: Evidence, lost: LostNumbers) -> list[LossGroup]:
 
 
 def _lost_records(evidence: Evidence, rows: Sequence[int]) -> dict[int, LostRecord]:
-    """Return the records in these rows of the table."""
     records = {}
     before = 0
     for batch in evidence.batches("anomalies", (*_POSITION, "resolved_at", "found")):

@@ -1,4 +1,4 @@
-"""What the model says of a run's scenario with Kafka's safest settings for acked records."""
+"""The prediction for a run's scenario with Kafka's safest settings for acked records."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Predict = Callable[[Scenario], PredictionRecord]
 
 
 def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | None:
-    """Ask the model about safer settings; None for a run that needs no such advice.
+    """Predict the scenario with safer settings.
 
-    It needs none if it is inconclusive, its cluster not modelled, or if it lost nothing and the
-    model excludes a loss.
+    The result is None if the run is inconclusive, its cluster is not modelled, or if it lost
+    nothing and the model excludes a loss.
     """
     foreseen = verdict.predicted.get("lost")
     if verdict.verdict is Word.INCONCLUSIVE or foreseen == "not modelled":
@@ -40,9 +40,9 @@ def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | Non
 
 
 def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
-    """Return the scenario with the safest settings of Kafka's for acked records, and the changes.
+    """Return the scenario with the safest settings for acked records, and the changes.
 
-    That is acks=all, all replicas but one in sync for an ack, and no unclean election.
+    These are acks=all, min.insync.replicas of all replicas but one, and no unclean election.
     """
     changes: dict[str, Any] = {}
     topic, settings = scenario.topic, scenario.workload.settings
@@ -52,11 +52,16 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
     wanted: dict[str, Any] = {}
     if topic.min_insync_replicas < max(topic.replication_factor - 1, 1):
         wanted["min.insync.replicas"] = topic.replication_factor - 1
-    unclean = topic.unclean_leader_election
-    if Profile.of(scenario.kafka).unclean_by_default if unclean is None else unclean:
+    if unclean_election(scenario):
         wanted["unclean.leader.election.enable"] = False
     changes |= wanted
     topic = topic.model_copy(update={"settings": {**topic.settings, **wanted}})
     workload = scenario.workload.model_copy(update={"settings": settings})
     topics = {**scenario.topics, scenario.workload.topic: topic}
     return scenario.model_copy(update={"topics": topics, "workload": workload}), changes
+
+
+def unclean_election(scenario: Scenario) -> bool:
+    """Return whether the topic allows unclean leader election, by its settings or by default."""
+    given = scenario.topic.unclean_leader_election
+    return Profile.of(scenario.kafka).unclean_by_default if given is None else given

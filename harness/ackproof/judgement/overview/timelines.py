@@ -17,16 +17,15 @@ from ackproof.runs.overview import Timeline
 from ackproof_spark.by_time import BUCKETS, LATENCY, LOG_RATIO, Cells, Grouping
 from ackproof_spark.tables import Outcome
 
-#: Maximum numbers of bins: a run's page, the catalogue's plots, a page of very many runs.
+#: Maximum numbers of bins for a run's page, the catalogue's plots, and a page of many runs.
 BINS = (600, 120, 60)
 
 _NICE_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 _SENDS_PER_BIN = 20
 
-#: The outcomes of transactions.
 _TRANSACTION_ENDS = ("committed", "aborted", "unknown")
 
-#: Evaluates a grouping over a table of the run; None if the table has no rows to read.
+#: Evaluates a grouping over a table of the run; None if the table has no rows.
 Ask = Callable[[Grouping], pa.Table | None]
 
 _Floats = NDArray[np.float64]
@@ -59,7 +58,7 @@ def timelines(
 
 
 def _width(seconds: float, sends: int, limit: int) -> float:
-    """Return a round width with at most `limit` bins, and about twenty sends in each."""
+    """Return a round width for at most `limit` bins of about `_SENDS_PER_BIN` sends."""
     least = max(seconds / limit, _SENDS_PER_BIN * seconds / max(sends, 1))
     least = min(least, seconds / 10)
     nice = next((nice for nice in _NICE_WIDTHS if nice >= least), None)
@@ -164,7 +163,7 @@ def _quantile(histogram: Numbers, share: float, least: _Floats, most: _Floats) -
 
 
 def _numbers(values: _Floats) -> list[float | None]:
-    """Round to nine significant digits; NaN and infinity become None."""
+    """Return None for NaN and infinity."""
     return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values.tolist()]
 
 

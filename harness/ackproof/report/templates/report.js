@@ -7,7 +7,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 // On a touch screen, dragging across a plot scrolls the page.
 const finger = matchMedia("(pointer: coarse)");
 
-/** Replaces roles such as "var(--lost/0.2)" in a figure by the colours of the present scheme. */
+/** Replaces roles such as "var(--lost/0.2)" in a figure by the colours of the current scheme. */
 function painted(node, palette) {
   if (Array.isArray(node)) {
     return typeof node[0] === "number" ? node : node.map((item) => painted(item, palette));
@@ -49,12 +49,11 @@ function traces(figure, palette) {
   return drawn;
 }
 
-/** Labels a latency in milliseconds. */
 function duration(value) {
   return value >= 1000 ? `${+(value / 1000).toPrecision(3)} s` : `${+value.toPrecision(3)} ms`;
 }
 
-/** The ticks of a log axis: decades, or 1, 2 and 5 of each where fewer than two would show. */
+/** The ticks of a log axis: decades, or on a short axis also 2 and 5 times each decade. */
 function logTicks([low, high]) {
   const steps = high - low > 2 ? [1] : [1, 2, 5];
   const ticks = [];
@@ -64,7 +63,6 @@ function logTicks([low, high]) {
   return ticks.filter((tick) => Math.log10(tick) >= low && Math.log10(tick) <= high);
 }
 
-/** The values that a figure draws between two times. */
 function visible(figure, [begin, end]) {
   const points = figure.data.filter((trace) => trace.mode !== "markers" || figure.follow === "log")
     .flatMap((trace) => trace.x.map((x, at) => [x, trace.y[at]]));
@@ -72,8 +70,8 @@ function visible(figure, [begin, end]) {
 }
 
 /**
- * The y axis for what is visible. A burst many times higher than the rest, as when clients catch up,
- * is cut off, and its height written where it leaves the plot.
+ * The y axis for the visible values. A burst much higher than the rest, such as clients that catch
+ * up, is cut off, and an annotation has its height.
  */
 function followed(figure, range) {
   const points = visible(figure, range);
@@ -144,7 +142,7 @@ function whole(figure) {
   return [...figure.layout.xaxis.range];
 }
 
-/** On a narrow screen a row of a table is a card: each cell then carries its column's name. */
+/** Gives each cell its column's name, because on a narrow screen a row is a card. */
 function label(table) {
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.firstChild.textContent.trim());
   for (const row of table.tBodies[0].rows) {

@@ -8,6 +8,7 @@ from ackproof.clients.shared_page import (
     Progress,
     ProgressPage,
     State,
+    recorded,
     total,
 )
 
@@ -31,7 +32,7 @@ def test_a_new_page_has_the_state_loading(sides):
     assert (harness.error, harness.started_at, harness.updated_at) == ("", 0, 0)
 
 
-def test_counts_and_times_are_shared(sides):
+def test_counts_and_times_are_shared_and_stored(sides, tmp_path):
     harness, process = sides
     process.started_at = 1
     process.state = State.PRODUCING
@@ -39,6 +40,9 @@ def test_counts_and_times_are_shared(sides):
     assert harness.read() == Progress(sent=10, acked=4, failed=2, unknown=1)
     assert harness.read().in_flight == 3
     assert (harness.state, harness.started_at, harness.updated_at) == (State.PRODUCING, 1, 5)
+    stored = recorded(tmp_path / "page")
+    assert (stored.state, stored.counted) == (State.PRODUCING, harness.read())
+    assert (stored.started_at, stored.updated_at) == (1, 5)
 
 
 def test_a_stop_is_shared(sides):

@@ -41,7 +41,7 @@ def attached(**more: object) -> AttachedCluster:
     return AttachedCluster(AttachSpec.model_validate(spec), {}, preflight)
 
 
-def test_a_booted_cluster_offers_every_interface_that_its_scenario_asks_for() -> None:
+def test_a_booted_cluster_offers_every_interface_that_its_scenario_requires() -> None:
     interfaces = cluster().interfaces
     assert interfaces.missing(INTERFACES) == ["clocks", "clients", "proxy"]
     with pytest.raises(FaultError, match=r"does not offer clocks .*: set cluster\.clock: adj"):

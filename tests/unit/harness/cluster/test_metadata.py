@@ -95,7 +95,7 @@ class Cluster:
         return str(node)
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadata:
+def metadata_of(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadata:
     monkeypatch.setattr(controllers_log, "dump", cluster.dump)
     return ClusterMetadata(cluster)
 
@@ -115,7 +115,7 @@ def holds(metadata: ClusterMetadata, condition: str = "leader of orders-0 == non
 def test_with_every_broker_down_the_controllers_log_shows_that_there_is_no_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    metadata = asked(monkeypatch, cluster := Cluster(DUMP))
+    metadata = metadata_of(monkeypatch, cluster := Cluster(DUMP))
     assert holds(metadata)
     assert not holds(metadata, "leader of orders-0 != none")
     assert not holds(metadata, "leader of orders-0 == 1")
@@ -126,14 +126,14 @@ def test_with_every_broker_down_the_controllers_log_shows_that_there_is_no_leade
 def test_with_every_broker_down_the_last_leader_of_the_controllers_log_is_returned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    metadata = asked(monkeypatch, Cluster(DUMP[: DUMP.rindex("| payload")]))
+    metadata = metadata_of(monkeypatch, Cluster(DUMP[: DUMP.rindex("| payload")]))
     assert not holds(metadata)
     assert holds(metadata, "leader of orders-0 == 1")
 
 
 def test_the_longest_log_of_several_controllers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     isolated = DUMP[: DUMP.rindex("| payload")].replace("lastOffset: 2", "lastOffset: 1")
-    assert holds(asked(monkeypatch, Cluster(isolated, DUMP, isolated)))
+    assert holds(metadata_of(monkeypatch, Cluster(isolated, DUMP, isolated)))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_the_longest_log_of_several_controllers_is_used(monkeypatch: pytest.Monk
 def test_an_unknown_leader_satisfies_no_condition(
     monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
-    metadata = asked(monkeypatch, cluster)
+    metadata = metadata_of(monkeypatch, cluster)
     assert metadata.leader("orders", 0) is None
     assert not holds(metadata)
     assert not holds(metadata, "leader of orders-0 != none")
@@ -164,4 +164,4 @@ def test_an_answer_between_two_questions_does_not_make_an_unknown_leader_none(
     cluster = Cluster()
     monkeypatch.setattr(cluster, "running_brokers", lambda: [1])
     monkeypatch.setattr(cluster, "partitions", lambda: next(answers))
-    assert not holds(asked(monkeypatch, cluster))
+    assert not holds(metadata_of(monkeypatch, cluster))

@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 
 from ackproof.cluster.node_files import meta_properties, new_id, server_properties
-from ackproof.cluster.topology import (
-    NodeSpec,
-    Topology,
-    arrange,
-    ports_needed,
-)
+from ackproof.cluster.topology import NodeSpec, Topology, arrange, ports_needed
 from ackproof.scenario.cluster import ClusterSpec, cluster_problems
 
 

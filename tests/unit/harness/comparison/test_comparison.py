@@ -8,12 +8,7 @@ import pytest
 
 from ackproof.comparison import store as stored
 from ackproof.comparison.compare import Comparison
-from ackproof.comparison.store import (
-    ComparisonPlan,
-    label,
-    order,
-    require_confirmed,
-)
+from ackproof.comparison.store import ComparisonPlan, label, order, require_confirmed
 from ackproof.comparison.summary import Summary
 from ackproof.errors import ClusterError, RunDirectoryError, ScenarioError
 from ackproof.scenario.loader import Configured, load
@@ -23,9 +18,9 @@ from support.fake_trials import (
     SCENARIOS,
     FakeTrials,
     Loses,
-    RecordingReporter,
     all_loses_nothing,
 )
+from support.recorded_schedules import Quiet
 
 
 def plan(**changes: object) -> ComparisonPlan:
@@ -47,7 +42,7 @@ def compared(
 ) -> tuple[FakeTrials, Summary, stored.ComparisonStore]:
     store = stored.create(out, plan(**changes), ACKS)
     fake = FakeTrials(loses, out=out)
-    return fake, Comparison(store, fake, RecordingReporter()).run(), store
+    return fake, Comparison(store, fake, Quiet()).run(), store
 
 
 def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
@@ -61,26 +56,24 @@ def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
     assert summary.cell(NAMES[0]).lost_per_incident is not None
 
 
-def test_every_round_runs_each_configuration_once_in_a_reproducible_order(
-    tmp_path: Path,
-) -> None:
+def test_every_round_runs_each_configuration_once_in_a_reproducible_order(tmp_path: Path) -> None:
     orders = [order(plan(), NAMES, number) for number in range(1, 11)]
-    assert all(sorted(one) == sorted(NAMES) for one in orders)
-    assert len({tuple(one) for one in orders}) > 2
+    assert all(sorted(names) == sorted(NAMES) for names in orders)
+    assert len({tuple(names) for names in orders}) > 2
     assert orders == [order(plan(), NAMES, number) for number in range(1, 11)]
     (tmp_path / "a").mkdir()
     fake, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
     assert [trial.scenario.seed for trial in fake.tried] == [1, 1, 1, 2, 2, 2]
 
 
-def test_a_trial_is_told_which_one_follows_in_its_round(tmp_path: Path) -> None:
+def test_a_trial_gets_the_next_configuration_of_its_round(tmp_path: Path) -> None:
     fake, *_ = compared(tmp_path, all_loses_nothing, trials=2)
     rounds = [order(plan(), NAMES, number) for number in (1, 2)]
     assert [trial.name for trial in fake.tried] == [name for names in rounds for name in names]
     assert fake.following == [name for names in rounds for name in [*names[1:], ""]]
 
 
-def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_other_configurations_continue_after_a_failed_boot(tmp_path: Path) -> None:
     def loses(configured: Configured) -> int | Exception:
         if configured.name == "acks=0":
             return ClusterError("no quorum")
@@ -100,9 +93,7 @@ def test_a_comparison_without_any_run_is_an_error(tmp_path: Path) -> None:
         compared(tmp_path, lambda _: ClusterError("no quorum"))
 
 
-def test_inconclusive_trials_count_only_if_they_lost(
-    tmp_path: Path,
-) -> None:
+def test_inconclusive_trials_count_only_if_they_lost(tmp_path: Path) -> None:
     _, summary, _ = compared(tmp_path, lambda trial: -1 if "all" in trial.name else 5, trials=3)
     cell = summary.cell(NAMES[2])
     assert (cell.trials, cell.inconclusive) == (0, 3)
@@ -115,14 +106,12 @@ def test_a_spent_budget_ends_the_comparison_between_trials(tmp_path: Path) -> No
     assert summary.ended == "budget"
 
 
-def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(
-    tmp_path: Path,
-) -> None:
+def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
 
     def now_and_then(trial: Configured) -> int:
-        """Half of the early trials lose, all later ones do, so looks depend on their time."""
+        """Half of the early trials and all later trials lose, so looks differ."""
         seed = trial.scenario.seed
         return 100 if "all" not in trial.name and (seed > 6 or seed % 2) else 0
 
@@ -134,12 +123,12 @@ def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(
     store = stored.create(tmp_path / "cut", plan(), ACKS)
     first = FakeTrials(interrupted, out=tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
-        Comparison(store, first, RecordingReporter()).run()
+        Comparison(store, first, Quiet()).run()
     trials = store.directory / "trials.jsonl"
     trials.write_text(trials.read_text() + '{"configuration": "acks=0", "rou')
     again = stored.resume(store.directory)
     second = FakeTrials(now_and_then, out=tmp_path / "cut")
-    summary = Comparison(again, second, RecordingReporter()).run()
+    summary = Comparison(again, second, Quiet()).run()
     tried = [(trial.name, trial.scenario.seed) for trial in first.tried[:-1] + second.tried]
     assert tried == [(trial.name, trial.scenario.seed) for trial in whole.tried]
     assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]

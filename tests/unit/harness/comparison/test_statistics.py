@@ -14,8 +14,8 @@ COMPARISONS = 10_000
 TRIALS = 30
 ALPHA = 0.05
 
-# Chances to lose of the configurations of one comparison; where two are equal, a difference that is
-# found is an error.
+# Loss probabilities of the configurations of one comparison. A reported difference between equal
+# probabilities is an error.
 TRUTHS = [
     (0.5, 0.5, 0.5),
     (0.1, 0.1, 0.1),
@@ -64,7 +64,7 @@ def simulate(
 def test_intervals_contain_the_probability_and_equal_ones_are_not_reported_as_different(
     truths: tuple[float, ...],
 ) -> None:
-    """10,000 comparisons in total, stopped by their own rule."""
+    """10,000 comparisons in total, with the product's stopping rule."""
     coverage, errors = simulate(truths, COMPARISONS // len(TRUTHS))
     # Conservative, as exact intervals are: 97 to 100 %.
     assert min(coverage) >= 1 - ALPHA

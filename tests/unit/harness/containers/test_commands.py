@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.endswith("/containers/gone/exec"):
             self._answer(409, {"message": "container gone is not running"})
         elif self.path.endswith("/containers/broker/exec"):
-            self.server.created = given["Cmd"], given["User"], given["Env"]
+            self.server.created = given["Cmd"], given["User"]
             self._answer(201, {"Id": "e1"})
         else:
             # In one piece, as it arrives on a busy machine.
@@ -84,10 +84,10 @@ def test_output_that_arrives_with_the_response_headers_is_complete(
 ) -> None:
     engine.output = frame(1, b"one ") + frame(2, b"a warning") + frame(1, bytes(20_000))
     engine.exit_codes = [3]
-    done = commands.run(broker, ["tool", "--now"], user="root", environment={"A": "b"})
+    done = commands.run(broker, ["tool", "--now"], user="root")
     assert (done.stdout, done.stderr) == (b"one " + bytes(20_000), b"a warning")
     assert done.exit_code == 3
-    assert engine.created == (["tool", "--now"], "root", ["A=b"])
+    assert engine.created == (["tool", "--now"], "root")
 
 
 def test_an_exit_code_is_waited_for(engine: Engine, broker: Any) -> None:

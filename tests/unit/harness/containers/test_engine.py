@@ -143,7 +143,7 @@ class FreezingContainer:
 
 
 class TestFreeze:
-    def test_a_pause_that_runc_gave_up_is_repeated(self):
+    def test_a_pause_that_runc_could_not_complete_is_repeated(self):
         busy = api_error(500, "OCI runtime pause failed: unable to freeze: unknown")
         container = FreezingContainer(busy, busy)
         engine.freeze(container)

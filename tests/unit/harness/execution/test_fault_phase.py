@@ -1,4 +1,4 @@
-"""What of a schedule counts as not executed when the workload ends."""
+"""Parts of a schedule that were not executed when the workload ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Left:
 @pytest.mark.parametrize(
     ("may_stop_for", "named"), [([], ["never began", "did not end"]), (["_FATAL"], ["never began"])]
 )
-def test_a_producer_that_may_stop_may_leave_a_fault_in_force(
+def test_a_fault_may_remain_in_force_if_a_producer_may_stop(
     may_stop_for: list[str], named: list[str]
 ) -> None:
     scenario = Scenario.model_validate(

@@ -1,4 +1,4 @@
-"""Who reads the final log, and what the run says if only one reader could."""
+"""The readers of the final log, and the reason if there was only one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CONNECTOR, OWN = Reader.CONNECTOR, Reader.PYTHON
 
 
 class Readers:
-    """Both readers; `failures` are what the connector's reading raises."""
+    """Both readers; the connector raises `failures`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: Exception) -> None:
         self.read: list[Reader] = []
-        #: The folders that the own reader was to fill.
+        #: The folders for the own reader.
         self.fetched: list[Path] = []
-        #: Where each reader waits for the other one.
+        #: Both readers wait here for each other.
         self.meeting: threading.Barrier | None = None
         self._failures = list(failures)
         session = contextlib.nullcontext(object())
@@ -56,16 +56,16 @@ def test_two_readers_read_a_small_log(monkeypatch: pytest.MonkeyPatch, tmp_path:
     readers = Readers(monkeypatch)
     assert readers.take(tmp_path) == execution.Reading(readers=[CONNECTOR, OWN])
     assert (readers.read, len(readers.fetched)) == ([CONNECTOR], 1)
-    assert list(tmp_path.iterdir()) == []  # what the own reader stored is gone
+    assert list(tmp_path.iterdir()) == []  # the files of the own reader were removed
 
 
-def test_no_reader_waits_for_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_both_readers_run_in_parallel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     readers = Readers(monkeypatch)
     readers.meeting = threading.Barrier(2, timeout=60)
     assert readers.take(tmp_path).readers == [CONNECTOR, OWN]
 
 
-def test_a_second_reader_that_fails_is_no_agreement(
+def test_an_error_of_the_second_reader_is_raised(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     readers = Readers(monkeypatch)
@@ -95,7 +95,7 @@ def test_the_own_reader_replaces_a_connector_that_cannot_read(
     assert "ackproof-kafka read alone" in reading.unobserved[0]
 
 
-def test_that_one_reader_alone_read_a_large_log_is_said(
+def test_a_large_log_is_read_by_the_connector_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     readers = Readers(monkeypatch)

@@ -11,12 +11,12 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 ENDS = {("orders", 0): 20, ("orders", 1): 0, ("orders", 2): 5}
 
 
-def test_a_log_that_ends_with_its_closing_record_is_whole() -> None:
+def test_a_log_that_ends_with_its_closing_record_is_complete() -> None:
     # A high watermark may lag behind.
     assert appended_since(ENDS, lambda _: {**dict.fromkeys(ENDS, 1), ("orders", 0): 21}) == []
 
 
-def test_what_came_behind_the_closing_record_is_told() -> None:
+def test_offsets_after_the_closing_record_are_reported() -> None:
     asked: list[TopicPartition] = []
 
     def ends_now(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -24,16 +24,16 @@ def test_what_came_behind_the_closing_record_is_told() -> None:
         return {("orders", 0): 24, ("orders", 1): 1, ("orders", 2): 7}
 
     assert appended_since(ENDS, ends_now) == [
-        "orders-0 ends 3 offsets behind its closing record at 20: what is there was not compared",
-        "orders-2 ends 1 offsets behind its closing record at 5: what is there was not compared",
+        "orders-0: 3 offsets after the closing record at 20 were not compared",
+        "orders-2: 1 offsets after the closing record at 5 were not compared",
     ]
     assert asked == list(ENDS)
 
 
-def test_an_unknown_end_is_no_end() -> None:
+def test_an_unknown_end_is_reported() -> None:
     def refused(_: object) -> dict[TopicPartition, int]:
         raise ClusterError("no answer")
 
     assert appended_since(ENDS, refused) == [
-        "whether records came behind the closing records is unknown: no answer"
+        "the records after the closing records are unknown: no answer"
     ]

@@ -1,4 +1,4 @@
-"""The live view and the process of the live job, for which a small script stands in."""
+"""The live view and the process of the live job, which is a small script here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ROW = {
     "candidates": 4,
 }
 
-#: Writes the table that shows that it has started, then obeys standard input, as the job does.
+#: Writes the table of a started job, then follows standard input.
 JOB = """
 import os, sys, shutil
 shutil.copy({table!r}, {place!r} + ".new")
@@ -125,7 +125,7 @@ def test_a_job_that_does_not_stop_is_killed(job, monkeypatch):
 
 
 @pytest.mark.parametrize("script", ["import sys; sys.exit('no Java here')", JOB])
-def test_the_failure_of_a_job_has_its_reason(job, script):
+def test_the_error_of_a_job_has_its_log(job, script):
     def whole_life(running):
         running.await_start()
         running.end({})
@@ -199,7 +199,7 @@ def test_outcomes_are_counted_by_partition_as_the_ledger_grows(tmp_path):
     assert counts.update() == expected
 
 
-def test_before_the_job_has_counted_the_harness_shows_what_it_knows(job, tmp_path):
+def test_before_the_job_starts_the_view_shows_the_ledger(job, tmp_path):
     append(ledger(tmp_path), 0, 1, 2)
     with job(script="import time; time.sleep(1000)") as running:
         zero, one = view_of(running, reporter()[0], tmp_path).partitions()
@@ -247,7 +247,7 @@ def test_on_a_terminal_there_is_a_table_below_the_phase(job, tmp_path):
     assert "in force: kill of 1" in text
 
 
-def test_a_job_that_fails_is_reported_once_and_the_view_goes_on(job, tmp_path):
+def test_a_failed_job_is_reported_once_and_the_view_continues(job, tmp_path):
     told, stream = reporter()
     writer = ledger(tmp_path)
     append(writer, 0, 2)
@@ -304,7 +304,7 @@ def test_the_table_shows_a_missing_leader_and_marks_losses():
     assert caption == ["no", "fault", "in", "force"]
 
 
-def test_the_table_shows_no_number_that_the_job_has_not_counted_yet():
+def test_numbers_that_the_job_has_not_counted_are_dashes():
     stream = io.StringIO()
     unknown = partition(read=None, lag=None, unseen=None, candidates=None)
     Console(file=stream, width=160).print(live_table([unknown], []))

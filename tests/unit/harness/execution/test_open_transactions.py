@@ -1,4 +1,4 @@
-"""What is still open after all producers have ended: it ends by itself, or it hangs."""
+"""Transactions that are open after all producers have ended: they end by themselves or hang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hanging(partition: int, offset: int = 12) -> HangingTransaction:
 
 
 class Cluster:
-    """Partitions with open transactions: `hangs` until aborted, others for some looks."""
+    """Partitions with open transactions: `hangs` until aborted, others for `open_for` requests."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class Cluster:
         self._open_for -= 1
         if self._open_for >= 0:
             stable["orders", 0] = 20
-        for one in self.hangs:
-            stable[one.topic, one.partition] = one.start_offset
+        for hanging in self.hangs:
+            stable[hanging.topic, hanging.partition] = hanging.start_offset
         return stable
 
     def find(self, topics: Sequence[str]) -> Sequence[HangingTransaction]:
@@ -74,45 +74,45 @@ def end(cluster: Cluster, *, timeout_s: float = 600) -> tuple[OpenTransactions, 
     return opened, opened.end(timeout_s=timeout_s, markers_s=0.01, every_s=0.001)
 
 
-def test_without_an_open_transaction_the_tool_is_not_asked() -> None:
+def test_without_open_transactions_the_tool_is_not_run() -> None:
     cluster = Cluster()
     opened, troubles = end(cluster)
-    assert (opened.found, troubles, cluster.finds) == ([], [], 0)
+    assert (opened.rows, troubles, cluster.finds) == ([], [], 0)
 
 
 @pytest.mark.parametrize("named_for", [0, 1])
-def test_what_ends_by_itself_does_not_hang(named_for: int) -> None:
-    """Also not if the tool has named it once: its marker was on its way."""
+def test_a_transaction_that_ends_by_itself_does_not_hang(named_for: int) -> None:
+    """The tool may list it once while its marker is outstanding."""
     cluster = Cluster(open_for=100, named_for=named_for)
     opened, troubles = end(cluster)
-    assert (opened.found, troubles, cluster.aborted) == ([], [], [])
+    assert (opened.rows, troubles, cluster.aborted) == ([], [], [])
     assert cluster.finds > 1
 
 
-def test_what_hangs_is_recorded_and_aborted_and_the_rest_can_be_read() -> None:
+def test_a_hanging_transaction_is_recorded_and_aborted() -> None:
     cluster = Cluster(hanging(1), hanging(2))
     opened, troubles = end(cluster)
     assert troubles == []
     assert cluster.aborted == [hanging(1), hanging(2)]
-    assert [(row["partition"], row["start_offset"]) for row in opened.found] == [(1, 12), (2, 12)]
+    assert [(row["partition"], row["start_offset"]) for row in opened.rows] == [(1, 12), (2, 12)]
     assert cluster.said[0] == (
         "a transaction hangs in orders-1 since offset 12 (producer id 7, epoch 0): "
         "read_committed consumers cannot read past it"
     )
-    assert all(row["found_at"] == row["aborted_at"] == AT for row in opened.found)
+    assert all(row["found_at"] == row["aborted_at"] == AT for row in opened.rows)
 
 
-def test_what_cannot_be_aborted_is_recorded_and_a_trouble() -> None:
+def test_a_failed_abort_is_recorded_and_a_trouble() -> None:
     opened, troubles = end(Cluster(hanging(1), refuses=True))
-    assert [row["aborted_at"] for row in opened.found] == [None]
+    assert [row["aborted_at"] for row in opened.rows] == [None]
     assert troubles == [
-        "a transaction hangs in orders-1 since offset 12 (producer id 7, epoch 0), and is not "
-        "aborted: TransactionsCommand at broker-1 failed (1): not authorized"
+        "a transaction hangs in orders-1 since offset 12 (producer id 7, epoch 0); abort failed: "
+        "TransactionsCommand at broker-1 failed (1): not authorized"
     ]
 
 
-def test_what_stays_open_and_does_not_hang_is_a_trouble() -> None:
-    """So it is with brokers before 3.0, which do not say what hangs."""
+def test_an_open_transaction_that_does_not_hang_is_a_trouble() -> None:
+    """Brokers before 3.0 do not report hanging transactions."""
     opened, troubles = end(Cluster(open_for=10**6), timeout_s=-20)
-    assert opened.found == []
+    assert opened.rows == []
     assert troubles == ["a transaction is still open in orders-0: read_committed ends there"]

@@ -1,4 +1,4 @@
-"""Counts of what clients did that is no anomaly, and streams of interrupted runs."""
+"""Counts of client events that are no anomalies, and streams of interrupted runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ackproof.clients.shared_page import Progress, ProgressPage, State, recorded
+from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.client_checks import check_streams, client_counts
 from ackproof.judgement.judge import admit
@@ -19,7 +19,7 @@ from support.run_directories import TOPIC, RunDirectory, small
 
 
 def run_of(path: Path, *ends: dict[str, str] | None, **workload: object) -> RunDirectory:
-    """Return a run whose producers have left these files; None: no file."""
+    """Return a run whose producers have left these files, None for no file."""
     run = RunDirectory.create(path, small(workload=workload))
     for number, end in enumerate(ends):
         run.clients(f"producer-{number}.progress")
@@ -62,17 +62,6 @@ def test_fetches_from_followers_are_counted_where_consumers_have_a_rack(
     assert client_counts(run.evidence()) == counts
 
 
-def test_a_page_is_read_as_it_was_written(tmp_path: Path) -> None:
-    written = ProgressPage(tmp_path / "page", create=True)
-    written.started_at = 3
-    written.count(sent=10, acked=8, failed=1, unknown=1, at=7)
-    written.state = State.SETTLING
-    counts = Progress(sent=10, acked=8, failed=1, unknown=1)
-    page = recorded(tmp_path / "page")
-    assert (page.state, page.counted) == (State.SETTLING, counts)
-    assert (page.started_at, page.updated_at) == (3, 7)
-
-
 @pytest.fixture
 def interrupted(tmp_path: Path) -> RunDirectory:
     """A run whose producer has recorded three acks in a stream, and was not closed."""
@@ -89,10 +78,10 @@ def interrupted(tmp_path: Path) -> RunDirectory:
 
 def test_a_stream_of_a_killed_producer_is_no_damage(interrupted: RunDirectory) -> None:
     interrupted.page("producer-0", State.PRODUCING, 4, 2)
-    check_streams(interrupted.path, interrupted.scenario)
+    check_streams(interrupted.evidence())
     stream_path(interrupted.path, 0).write_bytes(b"")
     interrupted.page("producer-0", State.STARTING)
-    check_streams(interrupted.path, interrupted.scenario)
+    check_streams(interrupted.evidence())
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 100])
@@ -111,4 +100,4 @@ def test_a_stream_that_lost_recorded_sends_is_refused_and_left_alone(
 def test_an_unclosed_stream_of_a_producer_that_ended_is_refused(interrupted: RunDirectory) -> None:
     interrupted.page("producer-0", State.DONE, 3, 3)
     with pytest.raises(RunDirectoryError, match="is damaged"):
-        check_streams(interrupted.path, interrupted.scenario)
+        check_streams(interrupted.evidence())

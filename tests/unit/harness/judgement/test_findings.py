@@ -1,4 +1,4 @@
-"""What was observed, against what the model says: of anomalies, and of a part of a schedule."""
+"""Observations that contradict the prediction, and records that readers disagree about."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_contradictions_of_the_prediction_are_findings(
     likelihood, anomaly, count, conclusive, found
 ):
     findings = contradictions({anomaly: likelihood}, {anomaly: count}, conclusive=conclusive)
-    assert [(one.anomaly, one.observed) for one in findings] == ([(anomaly, count)] * found)
+    assert [(each.anomaly, each.observed) for each in findings] == [(anomaly, count)] * found
 
 
 compared = partial(of_availability, settling_s=4)
@@ -68,14 +68,14 @@ def part(readable: str) -> PartAvailability:
     ],
 )
 def test_only_contradictions_of_a_part_are_findings(predicted, observed, likelihood):
-    found = compared(list(map(part, predicted)), [step(observed)], conclusive=True)
-    assert [one.predicted for one in found] == ([] if likelihood is None else [likelihood])
+    findings = compared(list(map(part, predicted)), [step(observed)], conclusive=True)
+    assert [each.predicted for each in findings] == ([] if likelihood is None else [likelihood])
 
 
 def test_a_finding_names_partition_and_part():
-    (found,) = compared([part("cannot")], [step("yes")], conclusive=False)
-    assert found.explanation == "orders-0, after fault 1 (kill) begins: the probe could"
-    assert (found.anomaly, found.observed) == ("readable", 1)
+    [finding] = compared([part("cannot")], [step("yes")], conclusive=False)
+    assert finding.explanation == "orders-0, after fault 1 (kill) begins: the probe could"
+    assert (finding.anomaly, finding.observed) == ("readable", 1)
 
 
 def test_inconclusive_runs_other_parts_and_short_steps_are_not_compared():
@@ -85,14 +85,14 @@ def test_inconclusive_runs_other_parts_and_short_steps_are_not_compared():
 
 
 def test_anomalies_of_a_disputed_record_are_not_definite():
-    place = {"topic": "orders", "partition": 0, "offset": 3, "producer": 0, "sequence": 7}
-    disputed = Disagreements(rows=[{**place, "reader": "kafka", "state": "intact"}])
-    assert [(one.anomaly, one.observed) for one in disputed.findings] == [("disagreement", 1)]
+    record = {"topic": "orders", "partition": 0, "offset": 3, "producer": 0, "sequence": 7}
+    disputed = Disagreements(rows=[{**record, "reader": "kafka", "state": "intact"}])
+    assert [(each.anomaly, each.observed) for each in disputed.findings] == [("disagreement", 1)]
     anomalies = [
-        {**place, "anomaly": "lost"},
-        {**place, "anomaly": "lost", "offset": None},  # the same send
-        {**place, "anomaly": "lost", "offset": 4, "sequence": 8},
-        {**place, "anomaly": "duplicated", "sequence": 9},  # at the same offset
+        {**record, "anomaly": "lost"},
+        {**record, "anomaly": "lost", "offset": None},  # the same send
+        {**record, "anomaly": "lost", "offset": 4, "sequence": 8},
+        {**record, "anomaly": "duplicated", "sequence": 9},  # at the same offset
     ]
     agreed = disputed.undisputed({"lost": 3, "duplicated": 1}, anomalies)
     assert agreed == {"lost": 1, "duplicated": 0}

@@ -1,6 +1,6 @@
-"""Each question of the judge: no reason for legal evidence, one for evidence that is damaged.
+"""Each invariant of the judge holds for legal evidence and fires for damaged evidence.
 
-A world is legal evidence of a small run; a case damages it and names the invariant that fires.
+A world is legal evidence of a small run. A case damages it and names the invariant that fires.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ METRICS = Metrics(
 )
 TIMES = ("injected_at", "verified_at", "healed_at", "recovered_at")
 KILL = {"fault": "kill", "target": "leader of orders-0", "when": "3 acked", "heal_after": "1s"}
-PLACE = {"topic": TOPIC, "partition": 0}
+ORDERS_0 = {"topic": TOPIC, "partition": 0}
 Change = Callable[[RunDirectory], object]
 
 
@@ -44,7 +44,7 @@ def window(**changes: Any) -> dict[str, Any]:
 
 
 def plain(run: RunDirectory) -> None:
-    """Ten acked sends, as a run of an older ackproof left them: without pages."""
+    """Ten acked sends without progress pages, as in a run of an older ackproof."""
 
 
 def produced(run: RunDirectory) -> None:
@@ -91,7 +91,7 @@ def consume(
 ) -> None:
     """Have a consumer read and process the first records of orders-0."""
     name, effects = f"consumer-{number}", reads if effects is None else effects
-    common = {**PLACE, "consumer": number, "group": group}
+    common = {**ORDERS_0, "consumer": number, "group": group}
     rows = [{**common, "offset": offset} for offset in range(max(reads, effects))]
     run.write("reads", rows[:reads], name=name, **how)
     run.write("effects", rows[:effects], name=name, **how)
@@ -108,7 +108,7 @@ def transacted(run: RunDirectory) -> None:
 
 def transact(run: RunDirectory, *transactions: tuple[int, int, int, str]) -> None:
     names = ("transaction", "first_sequence", "end_sequence", "outcome")
-    rows = [dict(zip(names, one, strict=True)) for one in transactions]
+    rows = [dict(zip(names, each, strict=True)) for each in transactions]
     run.write("transactions", rows, name="producer-0")
 
 
@@ -120,7 +120,7 @@ def probed(run: RunDirectory) -> None:
     run.write("ledger", rows, name=probe)
     attempts = conversion.writes(run.file("ledger", probe)).to_pylist()
     run.write("probe", attempts, name=f"writes-{PROBE_PRODUCERS}")
-    read = {**PLACE, "action": "read", "at": START, "answered_at": START, "ok": True}
+    read = {**ORDERS_0, "action": "read", "at": START, "answered_at": START, "ok": True}
     run.write("probe", [read] * 4, name=f"reads-{PROBE_PRODUCERS}")
     run.page("probe-0", State.DONE, 4, 4)
 
@@ -128,10 +128,10 @@ def probed(run: RunDirectory) -> None:
 def replicated(run: RunDirectory) -> None:
     """The replicas of brokers 1 and 2, both in sync, were compared to their ends."""
     run.change_scenario(expect={"diverged": "none"})
-    run.write("partition_states", [{**PLACE, "replicas": [1, 2], "isr": [1, 2]}])
-    whole = {**PLACE, "end_offset": SENDS, "complete": True}
+    run.write("partition_states", [{**ORDERS_0, "replicas": [1, 2], "isr": [1, 2]}])
+    whole = {**ORDERS_0, "end_offset": SENDS, "complete": True}
     run.write("replica_logs", [{**whole, "broker": broker} for broker in (1, 2)])
-    batches = [{**PLACE, "broker": broker, "last_offset": SENDS - 1} for broker in (1, 2)]
+    batches = [{**ORDERS_0, "broker": broker, "last_offset": SENDS - 1} for broker in (1, 2)]
     run.write("replica_batches", batches)
 
 
@@ -180,7 +180,7 @@ CASES: list[tuple[str, str, Change, Sequence[str], Mapping[str, Any]]] = []
 
 
 def case(world: str, invariant: str, change: Change, *said: str, **observed: Any) -> None:
-    """Damage a world: the invariant then says this, with other counts `observed`."""
+    """Add a case: the damaged world gives exactly these reasons; `observed` replaces counts."""
     CASES.append((world, invariant, change, said, observed))
 
 
@@ -221,7 +221,7 @@ def each(*changes: Change) -> Change:
 
 
 def nothing(_: RunDirectory) -> None:
-    """The damage is in what was observed."""
+    """Change no file: the case differs in its counts."""
 
 
 # The run and its faults.
@@ -278,7 +278,7 @@ for world, windows, said in (
     ),
     ("drawn", [], [f"{ONCE} 0 times"]),
 ):
-    change = rows("fault_windows", *(window(**one) for one in windows))
+    change = rows("fault_windows", *(window(**changes) for changes in windows))
     case(world, "faults", change, *said)
 
 # The final log and its ends.
@@ -310,7 +310,7 @@ case(
     "run.json names no reader of the final log",
 )
 
-END = {**PLACE, "end_offset": SENDS, "complete": True}
+END = {**ORDERS_0, "end_offset": SENDS, "complete": True}
 BEHIND = "and its final log has nothing after offset 9"
 for statistics in (True, False):
     unread = {"write_statistics": statistics}
@@ -337,7 +337,7 @@ for observed, said in (
 ):
     case("plain", "outcomes", nothing, said, **observed)
 
-DISPUTED = {**PLACE, "offset": 3, "reader": "kafka"}
+DISPUTED = {**ORDERS_0, "offset": 3, "reader": "kafka"}
 for records, said in (
     (
         [{**DISPUTED, "state": "intact", "producer": 0, "sequence": 3}],
@@ -376,7 +376,7 @@ for change, said in (
         "replica_logs lacks the replicas of orders-0 in its ISR on brokers 2",
     ),
     (
-        rows("replica_batches", {**PLACE, "broker": 2, "last_offset": 9}),
+        rows("replica_batches", {**ORDERS_0, "broker": 2, "last_offset": 9}),
         "replica_batches has no batch of orders-0 on broker 1, whose segments end at offset 10",
     ),
 ):
@@ -607,7 +607,7 @@ for change, said in (
         [f"{CONSUMED.format('g')} orders-0 up to offset 8 of 9"],
     ),
     (
-        rows("reads", {**PLACE, "partition": 1, "group": "g"}, name="consumer-0"),
+        rows("reads", {**ORDERS_0, "partition": 1, "group": "g"}, name="consumer-0"),
         [f"{CONSUMED.format('g')} nothing of orders-0"],
     ),
     (lambda run: consume(run, 0, "g", 3, state=State.CONSUMING, counted=(3, 3)), []),
@@ -767,11 +767,11 @@ def test_legal_evidence_gives_no_reason(world: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(one, id=f"{one[1]}: {one[3][0] if one[3] else f'legal {number}'}")
-        for number, one in enumerate(CASES)
+        pytest.param(damage, id=f"{damage[1]}: {damage[3][0] if damage[3] else f'legal {number}'}")
+        for number, damage in enumerate(CASES)
     ],
 )
-def test_damaged_evidence_is_named(damage: tuple[Any, ...], tmp_path: Path) -> None:
+def test_damaged_evidence_gives_its_reasons(damage: tuple[Any, ...], tmp_path: Path) -> None:
     world, invariant, change, said, observed = damage
     run = build(world, tmp_path)
     change(run)
@@ -779,7 +779,8 @@ def test_damaged_evidence_is_named(damage: tuple[Any, ...], tmp_path: Path) -> N
 
 
 def test_every_invariant_has_a_case_in_which_it_fires() -> None:
-    assert {one[1] for one in CASES if one[3]} == {invariant.name for invariant in INVARIANTS}
+    fired = {invariant for _, invariant, _, said, _ in CASES if said}
+    assert fired == {invariant.name for invariant in INVARIANTS}
 
 
 def test_the_table_has_a_line_for_every_question() -> None:
@@ -802,7 +803,7 @@ def test_clients_of_an_interrupted_or_troubled_run_may_lack_files(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("settings", "removed", "named"),
+    ("settings", "removed", "fires"),
     [
         ({"retention.ms": 1000}, "some", False),
         ({"retention.ms": 1000}, "any", True),
@@ -810,14 +811,14 @@ def test_clients_of_an_interrupted_or_troubled_run_may_lack_files(tmp_path: Path
     ],
 )
 def test_retention_that_is_expected_may_remove_the_head(
-    settings: dict[str, int], removed: str, named: bool, tmp_path: Path
+    settings: dict[str, int], removed: str, fires: bool, tmp_path: Path
 ) -> None:
     run = build("plain", tmp_path)
     run.change_row("partition_ends", begin_offset=7)
     run.change_scenario(
         topics={TOPIC: {"settings": settings}}, expect={"loss": "any", "removed": removed}
     )
-    assert ("extent" in reasons(run)) is named
+    assert ("extent" in reasons(run)) is fires
 
 
 @pytest.mark.parametrize(
@@ -828,7 +829,7 @@ def test_retention_that_is_expected_may_remove_the_head(
         {"workload": {"rate": "0.04/s"}},
     ],
 )
-def test_a_producer_that_may_rest_before_its_end_is_not_named(
+def test_a_producer_that_may_be_idle_before_its_end_gives_no_reason(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:
     run = build("plain", tmp_path).page("producer-0", State.DONE, 10, 10, updated=30)
@@ -866,7 +867,7 @@ def test_sends_that_are_not_acked_need_no_times(tmp_path: Path) -> None:
         ({"steps": {"alone": {"readable": True}}}, True),
     ],
 )
-def test_times_that_cannot_be_matter_where_they_are_expected(
+def test_impossible_times_are_inconclusive_if_the_scenario_expects_times(
     expect: dict[str, Any], inconclusive: bool, tmp_path: Path
 ) -> None:
     run = build("plain", tmp_path)

@@ -194,7 +194,7 @@ def test_losses_under_each_fault_are_a_group_in_order_of_time(acks_0, acks_all):
     assert overview_of(acks_all.directory).losses.groups == []
 
 
-def test_equal_histories_are_one_with_its_extent(explained):
+def test_equal_histories_are_merged_with_their_extent(explained):
     most, single = overview_of(explained.directory).histories
     lost = explained.verdict.observed["lost"]
     assert (most.count, single.count) == (lost - 1, 1)
@@ -214,7 +214,7 @@ def test_a_damaged_or_missing_table_has_no_histories(explained, copied):
     assert overview_of(directory).histories == []
 
 
-def test_an_interrupted_run_names_what_is_missing(interrupted):
+def test_missing_tables_of_an_interrupted_run_are_reported(interrupted):
     overview = overview_of(interrupted)
     missing = "\n".join(overview.missing)
     for name in ("anomalies", "final_log", "partition_ends", "part-1.parquet"):
@@ -240,7 +240,7 @@ def test_any_table_may_be_missing_or_empty(acks_1, copied, name):
     assert [sentence.split(":")[0] for sentence in missing] == [str(LOCATION[name])]
 
 
-def test_a_foreign_table_is_named(acks_1, copied):
+def test_a_table_with_other_columns_is_reported(acks_1, copied):
     directory = copied(acks_1.directory)
     pq.write_table(pa.table({"a": [1]}), directory / LOCATION["partition_ends"])
     assert overview_of(directory).missing == [
@@ -248,7 +248,7 @@ def test_a_foreign_table_is_named(acks_1, copied):
     ]
 
 
-def test_times_as_spark_writes_them_are_read(acks_1, copied):
+def test_times_of_int96_are_read(acks_1, copied):
     directory = copied(acks_1.directory)
     for name in ("ledger", "anomalies"):
         for file in files(directory, name):
@@ -288,7 +288,7 @@ def test_a_stored_overview_is_taken_as_it_is_unless_it_is_damaged(acks_1, copied
 
 
 def reads(ledger: pa.Table, group: str, *, stalls: bool = False) -> list[dict[str, Any]]:
-    """Return what a group reads: everything acked at once, or not between STALLED and RESUMED."""
+    """Return the reads of a group: each ack at once, or no reads between STALLED and RESUMED."""
     rows = []
     for row in ledger.to_pylist():
         at = max(row["resolved_at"], synthetic.START)
@@ -409,21 +409,21 @@ def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
         asked.append(changed.workload.settings.acks)
         return PredictionRecord(predicted={"lost": "possible"}, prediction=report)
 
-    found = safer(scenario, acks_1.verdict, predict)
+    advice = safer(scenario, acks_1.verdict, predict)
     assert asked == ["all"]
-    assert (found.replicas, found.changes, found.predicted) == (3, {"acks": "all"}, "possible")
+    assert (advice.replicas, advice.changes, advice.predicted) == (3, {"acks": "all"}, "possible")
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_where_settings_cannot_help_the_model_is_not_asked(acks_1, refuses, replicas):
+def test_the_model_is_not_asked_if_settings_cannot_help(acks_1, refuses, replicas):
     scenario = loader.load(ACKS)[2].scenario
     topic = scenario.topic.model_copy(update={"replication_factor": replicas})
     scenario = scenario.model_copy(update={"topics": {"orders": topic}})
-    found = safer(scenario, acks_1.verdict, refuses)
-    assert (found.replicas, found.changes, found.predicted) == (replicas, {}, None)
+    advice = safer(scenario, acks_1.verdict, refuses)
+    assert (advice.replicas, advice.changes, advice.predicted) == (replicas, {}, None)
 
 
-def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverified, refuses):
+def test_there_is_no_advice_if_loss_is_excluded_or_not_modelled(acks_all, unverified, refuses):
     scenario = loader.load(ACKS)[0].scenario
     assert safer(scenario, acks_all.verdict, refuses) is None
     assert safer(scenario, unverified.verdict, refuses) is None
@@ -439,14 +439,14 @@ def refuses():
     return refuse
 
 
-def test_the_safest_settings_and_only_what_they_change():
-    zero, one, everyone = (one.scenario for one in loader.load(ACKS))
-    assert safest(one)[1] == {"acks": "all"}
-    assert safest(everyone)[1] == {}
-    weak = one.topics["orders"].model_copy(
+def test_the_safest_settings_and_their_changes():
+    acks_0, acks_1, acks_all = (configured.scenario for configured in loader.load(ACKS))
+    assert safest(acks_1)[1] == {"acks": "all"}
+    assert safest(acks_all)[1] == {}
+    weak = acks_1.topics["orders"].model_copy(
         update={"settings": {"unclean.leader.election.enable": True}}
     )
-    changed, changes = safest(zero.model_copy(update={"topics": {"orders": weak}}))
+    changed, changes = safest(acks_0.model_copy(update={"topics": {"orders": weak}}))
     assert changes == {
         "acks": "all",
         "min.insync.replicas": 2,
@@ -456,7 +456,7 @@ def test_the_safest_settings_and_only_what_they_change():
     assert changed.topic.unclean_leader_election is False
     assert changed.workload.settings.acks == "all"
     defaults = weak.model_copy(update={"settings": {"min.insync.replicas": 2}})
-    old = one.model_copy(update={"kafka": "0.10.2.2", "topics": {"orders": defaults}})
+    old = acks_1.model_copy(update={"kafka": "0.10.2.2", "topics": {"orders": defaults}})
     assert "unclean.leader.election.enable" in safest(old)[1]
 
 

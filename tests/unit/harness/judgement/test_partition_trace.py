@@ -1,4 +1,4 @@
-"""From a run directory to the trace of a partition: a failover, as its tables and logs tell it."""
+"""Traces of a partition from the tables and logs of a run with a failover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackproof_model.validation.partition_trace import Acked, Loads
 from ackproof_spark.tables import LOCATION
 from support.run_directories import RunDirectory, at
 
-PLACE = {"topic": "orders", "partition": 0}
+ORDERS_0 = {"topic": "orders", "partition": 0}
 METADATA = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 SCENARIO = """\
@@ -31,7 +31,7 @@ topics: {orders: {partitions: 1, settings: {min.insync.replicas: 2}}}
 workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}
 """
 
-#: Broker 1 leads, is killed at second 20 with offsets 80-99 that nobody else has, and comes back.
+#: Broker 1 leads, is killed at second 20 with offsets 80-99 in its log only, and starts again.
 LOGS = {
     1: """
 5 Leader orders-0 with topic id Some(x) starts at leader epoch 0 from offset 0 with partition \
@@ -73,7 +73,7 @@ def write(run_dir: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def state(second: float, leader: int, epoch: int, number: int, *isr: int) -> dict[str, Any]:
     known = {"leader": leader, "leader_epoch": epoch, "partition_epoch": number, "isr": list(isr)}
-    return {**PLACE, **known, "at": at(second), "metadata_offset": number, "replicas": [1, 2, 3]}
+    return {**ORDERS_0, **known, "at": at(second), "metadata_offset": number, "replicas": [1, 2, 3]}
 
 
 STATES = [state(4, 1, 0, 0, 1, 2, 3), state(20, 2, 1, 1, 2, 3), state(30, 2, 1, 2, 1, 2, 3)]
@@ -81,17 +81,17 @@ STATES = [state(4, 1, 0, 0, 1, 2, 3), state(20, 2, 1, 1, 2, 3), state(30, 2, 1, 
 
 def batch(broker: int, base: int, end: int, epoch: int) -> dict[str, Any]:
     ends = {"position": base, "base_offset": base, "last_offset": end - 1}
-    return {**PLACE, **ends, "broker": broker, "leader_epoch": epoch}
+    return {**ORDERS_0, **ends, "broker": broker, "leader_epoch": epoch}
 
 
 def replica(broker: int, **changes: Any) -> dict[str, Any]:
-    return {**PLACE, "broker": broker, "end_offset": 120, "complete": True, **changes}
+    return {**ORDERS_0, "broker": broker, "end_offset": 120, "complete": True, **changes}
 
 
 def send(offset: int, second: float, *, sequence: int | None = None) -> dict[str, Any]:
     times = {"sent_at": at(second), "resolved_at": at(second + 0.1)}
     number = offset if sequence is None else sequence
-    return {**PLACE, **times, "sequence": number, "outcome": "acked", "offset": offset}
+    return {**ORDERS_0, **times, "sequence": number, "outcome": "acked", "offset": offset}
 
 
 def window(fault: str, node: int = 1, **facts: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def run_dir(tmp_path: Path) -> Path:
         batch(broker, base, base + 20, 0 if base < 80 else 1) for broker in LOGS for base in bases
     ]
     records = [
-        {**PLACE, "offset": offset, "state": "intact", "producer": 0, "sequence": offset}
+        {**ORDERS_0, "offset": offset, "state": "intact", "producer": 0, "sequence": offset}
         for offset in range(119)
     ]
     for name, rows in {
@@ -125,7 +125,7 @@ def run_dir(tmp_path: Path) -> Path:
         "replica_batches": batches,
         "ledger": [send(offset, 10 if offset < 80 else 40) for offset in range(119)],
         "final_log": records,
-        "partition_ends": [{**PLACE, "end_offset": 120, "complete": True}],
+        "partition_ends": [{**ORDERS_0, "end_offset": 120, "complete": True}],
     }.items():
         run.write(name, rows, name="producer-0")
     return tmp_path
@@ -165,7 +165,7 @@ def test_the_trace_of_a_partition_is_explained(run_dir: Path) -> None:
 
 
 def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
-    # The first leader was gone for certain a second after it was loaded again.
+    # The first leader acks nothing from a second after it was loaded again.
     late = send(50, 60)
     write(run_dir, "ledger", [send(10, 10), send(70, 10), send(90, 40), late])
     assert observed(run_dir).trace.acks == (
@@ -189,7 +189,7 @@ def test_an_ack_of_a_replaced_record_is_lost(run_dir: Path) -> None:
     write(run_dir, "ledger", [send(75, 10), send(79, 10, sequence=500)])
     first, second = observed(run_dir).trace.acks
     assert (first.lost, second.lost) == (False, True)
-    # Offsets below 80 were written in epoch 0 alone, and that is what stands there.
+    # Offsets below 80 were written in epoch 0 only, and the logs have epoch 0 there.
     assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
 
 
@@ -202,7 +202,7 @@ def test_a_record_of_an_aborted_transaction_is_on_disk_and_not_in_the_final_log(
     rows = [batch(2, base, base + 20, 0) | {"transactional": True} for base in range(0, 120, 20)]
     write(run_dir, "replica_batches", rows)
     acks = {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}
-    # At offset 79 the final log has another record, so that one is gone in any case.
+    # At offset 79 the final log has another record, so the acked one is lost in any case.
     assert acks == {110: False, 119: None, 79: True}
     write(run_dir, "replica_batches", [row | {"control": True} for row in rows])
     assert {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}[119] is True
@@ -211,7 +211,7 @@ def test_a_record_of_an_aborted_transaction_is_on_disk_and_not_in_the_final_log(
 def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
     run_dir: Path,
 ) -> None:
-    # Offset 90 of epoch 0 reached nobody, and was acked before there was an epoch 1.
+    # No follower fetched offset 90 of epoch 0, and it was acked before epoch 1 began.
     write(run_dir, "ledger", [send(90, 10, sequence=500)])
     traced = trace_validation.validate(Evidence(run_dir=run_dir))
     [finding] = trace_validation.findings(traced)
@@ -250,7 +250,7 @@ def test_a_different_log_on_disk_is_a_finding(run_dir: Path) -> None:
 
 
 def loads(run_dir: Path) -> Loads:
-    [step] = [one for one in observed(run_dir).trace.brokers[1] if isinstance(one, Loads)]
+    [step] = [each for each in observed(run_dir).trace.brokers[1] if isinstance(each, Loads)]
     return step
 
 

@@ -1,3 +1,5 @@
+"""Validation of a recorded metadata log."""
+
 from __future__ import annotations
 
 import shutil
@@ -9,14 +11,14 @@ from ackproof.errors import RunDirectoryError
 from ackproof.judgement import trace_validation
 from ackproof.runs.verdict import TraceRecord
 
-# Taken from a real controller: leader 1 is killed, fenced, and comes back.
+# The log of a real controller: leader 1 is killed, fenced, and starts again.
 DUMP = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 
 def test_an_explained_metadata_log_has_no_mismatch(tmp_path: Path) -> None:
     shutil.copy(DUMP, tmp_path / "metadata.log")
-    found = trace_validation.controllers_log(tmp_path, "4.3.1")
-    assert (found.mismatch, found.explained) == ("", found.total)
+    explained = trace_validation.controllers_log(tmp_path, "4.3.1")
+    assert (explained.mismatch, explained.explained) == ("", explained.total)
 
 
 def test_an_unexplained_metadata_log_is_a_finding_with_its_step(tmp_path: Path) -> None:
@@ -25,8 +27,8 @@ def test_an_unexplained_metadata_log_is_a_finding_with_its_step(tmp_path: Path) 
     (tmp_path / "metadata.log").write_text(
         text.replace('"isr":[2,3],"leader":2', '"isr":[2,3],"leader":3'), encoding="utf-8"
     )
-    found = trace_validation.controllers_log(tmp_path, "4.3.1")
-    record = TraceRecord(run_id="r", kafka_version="4.3.1", controller=found, partitions=[])
+    explained = trace_validation.controllers_log(tmp_path, "4.3.1")
+    record = TraceRecord(run_id="r", kafka_version="4.3.1", controller=explained, partitions=[])
     [finding] = trace_validation.findings(record)
     assert (finding.anomaly, finding.predicted) == ("unexplained-change", "impossible")
     assert "explains 0 of " in finding.explanation

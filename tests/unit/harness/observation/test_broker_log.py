@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.observation.broker_log import (
-    BrokerEvent,
-    Kind,
-    parse,
-    read_logs,
-)
+from ackproof.observation.broker_log import BrokerEvent, Kind, parse, read_logs
 
 AT_4 = datetime(2026, 11, 21, 13, 12, 59, 704_000, tzinfo=UTC)
 T4, T3 = "[2026-11-21T13:12:59,704] INFO ", "[2026-11-21 13:12:59,704] INFO "
@@ -34,7 +29,7 @@ TRUNCATING = (
     "(kafka.server.ReplicaFetcherThread)"
 )
 LOG = "[UnifiedLog partition=orders-0, dir=/var/lib/ackproof/data] "
-PLACE = {"topic": "orders", "partition": 0}
+PARTITION = {"topic": "orders", "partition": 0}
 
 LINES = {
     "a leader": (
@@ -46,7 +41,7 @@ LINES = {
             "offset": 1141,
             "high_watermark": 1119,
             "isr": (2, 3),
-            **PLACE,
+            **PARTITION,
         },
     ),
     "a follower": (
@@ -57,58 +52,64 @@ LINES = {
             "leader_epoch": 1,
             "offset": 2859,
             "high_watermark": 1137,
-            **PLACE,
+            **PARTITION,
         },
     ),
-    "a truncation decided": (TRUNCATING, {"kind": Kind.TRUNCATING, "offset": 1141, **PLACE}),
+    "a truncation decided": (TRUNCATING, {"kind": Kind.TRUNCATING, "offset": 1141, **PARTITION}),
     "a truncation": (
         LOG + "Truncating to offset 1141 (org.apache.kafka.storage.internals.log.UnifiedLog)",
-        {"kind": Kind.TRUNCATED, "offset": 1141, **PLACE},
+        {"kind": Kind.TRUNCATED, "offset": 1141, **PARTITION},
     ),
     "an ISR": (
         "[Partition orders-0 broker=2] ISR updated to 1,2,3  and version updated to 2 "
         "(kafka.cluster.Partition)",
-        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), "partition_epoch": 2, **PLACE},
+        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), "partition_epoch": 2, **PARTITION},
     ),
     "an ISR that is too small": (
         "[Partition orders-0 broker=2] ISR updated to 2 (under-min-isr) and version updated to 5 "
         "(kafka.cluster.Partition)",
-        {"kind": Kind.ISR_CHANGED, "isr": (2,), "partition_epoch": 5, **PLACE},
+        {"kind": Kind.ISR_CHANGED, "isr": (2,), "partition_epoch": 5, **PARTITION},
     ),
     "a shrinking ISR": (
         "[Partition orders-0 broker=2] Shrinking ISR from 2,3,1 to 2. Leader: (highWatermark: "
         "100, endOffset: 180). Out of sync replicas: (brokerId: 3, endOffset: 100, "
         "lastCaughtUpTimeMs: 1795267199301). (kafka.cluster.Partition)",
-        {"kind": Kind.ISR_SHRINKING, "isr": (2,), "offset": 180, "high_watermark": 100, **PLACE},
+        {
+            "kind": Kind.ISR_SHRINKING,
+            "isr": (2,),
+            "offset": 180,
+            "high_watermark": 100,
+            **PARTITION,
+        },
     ),
     "a fetcher": (
         "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions HashMap("
         "orders-0 -> InitialFetchState(Some(IT0R-34hT9qf6ZuWsUYDCQ),BrokerEndPoint[id=1, "
         "host=broker-1, port=9092],1,5513)) (kafka.server.ReplicaFetcherManager)",
-        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 1, "offset": 5513, **PLACE},
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 1, "offset": 5513, **PARTITION},
     ),
     "a fetcher of Kafka 3.9": (
         "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions HashMap("
         "orders-0 -> InitialFetchState(Some(kXyB6TwwSGCRIcNRGN-SWQ),BrokerEndPoint(id=1, "
         "host=broker-1:9092),4,70)) (kafka.server.ReplicaFetcherManager)",
-        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 4, "offset": 70, **PLACE},
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 4, "offset": 70, **PARTITION},
     ),
     "a log loaded": (
         "Completed load of Log(dir=/var/lib/ackproof/data/orders-0, topicId=IT0R-34hT9qf6ZuWsUYDCQ"
         ", topic=orders, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=0, "
         "logEndOffset=5513) with 1 segments, local-log-start-offset 0 and log-end-offset 5513 in "
         "664ms (3/3 completed in /var/lib/ackproof/data) (kafka.log.LogManager)",
-        {"kind": Kind.LOADED, "offset": 5513, **PLACE},
+        {"kind": Kind.LOADED, "offset": 5513, **PARTITION},
     ),
     "a log loaded by 0.10.2": (
         "Completed load of log orders-0 with 1 log segments and log end offset 5169 in 85 ms "
         "(kafka.log.Log)",
-        {"kind": Kind.LOADED, "offset": 5169, **PLACE},
+        {"kind": Kind.LOADED, "offset": 5169, **PARTITION},
     ),
     "a torn log": (
         "[LogLoader partition=orders-0, dir=/var/lib/ackproof/data] Corruption found in segment "
         "0, truncating to offset 77 (org.apache.kafka.storage.internals.log.LogLoader)",
-        {"kind": Kind.RECOVERY_TRUNCATED, "offset": 77, **PLACE},
+        {"kind": Kind.RECOVERY_TRUNCATED, "offset": 77, **PARTITION},
     ),
     "an unclean start": (
         "Recovering 3 logs from /var/lib/ackproof/data since no clean shutdown file was found "

@@ -5,17 +5,23 @@ from __future__ import annotations
 from ackproof.cluster.admin import PartitionView
 from ackproof.observation.leader_polling import UNKNOWN, LeaderPoll
 
-PLACE = ("orders", 0)
+PARTITION = ("orders", 0)
 FULL = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2))
 ALONE = PartitionView(leader=1, replicas=(1, 2), isr=(1,))
-NOBODY = PartitionView(leader=None, replicas=(1, 2), isr=(1,))
+LEADERLESS = PartitionView(leader=None, replicas=(1, 2), isr=(1,))
 
 
 def test_only_changes_of_the_given_partitions_are_recorded() -> None:
     answers = iter(
-        [{PLACE: FULL, ("other", 0): FULL}, {PLACE: FULL}, {}, {PLACE: ALONE}, {PLACE: NOBODY}]
+        [
+            {PARTITION: FULL, ("other", 0): FULL},
+            {PARTITION: FULL},
+            {},
+            {PARTITION: ALONE},
+            {PARTITION: LEADERLESS},
+        ]
     )
-    poll = LeaderPoll(lambda: next(answers), [PLACE])
+    poll = LeaderPoll(lambda: next(answers), [PARTITION])
     for _ in range(5):
         poll.turn()
     assert [(s.topic, s.leader, s.isr) for s in poll.states] == [
@@ -27,6 +33,6 @@ def test_only_changes_of_the_given_partitions_are_recorded() -> None:
 
 
 def test_an_entered_poll_runs_in_the_background() -> None:
-    with LeaderPoll(lambda: {PLACE: FULL}, [PLACE]) as poll:
+    with LeaderPoll(lambda: {PARTITION: FULL}, [PARTITION]) as poll:
         pass
     assert len(poll.states) == 1

@@ -1,4 +1,4 @@
-"""Pages in a real browser: each is opened in frames of several widths, and says what is wrong.
+"""Opens pages in a real browser, in frames of several widths, and reports defects.
 
 A frame can be narrower than the browser's window, which is at least 500 pixels wide.
 """
@@ -26,7 +26,7 @@ needs_browser = pytest.mark.skipif(
     CHROMIUM is None, reason="neither chromium nor google-chrome is installed"
 )
 
-# Put into a copy of the page: presses the second zoom button, and then reports to the frame around.
+# Is added to a copy of the page: presses the second zoom button, then reports to the outer frame.
 _PROBE = """<script>
 addEventListener("load", () => setTimeout(() => {
   const before = looks();
@@ -118,7 +118,7 @@ addEventListener("message", (message) => {
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What one page shows at one width; the keys of `seen` are those of the probe."""
+    """The report of one page at one width; `seen` has the keys of the probe."""
 
     page: Path
     width: int
@@ -127,7 +127,7 @@ class Look:
 
     @property
     def complaints(self) -> list[str]:
-        """What is wrong, before and after a zoom."""
+        """Defects before and after a zoom."""
         seen, after = self.seen, self.seen["after"]
         return [
             *self.errors,
@@ -144,7 +144,7 @@ def look(
     widths: Sequence[int] = (WIDE, PHONE),
     dark: bool = False,
 ) -> list[Look]:
-    """Open each page at each width, and return what it shows."""
+    """Open each page at each width, and return the reports."""
     folder.mkdir(parents=True, exist_ok=True)
     frames, copies = [], {}
     for page in pages:

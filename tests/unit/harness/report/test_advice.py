@@ -1,4 +1,4 @@
-"""The line of advice: what to configure, and what it costs."""
+"""The line of advice: a configuration and its cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_metrics(verdict: Verdict, unavailable: float, p99: float, **changes: ob
     return verdict.model_copy(update={"metrics": metrics, **changes})
 
 
-def test_of_several_configurations_it_names_the_one_that_kept_all_and_its_price(acks_1, acks_all):
+def test_the_advice_is_the_configuration_without_loss_and_its_cost(acks_1, acks_all):
     losing = with_metrics(acks_1.verdict, 2.0, 10.0)
     keeping = with_metrics(acks_all.verdict, 5.5, 80.0)
     line = advice.of_runs([losing, keeping])
@@ -48,13 +48,13 @@ def test_a_proven_configuration_is_preferred_to_a_cheaper_lucky_one(acks_1, acks
     assert advice.of_runs([lucky, acks_all.verdict]).startswith("Use 'acks=all")
 
 
-def test_where_every_configuration_lost_none_is_advised(acks_0, acks_1):
+def test_no_configuration_is_recommended_if_all_lost(acks_0, acks_1):
     assert advice.of_runs([acks_0.verdict, acks_1.verdict]).startswith("None of these")
     unclear = acks_1.verdict.model_copy(update={"verdict": Word.INCONCLUSIVE})
     assert advice.of_runs([unclear]) == ""
 
 
-def test_of_trials_it_is_the_first_recommendation_with_its_cost():
+def test_the_advice_for_trials_is_the_first_recommendation_and_its_cost():
     assert advice.of_trials(summary()) == (
         "Use acks=all where acked records must survive these faults: it lost none, but 12 trials "
         "cannot rule out that 50.8 % lose. Against acks=1, the worst partition acked nothing for "
@@ -76,7 +76,7 @@ def test_after_a_loss_safer_settings_are_advised(acks_1):
     assert "have their safest values already" in safest
 
 
-def test_a_proven_configuration_is_kept_and_its_price_named(acks_all):
+def test_a_proven_configuration_is_recommended_with_its_cost(acks_all):
     line = advice.of_run(acks_all.verdict, None)
     assert line.startswith("Keep this configuration")
     assert "acked nothing for 10.8 s" in line

@@ -52,12 +52,7 @@ def loss(**changes: object) -> dict[str, object]:
 TRENDS = Trends(
     losses=[loss()],
     duplicates=[
-        {
-            **OF,
-            "acked": 2000,
-            "duplicated": 3,
-            "duplicated_per_million_acked": 1500.0,
-        }
+        {**OF, "acked": 2000, "duplicated": 3, "duplicated_per_million_acked": 1500.0},
     ],
     recoveries=[
         {
@@ -82,13 +77,7 @@ TRENDS = Trends(
         ),
     ],
     causes=[
-        {
-            **OF,
-            "case": case,
-            "title": title,
-            "runs": runs,
-            "lost": lost,
-        }
+        {**OF, "case": case, "title": title, "runs": runs, "lost": lost}
         for case, title, runs, lost in (("B2", "leader lost", 2, 15), ("B4", "unclean", 1, 5))
     ],
 )
@@ -163,7 +152,7 @@ def test_the_plots_draw_the_rows():
     assert duplicates.traces[0].x == (1500.0,)
 
 
-def test_a_share_without_an_interval_has_none(tmp_path):
+def test_a_share_without_an_interval_has_no_error_bar(tmp_path):
     alone = loss(lost=0, lost_share=0.0, lost_share_low=None, lost_share_high=None)
     trends = Trends(losses=[alone], duplicates=[], recoveries=[], runs=[run(1)])
     _, losses, *_ = figures(trends)
@@ -172,7 +161,7 @@ def test_a_share_without_an_interval_has_none(tmp_path):
     assert "no interval" in written(tmp_path, trends)
 
 
-def test_data_that_does_not_exist_is_reported_and_not_drawn(tmp_path):
+def test_missing_data_is_reported_and_not_drawn(tmp_path):
     trends = Trends(losses=[], duplicates=[], recoveries=[], runs=[run(1, availability=None)])
     assert [figure.name for figure in figures(trends)] == ["latency"]
     page = written(tmp_path, trends)

@@ -1,4 +1,4 @@
-"""What faults hit, where reports name them: nodes, a client, a topic, or the cluster as a whole."""
+"""Reports show the nodes, client or topic of a fault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def hits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Verdict]:
 
 
 @pytest.mark.parametrize(("fault", "parameters", "hit"), HIT)
-def test_a_window_names_what_it_hit(fault: str, parameters: dict[str, Any], hit: str) -> None:
+def test_a_report_has_the_client_or_topic_of_its_fault(
+    fault: str, parameters: dict[str, Any], hit: str
+) -> None:
     report = FaultReport.of_window(window(fault, parameters))
     assert report.hit == hit
     assert str(report) == f"{fault} of {hit}".removesuffix(" of ")
@@ -52,7 +54,7 @@ def test_a_window_names_what_it_hit(fault: str, parameters: dict[str, Any], hit:
 
 
 @pytest.mark.parametrize("fault", ["kill", "of_a_plugin_that_is_gone"])
-def test_a_fault_of_nodes_is_named_with_its_target_or_its_nodes(fault: str) -> None:
+def test_a_fault_of_nodes_is_described_by_target_or_nodes(fault: str) -> None:
     report = FaultReport.of_window(window(fault, {}) | {"target": "leader of orders-0"})
     assert report.hit is None
     assert str(report) == f"{fault} of leader of orders-0"
@@ -61,7 +63,7 @@ def test_a_fault_of_nodes_is_named_with_its_target_or_its_nodes(fault: str) -> N
     assert wording.fault_with_target(report) == words
 
 
-def test_a_verdict_without_what_was_hit_is_read_as_before(hits: tuple[Path, Verdict]) -> None:
+def test_a_verdict_without_the_field_hit_shows_nodes(hits: tuple[Path, Verdict]) -> None:
     stored = json.loads(hits[1].model_dump_json())
     for fault in stored["faults"]:
         del fault["hit"]
@@ -69,7 +71,9 @@ def test_a_verdict_without_what_was_hit_is_read_as_before(hits: tuple[Path, Verd
     assert wording.fault_with_target(first) == "pause_client of all (brokers 1, 2 and 3)"
 
 
-def test_terminal_and_junit_name_what_was_hit(hits: tuple[Path, Verdict], tmp_path: Path) -> None:
+def test_terminal_and_junit_show_clients_and_topics_of_faults(
+    hits: tuple[Path, Verdict], tmp_path: Path
+) -> None:
     run_dir, verdict = hits
     console = Console(record=True, width=100)
     print_run(console, verdict, run_dir)
@@ -82,7 +86,9 @@ def test_terminal_and_junit_name_what_was_hit(hits: tuple[Path, Verdict], tmp_pa
         assert "of all" not in text
 
 
-def test_page_and_plot_name_what_was_hit(hits: tuple[Path, Verdict], tmp_path: Path) -> None:
+def test_page_and_plot_show_clients_and_topics_of_faults(
+    hits: tuple[Path, Verdict], tmp_path: Path
+) -> None:
     run_dir, _ = hits
     write_html(tmp_path / "report.html", [run_dir], title="explained")
     page = (tmp_path / "report.html").read_text()
@@ -92,11 +98,11 @@ def test_page_and_plot_name_what_was_hit(hits: tuple[Path, Verdict], tmp_path: P
     figure = faults(overview_of(run_dir))
     assert figure is not None
     assert "F1 pause_client of producer 0 from " in figure.spoken
-    labels = [one["text"] for one in figure.layout["annotations"]]
+    labels = [label["text"] for label in figure.layout["annotations"]]
     assert labels[:2] == ["F1 pause_client of producer 0", "F2 reassign of topic orders"]
 
 
-def test_a_drawn_loss_marks_no_broker_for_a_fault_of_none(hits: tuple[Path, Verdict]) -> None:
+def test_a_diagram_marks_no_broker_for_a_fault_of_a_client(hits: tuple[Path, Verdict]) -> None:
     run_dir, verdict = hits
     [history, *_] = overview_of(run_dir).histories
     diagram = sequence.of_history(history, verdict.faults)
@@ -106,7 +112,7 @@ def test_a_drawn_loss_marks_no_broker_for_a_fault_of_none(hits: tuple[Path, Verd
     assert [line.marks for line in drawn] == [()] * len(drawn)
 
 
-def test_the_catalogue_names_what_was_hit(hits: tuple[Path, Verdict]) -> None:
+def test_the_catalogue_shows_clients_and_topics_of_faults(hits: tuple[Path, Verdict]) -> None:
     run_dir, verdict = hits
     path = shipped.find("catalogue/b06-last-replica-standing")
     assert path is not None

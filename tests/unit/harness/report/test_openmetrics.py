@@ -1,4 +1,4 @@
-"""Metrics of runs: read by Prometheus's own parser, and complete for the Grafana dashboard."""
+"""Metrics of runs, as Prometheus's parser reads them and as the Grafana dashboard needs them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_text_that_is_damaged_is_refused_by_the_parser(acks_1):
         list(parse(render([acks_1.verdict]).replace("# EOF\n", "")))
 
 
-def test_words_become_numbers_and_the_last_run_counts(acks_1, finding, unverified):
+def test_verdicts_are_numbers_and_the_last_run_is_used(acks_1, finding, unverified):
     later = acks_1.verdict.model_copy(update={"verdict": Word.VIOLATED})
     assert samples(render([acks_1.verdict, later]), "ackproof_as_expected") == [0]
     [unclear] = samples(render([unverified.verdict]), "ackproof_as_expected")
@@ -62,7 +62,7 @@ def test_labels_are_escaped(acks_1):
     assert samples(render([odd]), "ackproof_findings", configuration='a "b" \\ c') == [0]
 
 
-def test_a_reader_never_sees_half_a_file(acks_1, tmp_path):
+def test_the_file_is_replaced_and_no_partial_file_remains(acks_1, tmp_path):
     path = tmp_path / "ackproof.prom"
     path.write_text("old")
     write_metrics(path, [acks_1.verdict])

@@ -1,4 +1,4 @@
-"""The page in a real browser: every plot drawn, nothing too wide, no labels on each other."""
+"""The page in a real browser: plots are drawn, everything fits, labels do not overlap."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def broken(page: Path, name: str, old: str, new: str) -> Path:
     return path
 
 
-def test_what_is_broken_is_found(page, tmp_path):
-    """Each page lacks one thing on which the page depends, and is reported for it only."""
+def test_the_browser_check_reports_defects(page, tmp_path):
+    """Each page has one defect, and only this is reported."""
     style = "</style>"
     pages = {
         "script": broken(page, "script", '"use strict";', '"use strict"; nonsense();'),

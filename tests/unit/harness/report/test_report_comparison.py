@@ -1,4 +1,4 @@
-"""The result of many trials on the page, on the terminal and in sentences."""
+"""The result of many trials on the page and on the terminal."""
 
 from __future__ import annotations
 

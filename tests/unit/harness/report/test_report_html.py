@@ -113,7 +113,7 @@ def test_page_and_library_replace_links_that_lead_elsewhere(tmp_path, acks_0, th
     assert (folder / name).stat().st_size > 1_000_000
 
 
-def test_verdicts_come_first_as_a_table(comparison):
+def test_the_page_starts_with_a_table_of_verdicts(comparison):
     tags = [tag for tag, _ in comparison.elements]
     assert tags.index("table") < tags.index("article")
     head = comparison.text[: comparison.text.index("Matches prediction: yes, in all") + 80]
@@ -122,7 +122,7 @@ def test_verdicts_come_first_as_a_table(comparison):
     assert "Matches prediction: yes, in all 3 configurations." in head
 
 
-def test_every_run_shows_what_became_of_its_records_in_the_table_and_in_its_header(everything):
+def test_outcomes_are_in_the_table_and_in_the_header_of_each_run(everything):
     pills = [
         span["class"] for span in everything.all("span") if "pill" in (span.get("class") or "")
     ]
@@ -142,7 +142,7 @@ def test_the_contents_lead_to_every_section(comparison, everything):
         assert {f"run-{number}-time" for number in range(1, runs + 1)} <= set(links)
 
 
-def test_what_happened_and_why_come_before_predictions_expectations_and_faults(explained, tmp_path):
+def test_sections_are_in_reading_order(explained, tmp_path):
     text = " ".join(page_of(tmp_path, explained.directory).text.split())
     assert "acks=1, leader lost before replication (B2)." in text
     assert "broker 1 epoch 0, ISR {1, 2, 3}" in text
@@ -173,7 +173,7 @@ def test_a_comparison_has_its_answer_in_sentences(comparison, acks_1):
     assert "shows what can happen, not how often" in comparison.text
 
 
-def test_what_was_not_compared_with_the_model_stands_below_the_verdicts(tmp_path, acks_1):
+def test_unchecked_partitions_are_listed_below_the_verdicts(tmp_path, acks_1):
     copy = shutil.copytree(acks_1.directory, tmp_path / "old")
     verdict = acks_1.verdict.model_copy(update={"not_checked": ["orders-0: there is no log"]})
     (copy / "verdict.json").write_text(verdict.model_dump_json())
@@ -288,7 +288,7 @@ def test_external_text_is_escaped(tmp_path, acks_1):
     assert evil not in str(page.figures)
 
 
-def test_the_page_survives_empty_tables(tmp_path, acks_1):
+def test_a_page_with_empty_tables_is_complete(tmp_path, acks_1):
     directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
     for file in directory.rglob("*.parquet"):
         pq.write_table(pq.read_table(file).slice(0, 0), file)
@@ -308,7 +308,7 @@ def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, explained):
     assert after.figures == before.figures
 
 
-def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
+def test_a_run_with_only_a_scenario_has_a_page(tmp_path):
     directory = tmp_path / "run"
     directory.mkdir()
     (directory / "scenario.yaml").write_text("name: x")
@@ -412,7 +412,7 @@ def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all):
         ({"observed": {"acked": 1, "lost": 10**400}}, "observed.lost: Input should be less than"),
     ],
 )
-def test_a_verdict_that_cannot_be_shown_is_named(acks_1, tmp_path, change, said):
+def test_an_invalid_verdict_is_reported(acks_1, tmp_path, change, said):
     directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
     verdict = json.loads((directory / "verdict.json").read_text()) | change
     (directory / "verdict.json").write_text(json.dumps(verdict))

@@ -5,12 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ackproof.report.ci import write_junit
-from ackproof.runs.verdict import (
-    ExitCode,
-    Verdict,
-    Word,
-    exit_code,
-)
+from ackproof.runs.verdict import ExitCode, Verdict, Word, exit_code
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all
     assert lines[-1] == "Report: out/report.html"
 
 
-def test_what_was_not_observed_is_said_below_the_table(acks_1, acks_all):
+def test_unobserved_data_is_listed_below_the_table(acks_1, acks_all):
     stalled = SimpleNamespace(
         verdict=acks_all.verdict.model_copy(update={"unobserved": ["ack latency"]}),
         directory=acks_all.directory,
@@ -56,7 +56,7 @@ def test_what_was_not_observed_is_said_below_the_table(acks_1, acks_all):
     assert sum("Not observed" in line for line in lines) == 1
 
 
-def test_no_word_of_a_table_breaks(acks_0, acks_1, acks_all, unverified):
+def test_words_in_tables_do_not_break(acks_0, acks_1, acks_all, unverified):
     def words(width):
         text = compared(acks_0, acks_1, acks_all, unverified, width=width)
         return set((text + shown(acks_1, width=width)).replace("─", " ").split())
@@ -72,7 +72,7 @@ def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
-def test_nothing_is_cut_or_too_wide(acks_1, acks_all, unverified, width):
+def test_lines_are_not_truncated_and_fit_the_width(acks_1, acks_all, unverified, width):
     text = compared(acks_1, acks_all, unverified, width=width)
     paths = {str(each.directory) for each in (acks_1, acks_all, unverified)}
     assert all(len(line) <= width for line in text.splitlines() if line not in paths)
@@ -81,7 +81,7 @@ def test_nothing_is_cut_or_too_wide(acks_1, acks_all, unverified, width):
     assert "impossible" in text
 
 
-def test_a_cluster_of_another_make_has_no_version_of_kafka(acks_all):
+def test_a_cluster_that_is_not_kafka_has_no_kafka_version(acks_all):
     other = acks_all.verdict.model_copy(update={"kafka_version": NOT_KAFKA})
     text = printed(lambda console: print_run(console, other, acks_all.directory), width=160)
     assert "(not Apache Kafka, seed 1" in text
@@ -100,7 +100,7 @@ def test_no_color_is_honoured(acks_1, monkeypatch):
     assert "32m" not in compared(acks_1, terminal=True)
 
 
-def test_a_run_starts_with_what_became_of_the_acked_records(acks_1, finding, unverified):
+def test_the_first_line_says_whether_acked_records_were_lost(acks_1, finding, unverified):
     lost, acked = (finding.verdict.observed[key] for key in ("lost", "acked"))
     assert shown(finding).startswith(f"Lost {lost} of {acked:,} acked records, none expected")
     assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
@@ -111,7 +111,7 @@ def test_a_run_starts_with_what_became_of_the_acked_records(acks_1, finding, unv
     assert unverified.verdict.reason in " ".join(shown(unverified).split())
 
 
-def test_a_loss_is_red_even_where_it_was_expected(acks_1, acks_all):
+def test_an_expected_loss_is_also_red(acks_1, acks_all):
     assert shown(acks_1, terminal=True).startswith("\x1b[1;31mLost")
     assert shown(acks_all, terminal=True).startswith("\x1b[1;32mKept all")
 

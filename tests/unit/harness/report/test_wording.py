@@ -1,4 +1,4 @@
-"""What became of the acked records, and whether it was predicted: one sentence for every reader."""
+"""Sentences on lost records and on agreement with the prediction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def verdict(acks_1, word: Word, *expectations: Expectation, **observed: int):
         (INCONCLUSIVE, "none", 12, "lost", "undecided: 12 not found of ", ""),
     ],
 )
-def test_the_words(acks_1, *, word, wanted, lost, tone, before, after):
+def test_the_outcome_compares_the_loss_with_expect(
+    acks_1, *, word, wanted, lost, tone, before, after
+):
     met = wanted == "any" or (lost == 0) == (wanted == "none")
     became = outcome(verdict(acks_1, word, expecting("loss", wanted, lost, met=met), lost=lost))
     assert (became.tone, became.text) == (tone, f"{before}35,270 acked records{after}")
@@ -47,8 +49,8 @@ def test_the_words(acks_1, *, word, wanted, lost, tone, before, after):
     assert became.as_expected == expected[word]
 
 
-def test_all_are_kept_only_if_a_loss_would_have_been_found(acks_1):
-    """Another violation is definite before it is asked whether the run is conclusive."""
+def test_kept_all_needs_a_complete_run(acks_1):
+    """Another violation ends the judgement before it checks whether the run is conclusive."""
     loss = expecting("loss", "none", 0, met=True)
     duplicates = expecting("duplicates", "none", 3, met=False)
     became = outcome(verdict(acks_1, VIOLATED, loss, duplicates))
@@ -64,7 +66,7 @@ def test_all_are_kept_only_if_a_loss_would_have_been_found(acks_1):
     assert outcome(verdict(acks_1, HOLDS, loss, acked=1)).text == "kept all 1 acked record"
 
 
-def test_the_list_of_runs_says_the_same(acks_1, acks_all, interrupted):
+def test_the_list_of_runs_has_the_same_outcomes(acks_1, acks_all, interrupted):
     stream = io.StringIO()
     made = [(each.directory, each.verdict) for each in (acks_1, acks_all)]
     print_runs(Console(file=stream, width=80), [*made, (interrupted, None)])

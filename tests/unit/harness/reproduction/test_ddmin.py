@@ -106,7 +106,7 @@ def test_single_trials_end_with_wrong_steps_more_often_than_two_of_three() -> No
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_a_failure_without_any_item_is_reduced_to_the_empty_set(n: int) -> None:
+def test_a_failure_without_items_is_reduced_to_the_empty_set(n: int) -> None:
     assert ddmin(range(n), lambda _: True) == ()
 
 

@@ -18,14 +18,7 @@ from ackproof.scenario.loader import Configured, dump, load
 from ackproof_faults import plain
 from command_line import ackproof
 from support.fake_trials import verdict
-from support.recorded_schedules import (
-    Acks,
-    World,
-    always,
-    play,
-    scenario,
-    store,
-)
+from support.recorded_schedules import Acks, World, always, play, scenario, store
 
 
 def kill(target: Any = 1, **more: Any) -> dict[str, Any]:
@@ -75,13 +68,11 @@ def test_every_fault_begins_at_the_same_number_of_acks(
     steps: list[dict[str, Any]], rate: int, tmp_path: Path
 ) -> None:
     then, replay = recorded(tmp_path, *steps, blast_radius={"brokers": 2}, seed=7)
-    assert plain(replay.faults), "everything drawn is written down"
+    assert plain(replay.faults)
     now = World()
     play(replay, now, rate=rate)
     assert begun(now) == begun(then)
     assert len(begun(now)) == len(replay.faults) >= 2
-    at = {(window.injected_at.timestamp()) for window in then.windows}
-    assert len(at) >= 1
     for fault, before, after in zip(replay.faults, then.windows, now.windows, strict=True):
         acked_then = 1000 * before.injected_at.timestamp()
         acked_now = rate * after.injected_at.timestamp()
@@ -89,7 +80,7 @@ def test_every_fault_begins_at_the_same_number_of_acks(
         for other, late in zip(then.windows, now.windows, strict=True):
             if other.recovered_at and other.recovered_at <= before.injected_at:
                 assert late.recovered_at is not None
-                assert late.recovered_at <= after.injected_at, "it had recovered then"
+                assert late.recovered_at <= after.injected_at
 
 
 def test_a_step_that_began_on_acks_waits_for_the_same_number(tmp_path: Path) -> None:
@@ -129,7 +120,7 @@ def test_alternatives_that_count_become_acks_and_those_on_the_cluster_stay(tmp_p
     assert str(third.heal_when) == "step-1 ended"
 
 
-def test_a_condition_that_never_held_is_removed(tmp_path: Path) -> None:
+def test_a_condition_that_was_never_met_is_removed(tmp_path: Path) -> None:
     _, replay = recorded(tmp_path, kill(1, when="isr of orders-0 == 2", or_after="2s"))
     assert 1990 <= replay.faults[0].when[0].count <= 2020
     assert len(replay.faults[0].when) == 1
@@ -143,14 +134,14 @@ def test_acks_of_aborted_transactions_count(tmp_path: Path) -> None:
     assert replay.faults[0].when[0].outcome == "acked"
 
 
-def test_while_nothing_is_acked_a_step_waits_for_sends(tmp_path: Path) -> None:
+def test_without_acks_a_step_waits_for_sends(tmp_path: Path) -> None:
     cut = {"fault": "isolate_replication", "target": "leader of orders-0", "when": "1000 acked"}
     then, replay = recorded(
         tmp_path, cut, kill(1, or_after="5s"), acks=lambda seconds: not 1.2 < seconds < 30
     )
     assert str(replay.faults[1].when).endswith(" sent")
     now = World()
-    play(replay, now, acks=lambda seconds: not 1.15 < seconds < 30)  # fewer slipped through
+    play(replay, now, acks=lambda seconds: not 1.15 < seconds < 30)  # with fewer acks
     assert begun(now) == begun(then)
     apart = (now.windows[1].injected_at - now.windows[0].injected_at).total_seconds()
     assert 4.8 < apart < 5.2
@@ -193,17 +184,10 @@ def test_a_replay_is_a_valid_scenario_file(tmp_path: Path) -> None:
 
 
 def test_a_fault_with_keys_of_its_own_is_read_back(tmp_path: Path) -> None:
-    command = {
-        "fault": "command",
-        "target": 1,
-        "inject": "true",
-        "verify": "echo held",
-        "heal": "true",
-    }
-    attached = {
-        "attach": {"bootstrap": "kafka:9092", "topic_prefix": "orders", "i_own": "kafka:9092"}
-    }
-    _, replay = recorded(tmp_path, command, cluster=attached)
+    scripts = {"inject": "true", "verify": "echo held", "heal": "true"}
+    attach = {"bootstrap": "kafka:9092", "topic_prefix": "orders", "i_own": "kafka:9092"}
+    command = {"fault": "command", "target": 1, **scripts}
+    _, replay = recorded(tmp_path, command, cluster={"attach": attach})
     assert replay.faults[0].inject_command == "true"
 
 
@@ -212,7 +196,7 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
         recorded_run(tmp_path)
 
 
-def test_a_step_tells_what_its_fault_hit(tmp_path: Path) -> None:
+def test_a_step_has_the_client_or_topic_of_its_fault(tmp_path: Path) -> None:
     world, one = World(), scenario({"fault": "none", "target": "all"}, kill(1, heal_after="1s"))
     rows = play(one, world)
     run_dir = judged(store(tmp_path / "run", one, world.windows, rows), one, lost=0)

@@ -46,7 +46,7 @@ Loses = Callable[[Scenario], int | BaseException]
 
 
 def twelve() -> Configured:
-    """Return the twelve steps as a replay has them: with ids, at absolute numbers of acks."""
+    """Return the twelve steps of a replay, with ids and absolute numbers of acks."""
     [configured] = load(TWELVE)
     faults = []
     for number, fault in enumerate(configured.scenario.faults):
@@ -90,7 +90,7 @@ def says(likelihood: Callable[[Scenario], str]) -> Predict:
     return predict
 
 
-#: Exact for up to two steps; for more it excludes nothing, like a search that was cut off.
+#: Exact for up to two steps; for more it excludes nothing, like an unfinished search.
 KNOWING = says(
     lambda one: "impossible" if len(one.faults) < 3 and not two_matter(one) else "possible"
 )
@@ -121,7 +121,7 @@ def test_a_number_at_which_only_some_trials_lose_is_not_kept(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
-    """The real model guesses both steps at once."""
+    """The first candidate of the real model has both steps."""
     found, made = shrunk(tmp_path, two_matter, predict=predict_briefly)
     assert (found.ended, set(found.kept)) == ("minimal", CULPRITS)
     assert [len(trial.scenario.faults) for trial in made.tried[:4]] == [12, 12, 2, 2]
@@ -308,7 +308,7 @@ def test_the_story_lists_the_kept_steps_and_why_each_is_needed(tmp_path: Path) -
 
 @pytest.fixture
 def losing_run(tmp_path: Path) -> Path:
-    """A stored run of two kills that lost."""
+    """Return a stored run of two kills that lost records."""
     kills = [{"fault": "kill", "target": one, "heal_after": "1s"} for one in (1, 2)]
     world, one = World(), scenario(*kills)
     rows = play(one, world)
@@ -349,7 +349,7 @@ def test_the_command_prints_the_story_or_json(
     assert "1 of 2 steps is enough" in capsys.readouterr().out
 
 
-def test_a_run_that_does_not_lose_again_is_inconclusive(
+def test_a_replay_without_loss_is_inconclusive(
     shrink: Callable[..., int], losing_run: Path
 ) -> None:
     assert shrink(str(losing_run), loses=lambda _: 0) == 3
@@ -372,7 +372,7 @@ def test_an_interrupted_command_prints_how_to_resume(
         (("RUN", "--losses", "4"), "4 is more than --trials 3"),
         (("RUN", "--budget", "soon"), "'soon' is not a time"),
         (("RUN", "--anomaly", "phantom"), "has no phantom records"),
-        (("--resume", "RUN"), "no directory of `ackproof shrink`"),
+        (("--resume", "RUN"), "not a directory of `ackproof shrink`"),
     ],
 )
 def test_bad_options_are_reported_in_one_sentence(

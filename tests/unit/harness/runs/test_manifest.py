@@ -1,4 +1,4 @@
-"""The manifest: nothing that was recorded can change, go or come without being noticed."""
+"""The manifest: changed, removed and added files are detected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sealed(tmp_path: Path) -> Path:
     return run_dir
 
 
-def test_a_run_as_it_was_recorded_passes(sealed: Path) -> None:
+def test_an_unchanged_run_is_accepted(sealed: Path) -> None:
     recover_run(sealed)
     manifest.check_tables(sealed, RUN_ID)
     files = runs.read_model(sealed, manifest.NAME, manifest.Manifest).files
@@ -46,7 +46,7 @@ def test_a_run_as_it_was_recorded_passes(sealed: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["part-1.parquet._COPYING_", "part-1", "deeper/part-1.parquet"])
-def test_a_file_that_a_reader_might_take_for_a_part_is_refused(sealed: Path, name: str) -> None:
+def test_an_added_file_in_the_folder_of_a_table_is_refused(sealed: Path, name: str) -> None:
     part = sealed / FINAL_LOG
     part.with_name("deeper").mkdir()
     shutil.copy(part, part.parent / name)
@@ -55,7 +55,7 @@ def test_a_file_that_a_reader_might_take_for_a_part_is_refused(sealed: Path, nam
 
 
 @pytest.mark.parametrize("target", ["nowhere.parquet", "link.parquet"])
-def test_a_link_that_leads_nowhere_is_refused(sealed: Path, target: str) -> None:
+def test_a_broken_link_is_refused(sealed: Path, target: str) -> None:
     (sealed / FINAL_LOG).with_name("link.parquet").symlink_to(target)
     with pytest.raises(RunDirectoryError, match=r"link.parquet was added after the run"):
         recover_run(sealed)
@@ -84,7 +84,7 @@ def copy_beside(path: Path) -> None:
         (Path(manifest.NAME), lambda path: path.write_text("{"), "is damaged"),
     ],
 )
-def test_a_changed_run_is_refused_and_left_alone(
+def test_a_changed_run_is_refused_and_not_modified(
     sealed: Path, file: Path, change: Callable[[Path], object], said: str
 ) -> None:
     change(sealed / file)
@@ -118,7 +118,7 @@ def test_the_manifest_of_another_run_is_refused(sealed: Path) -> None:
     [("run_id", "another", "rows of another run"), ("schema_version", 2, "schema version 2")],
 )
 @pytest.mark.parametrize("statistics", [True, False])
-def test_one_row_of_another_run_is_found_wherever_it_is(
+def test_a_row_of_another_run_is_detected(
     tmp_path: Path, column: str, value: object, said: str, statistics: bool
 ) -> None:
     history = parse({"log": [f"0@{n}: 0/{n}" for n in range(9)], "ends": ["0: 0-9"]})
@@ -169,7 +169,7 @@ def _put(rows: pa.Table, column: str, values: pa.Array) -> pa.Table:
 def changed_table(
     run_dir: Path, table: str, change: Change, column: str, *, statistics: bool
 ) -> Path:
-    """Change a column of a table that has one row, which is added where there is none."""
+    """Change a column of a table; an empty table gets a row first."""
     run = RunDirectory(path=run_dir)
     path = run.file(table, {"ledger": "producer-0"}.get(table, "part-0"))
     if not path.exists() or not pq.read_metadata(path).num_rows:
@@ -181,7 +181,6 @@ def changed_table(
     return path
 
 
-#: A value of each type.
 VALUE = {pa.int32(): 0, pa.int64(): 0, TIME: START, pa.string(): "", pa.bool_(): True}
 
 CHANGES: dict[Change, str] = {
@@ -217,7 +216,7 @@ CHANGES: dict[Change, str] = {
     ],
 )
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_table_that_its_readers_cannot_rely_on_is_refused(
+def test_an_invalid_table_is_refused(
     sealed: Path, table: str, column: str, changes: tuple[Change, ...], statistics: bool
 ) -> None:
     for change in changes:
@@ -228,8 +227,8 @@ def test_a_table_that_its_readers_cannot_rely_on_is_refused(
         path.unlink()
 
 
-def test_what_a_table_may_lack_or_have_is_not_refused(sealed: Path) -> None:
-    """An older run has no facts, an offset may be unknown, and records have any date."""
+def test_allowed_differences_are_accepted(sealed: Path) -> None:
+    """Older runs have no facts, an offset may be unknown, and records may have any date."""
     for table, column, change in (
         ("fault_windows", "facts", without),
         ("fault_windows", "facts", as_null),
@@ -298,7 +297,7 @@ def test_only_results_may_be_missing_in_the_manifest() -> None:
 
 
 @pytest.mark.parametrize("table", RECORDED)
-def test_a_row_of_another_run_is_found_in_each_table(tmp_path: Path, table: str) -> None:
+def test_a_row_of_another_run_is_detected_in_each_table(tmp_path: Path, table: str) -> None:
     run_dir = store(tmp_path / "run", parse({}))
     plant(run_dir, table, RUN_ID)
     manifest.check_tables(run_dir, RUN_ID)

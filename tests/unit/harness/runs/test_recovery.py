@@ -26,7 +26,7 @@ NO_PROCESS = 2**22 + 1  # above any process id
 
 
 def started(path: Path, *, pid: int) -> Path:
-    """Write what a run has written until it starts its cluster."""
+    """Write the files that exist before a run starts its cluster."""
     path.mkdir()
     dump(load(SCENARIO)[0].scenario, path / "scenario.yaml")
     record = runs.RunRecord(
@@ -69,7 +69,7 @@ def test_an_incomplete_final_log_is_discarded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["ledger", "final_log", "anomalies"])
-def test_a_folder_of_a_table_that_is_elsewhere_is_refused(tmp_path: Path, table: str) -> None:
+def test_a_link_in_place_of_the_folder_of_a_table_is_refused(tmp_path: Path, table: str) -> None:
     run_dir = started(tmp_path / "run", pid=NO_PROCESS)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -110,7 +110,7 @@ def test_damaged_effects_of_a_killed_run_are_refused(
     assert path in path.parent.iterdir()
 
 
-def test_effects_of_a_consumer_that_was_killed_before_its_first_table_are_none(
+def test_an_empty_effect_store_becomes_an_empty_table(
     tmp_path: Path,
 ) -> None:
     run_dir = started(tmp_path / "run", pid=NO_PROCESS)
@@ -151,7 +151,7 @@ for line in sys.stdin:
 """
 
 
-def test_what_a_client_writes_after_its_harness_was_killed_is_kept(
+def test_rows_that_a_client_writes_after_the_harness_was_killed_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_dir = started(tmp_path / "run", pid=NO_PROCESS)

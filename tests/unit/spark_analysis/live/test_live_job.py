@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tenacity import Retrying, retry_if_exception_message, stop_after_attempt
 
 from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
 from ackproof_spark.errors import AnalysisError
@@ -20,12 +21,7 @@ from ackproof_spark.live.job import Following
 from ackproof_spark.live.ledger_source import EVENTS
 from ackproof_spark.live.partition import Kind
 from ackproof_spark.live.store import LiveTables
-from ackproof_spark.tables import (
-    LIVE_PARTITIONS,
-    LIVE_WINDOWS,
-    LOCATION,
-    LOSS_CANDIDATES,
-)
+from ackproof_spark.tables import LIVE_PARTITIONS, LIVE_WINDOWS, LOCATION, LOSS_CANDIDATES
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -111,35 +107,55 @@ class Run:
 
 
 def tables(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the live tables, sorted, without what differs between two runs of the same."""
-    found = {}
+    """Return the live tables, sorted, without the columns that differ between two jobs."""
+    by_name = {}
     for name in ("live_windows", "loss_candidates", "live_partitions"):
         rows = pq.read_table(run_dir / LOCATION[name]).to_pylist()
         for row in rows:
             del row["run_id"]
             row.pop("batch", None)
-        found[name] = sorted(rows, key=lambda row: [str(value) for value in row.values()])
-    return found
+        by_name[name] = sorted(rows, key=lambda row: [str(value) for value in row.values()])
+    return by_name
 
 
-def finished(run: Run, following: Following, *, first: int) -> None:
-    """Take the steps from `first` on, one micro-batch (at least) each, and end."""
+def despite_load(
+    run: Run, spark: Any, action: Callable[[Following], None], following: Following | None = None
+) -> Following:
+    """Call drain or end, on a new job if None is given; return the job.
+
+    On a busy machine a Python worker may take longer to start than the 10 s that Spark waits. Then
+    the job is started again, as `ackproof_spark.live` does.
+    """
+    attempts = Retrying(
+        retry=retry_if_exception_message(match="(?s).*Python worker failed to connect back"),
+        stop=stop_after_attempt(5),
+        reraise=True,
+    )
+    for attempt in attempts:
+        with attempt:
+            current, following = following or run.follow(spark), None
+            action(current)
+    return current
+
+
+def finish(run: Run, spark: Any, following: Following | None = None, *, first: int) -> None:
+    """Do the steps from `first` on, at least one micro-batch each, and end."""
     for number in range(first, STEPS):
         run.step(number)
-        following.drain()
-    following.end()
+        following = despite_load(run, spark, Following.drain, following)
+    despite_load(run, spark, Following.end, following)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(spark, tmp_path_factory) -> Path:
     run = Run.begun(tmp_path_factory.mktemp("live") / "undisturbed")
-    finished(run, run.follow(spark), first=0)
+    finish(run, spark, first=0)
     return run.directory
 
 
 def test_every_outcome_and_every_read_is_counted_once(undisturbed):
-    found = tables(undisturbed)
-    windows = found["live_windows"]
+    by_name = tables(undisturbed)
+    windows = by_name["live_windows"]
     assert {row["topic"] for row in windows} == {"orders"}
     for name, expected in (
         ("acked", STEPS * STEP),
@@ -148,7 +164,7 @@ def test_every_outcome_and_every_read_is_counted_once(undisturbed):
         ("read", STEPS * STEP - len(LOST) + len(BELATED)),
     ):
         assert sum(row[name] for row in windows) == expected, name
-        assert sum(row[name] for row in found["live_partitions"]) == expected, name
+        assert sum(row[name] for row in by_name["live_partitions"]) == expected, name
     per_window = {(row["partition"], row["start"]) for row in windows}
     assert len(per_window) == len(windows), "a window was written twice"
     assert all(row["availability"] > 0.99 for row in windows)
@@ -183,6 +199,7 @@ class _PowerCutError(Exception):
 
 
 def before(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
+    """Die before any table is written."""
     raise _PowerCutError
 
 
@@ -204,8 +221,7 @@ def test_a_job_that_dies_repeatedly_leaves_the_same_tables_as_an_undisturbed_one
 ):
     run = Run.begun(tmp_path / "disturbed")
     run.step(0)
-    following = run.follow(spark)
-    following.drain()
+    following = despite_load(run, spark, Following.drain)
     write = LiveTables.write
     for number, moment in enumerate((before, between, after), start=1):
         monkeypatch.setattr(
@@ -213,12 +229,10 @@ def test_a_job_that_dies_repeatedly_leaves_the_same_tables_as_an_undisturbed_one
         )
         run.step(number)
         with pytest.raises(AnalysisError, match="PowerCut"):
-            following.drain()
-        following.stop()
+            despite_load(run, spark, Following.drain, following)
         monkeypatch.undo()
-        following = run.follow(spark)
-        following.drain()
-    finished(run, following, first=4)
+        following = despite_load(run, spark, Following.drain)
+    finish(run, spark, following, first=4)
     assert tables(run.directory) == tables(undisturbed)
 
 
@@ -230,7 +244,7 @@ def test_without_its_checkpoint_the_job_begins_anew(spark, tmp_path):
     run.step(0)
     following = run.follow(spark)
     assert not stale.exists()
-    following.drain()
+    following = despite_load(run, spark, Following.drain, following)
     following.stop()
     assert sum(row["acked"] for row in following.tables.partitions()) == STEP
 
@@ -240,10 +254,8 @@ def test_a_run_that_closes_its_ledger_too_soon_is_an_error(spark, tmp_path):
 
     run = Run.begun(tmp_path / "closed")
     run.step(0)
-    following = run.follow(spark)
-    following.drain()
-    following.stop()
+    despite_load(run, spark, Following.drain).stop()
     run.step(1)
     producer_ledger.close(run.directory)
     with pytest.raises(AnalysisError, match="closed before it was followed to its end"):
-        run.follow(spark).drain()
+        despite_load(run, spark, Following.drain)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ackproof_spark.live.partition import MEMORY_S, NO_OFFSET, Events, Kind, Partition, keys
-from ackproof_spark.live.store import OpenState, matched_rows
+from ackproof_spark.live.store import State, StateFiles
 
 SECOND = 1_000_000
 WIDTH = 5 * SECOND
@@ -44,7 +44,7 @@ class Followed:
     """A partition whose state is stored and loaded again after each micro-batch."""
 
     def __init__(self, folder: Path, *batches: list[Event]) -> None:
-        self.state = OpenState(folder, fresh=True)
+        self.files = StateFiles(folder, fresh=True)
         self.partition = Partition(width=WIDTH)
         self.batch = 0
         self.changes: list[tuple[str, int]] = []
@@ -54,11 +54,12 @@ class Followed:
     def take(self, *each: Event) -> list[tuple[str, int]]:
         """Apply a micro-batch; return the candidates that changed."""
         rows, matched = self.partition.take(
-            events(*each), partial(self.state.matched_from, self.batch, KEY)
+            events(*each), partial(self.files.matched_from, self.batch, KEY)
         )
-        self.state.save(self.batch, 0, {KEY: self.partition}, matched_rows({KEY: matched}))
+        state = State(width=WIDTH, partitions={KEY: self.partition})
+        self.files.save(self.batch, state, {KEY: matched})
+        self.partition = self.files.load(self.batch).partitions[KEY]
         self.batch += 1
-        self.partition = self.state.load(self.batch)[1][KEY]
         changes = [(row["change"], row["sequence"]) for row in rows]
         self.changes += changes
         return changes
@@ -161,7 +162,7 @@ def test_state_does_not_grow_with_the_run(tmp_path):
         unknown = (Kind.READ, 1_000_000 + second, second + 59, second)
         followed.take(*acked(*offsets, at=second), *read(*offsets, at=second), unknown)
         followed.partition.close((second - 10) * SECOND)
-        followed.state.forget((second - MEMORY_S) * SECOND // WIDTH)
+        followed.files.forget(followed.batch, State(width=WIDTH, newest=second * SECOND))
     assert len(followed.partition.early) <= MEMORY_S / 60 + 1
     assert len(list((tmp_path / "matched").iterdir())) <= MEMORY_S / 60 + 2
     assert len(list((tmp_path / "open").iterdir())) == 4, "two batches, two files each"
@@ -223,13 +224,6 @@ def test_a_send_that_was_read_again_is_reverted_from_where_it_was_read_last(tmp_
     followed = Followed(tmp_path, whole, [(Kind.READ, 4, 3, 2), (Kind.READ, 9, 4, 2)])
     followed.take((Kind.READ, 10, 4, 3))
     assert followed.partition.unseen.sequence.tolist() == [3]
-
-
-def test_a_micro_batch_that_is_run_again_starts_from_the_one_before(tmp_path):
-    followed = Followed(tmp_path, acked(0, 1, 2), read(0, 2), read(3, first=100))
-    assert followed.state.load(3)[1][KEY].row() == followed.partition.row()
-    again = OpenState(tmp_path, fresh=False).load(2)[1][KEY]
-    assert (again.row()["read"], again.row()["candidates"]) == (2, 1)
 
 
 def test_keys_tell_sends_of_different_producers_apart():
