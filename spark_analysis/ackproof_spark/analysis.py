@@ -1,4 +1,4 @@
-"""All questions that Spark answers about a stored run, from tables that are opened once."""
+"""The analysis of a stored run in Spark: comparison, forensics and metrics."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ackproof_spark.spark.small_data import FEW, answers, small_plans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """The results of Spark for one run, by topic where the run has several.
+    """The results of one run.
 
-    `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
+    `metrics`: see `ackproof_spark.metrics`. `probe_writes`: sends of the probe by outcome.
     `by_topic`: outcomes and anomalies, without anomalies of count 0; empty for one topic.
     """
 
@@ -43,12 +43,11 @@ def analyse(
     count_removed: bool = False,
     compacted: bool = False,
 ) -> Analysis:
-    """Compare a run, compare its replicas, explain its losses, and measure it.
+    """Compare a run's ledger, final log and replicas, explain its losses, and measure it.
 
-    `settings` are by topic, of which producers write to each; `faults` by name. The other arguments
-    are those of `compare` and `investigate`.
+    The arguments are those of `compare` and `investigate`.
     """
-    run = StoredRun(spark=spark, place=run_dir)
+    run = StoredRun(spark=spark, run_dir=run_dir)
     comparison = compare(spark, run, omitted=omitted, keys=keys, count_removed=count_removed)
     rows = comparison.sent + run.rows("final_log", "replica_batches")
     with small_plans(spark, rows=rows):

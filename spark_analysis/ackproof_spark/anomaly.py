@@ -1,4 +1,4 @@
-"""The anomalies that a run may show, by the part of a scenario that can show them."""
+"""The anomalies of a run, and which of them need replicas, transactions or consumers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Anomaly(StrEnum):
-    """One named deviation between what was acknowledged and what can be read."""
+    """A deviation between what was acknowledged and what can be read."""
 
     LOST = "lost"
     DUPLICATED = "duplicated"
@@ -27,7 +27,7 @@ class Anomaly(StrEnum):
     READ_THEN_GONE = "read-then-gone"
 
 
-#: Anomalies about which a prediction is made (`unseen` is not Kafka's doing but ours).
+#: Anomalies with a prediction. `unseen` has none: Kafka does not cause it.
 PREDICTED = (
     Anomaly.LOST,
     Anomaly.DUPLICATED,
@@ -39,17 +39,17 @@ PREDICTED = (
     Anomaly.GAP,
 )
 
-#: Anomalies that only the replicas' own segments can show: not counted where these are absent.
+#: Anomalies that only the replicas' segments show; not counted without segments.
 OF_REPLICAS = (Anomaly.DIVERGED, Anomaly.GAP)
 
-#: Anomalies of transactions: not counted where there were none.
+#: Anomalies of transactions; not counted in runs without transactions.
 OF_TRANSACTIONS = (
     Anomaly.ABORTED_READ,
     Anomaly.ZOMBIE_COMMIT,
     Anomaly.HANGING_TRANSACTION,
 )
 
-#: Anomalies that only consumers can show: not counted where there were none.
+#: Anomalies that only consumers show; not counted in runs without consumers.
 OF_CONSUMERS = (
     Anomaly.UNPROCESSED,
     Anomaly.REPROCESSED,
@@ -57,8 +57,8 @@ OF_CONSUMERS = (
     Anomaly.NONMONOTONIC_POLL,
 )
 
-#: Anomalies that only consumers or the probe can show.
+#: Anomalies that only consumers or the probe show.
 OF_READS = (Anomaly.READ_THEN_GONE,)
 
-#: Anomalies that the ledger and the final log do not show alone.
+#: Anomalies that need more tables than the ledger and the final log.
 OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)

@@ -1,7 +1,7 @@
-"""Sends, reads and transactions of a run grouped by time, for its plots.
+"""Sends, reads and transactions of a run, grouped by time for its plots.
 
-A `Grouping` is evaluated batch by batch, by Arrow in this process or by Spark's tasks, and its
-partial results are grouped again. Times are cells: whole multiples of a width in microseconds.
+Arrow in this process, or Spark's tasks, evaluate a `Grouping` batch by batch; the partial results
+are grouped again. A cell is an interval of time of fixed width.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LATENCY = "latency"
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping:
-    """What is asked of a table: `derive` turns a batch into rows of `keys` and `values`.
+    """An aggregation of a table: `derive` turns a batch into rows of `keys` and `values`.
 
-    `values` are columns of integers with their aggregation: sum, min or max.
+    `values` are integer columns, each with its aggregation: sum, min or max.
     """
 
     table: str
@@ -43,11 +43,11 @@ class Grouping:
     values: Mapping[str, str]
 
     def answer(self, batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
-        """Group all rows of these batches; None without any batch."""
+        """Group all rows of these batches; None if there is no batch."""
         return self.combined(self._partial(batch) for batch in batches)
 
     def answer_in_spark(self, spark: SparkSession, run_dir: Path) -> pa.Table | None:
-        """Group the whole table in Spark's tasks, whose partial results are combined here."""
+        """Group the whole table in Spark's tasks; this process combines the partial results."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         from ackproof_spark.reading.run_tables import read_table
@@ -64,8 +64,8 @@ class Grouping:
         return self.combined([rows.cast(schema)])
 
     def combined(self, parts: Iterable[pa.Table]) -> pa.Table | None:
-        each = list(parts)
-        return self._grouped(pa.concat_tables(each)) if each else None
+        partial = list(parts)
+        return self._grouped(pa.concat_tables(partial)) if partial else None
 
     def _partial(self, batch: pa.RecordBatch) -> pa.Table:
         return self._grouped(self.derive(batch))
@@ -124,7 +124,7 @@ class Cells:
     def sends(self) -> Grouping:
         """Count sends by outcome, and acked sends by bucket of their latency, at the send's time.
 
-        `least` and `most` are latencies in microseconds. A send without any time has no cell.
+        `least` and `most` are latencies in microseconds. A send without a time has no cell.
         """
         return Grouping(
             table="ledger",
@@ -135,7 +135,7 @@ class Cells:
         )
 
     def acked_ends(self) -> Grouping:
-        """Return one past the highest acked offset of each partition, in the ack's cell."""
+        """Return the highest acked offset plus 1 of each partition, in the cell of the ack."""
         return Grouping(
             table="ledger",
             columns=("topic", "partition", "outcome", "offset", "resolved_at"),
@@ -145,7 +145,7 @@ class Cells:
         )
 
     def read_ends(self) -> Grouping:
-        """Return one past the highest offset that each group has read of a partition, likewise."""
+        """Return the highest offset read plus 1 of each group and partition, in its cell."""
         return Grouping(
             table="reads",
             columns=("group", "topic", "partition", "offset", "read_at"),
@@ -155,7 +155,7 @@ class Cells:
         )
 
     def transactions(self) -> Grouping:
-        """Count transactions by outcome; one without an end has no cell."""
+        """Count transactions by outcome; an unfinished transaction has no cell."""
         return Grouping(
             table="transactions",
             columns=("outcome", "ended_at"),
@@ -171,7 +171,7 @@ class Cells:
         )
 
     def _cells(self, micros: pa.Array) -> pa.Array:
-        """Return the cell of each time; a time before the origin is in the first cell."""
+        """Return the cell of each time; times before the origin are in the first cell."""
         cells = pc.divide(pc.subtract(micros, self.origin), self.width)
         return pc.max_element_wise(cells, 0, skip_nulls=False)
 

@@ -9,15 +9,15 @@ class AnalysisError(Exception):
 
 
 class RunError(AnalysisError):
-    """A run's tables are no such thing: one is missing, damaged, of another format or run."""
+    """A table of the run is missing, damaged, of another schema version, or of another run."""
 
 
-class ConnectorMissing(AnalysisError):  # noqa: N818  it names what is wrong
-    """This Spark has no Kafka connector; `kafka_source` reads Kafka all the same."""
+class ConnectorMissing(AnalysisError):  # noqa: N818  the name says what is wrong
+    """This Spark has no Kafka connector; `kafka_source` can read Kafka without it."""
 
 
 class WarehouseError(AnalysisError):
-    """The named place is no warehouse, one of another format or version, or a damaged one."""
+    """The address has no warehouse, one of another format or version, or a damaged one."""
 
 
 class HistoryError(AnalysisError):

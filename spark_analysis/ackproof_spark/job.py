@@ -6,11 +6,11 @@ docs/reference/spark.md describes them.
     diff        compares a run's ledger with its final log, and stores the anomalies
 
 A run directory is any address that the cluster can read. `diff` needs the tables `ledger`,
-`final_log`, `partition_ends` and `fault_windows` there (see `tables.LOCATION`). Every setting is
-the cluster's, but those on which the result depends (`session.SETTINGS`).
+`final_log`, `partition_ends` and `fault_windows` there (see `tables.LOCATION`). The jobs set only
+the settings on which the result depends (`session.SETTINGS`); the others are the cluster's.
 
-Exit codes: 0 done (whatever was found), 2 bad arguments or no run there, 4 it could not be done.
-What was found is one JSON object on standard output.
+The result is one JSON object on standard output. Exit codes: 0 done (with or without anomalies), 2
+wrong arguments or no run at the address, 4 the job failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ackproof_spark.spark.session import configure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do one job, print what came out as one JSON object, and return the exit code."""
+    """Run a job, print its result as one JSON object, and return the exit code."""
     options = _parser().parse_args(arguments)
 
     from pyspark.sql import SparkSession
@@ -59,11 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     jobs = parser.add_subparsers(required=True, metavar="JOB")
 
-    one = jobs.add_parser("diff", help="compare a run's ledger with its final log")
-    one.set_defaults(job=_diff)
-    one.add_argument("--input", required=True, help="the run directory")
-    one.add_argument("--output", help="where `anomalies` is written (default: the input)")
-    one.add_argument(
+    diff = jobs.add_parser("diff", help="compare a run's ledger with its final log")
+    diff.set_defaults(job=_diff)
+    diff.add_argument("--input", required=True, help="the run directory")
+    diff.add_argument("--output", help="where `anomalies` is written (default: the input)")
+    diff.add_argument(
         "--keys",
         type=_keys,
         default={},
@@ -71,35 +71,35 @@ def _parser() -> argparse.ArgumentParser:
         help='the numbers of keys of compacted topics: {"orders": 10}',
     )
 
-    one = jobs.add_parser("final-log", help="read topics from Kafka, and store them")
-    one.set_defaults(job=_final_log)
-    one.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,…")
-    one.add_argument("--run-id", required=True, help="whose records are not foreign")
-    one.add_argument(
+    log = jobs.add_parser("final-log", help="read topics from Kafka, and store them")
+    log.set_defaults(job=_final_log)
+    log.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,…")
+    log.add_argument("--run-id", required=True, help="records of other runs count as foreign")
+    log.add_argument(
         "--ends",
         required=True,
         type=_ends,
         metavar="JSON",
-        help='what to read, the end exclusive: {"orders": {"0": [0, 1000]}}',
+        help='offsets to read, the end exclusive: {"orders": {"0": [0, 1000]}}',
     )
-    one.add_argument("--output", required=True, help="the run directory to write to")
-    one.add_argument(
+    log.add_argument("--output", required=True, help="the run directory to write to")
+    log.add_argument(
         "--reader", type=Reader, choices=list(Reader), default=Reader.CONNECTOR, help="%(choices)s"
     )
-    one.add_argument(
+    log.add_argument(
         "--isolation",
         type=Isolation,
         choices=list(Isolation),
         default=Isolation.READ_UNCOMMITTED,
         help="%(choices)s",
     )
-    one.add_argument(
+    log.add_argument(
         "--option",
         action="append",
         default=[],
         type=_option,
         metavar="NAME=VALUE",
-        help="of the reader (minPartitions=8), or of its client (kafka.security.protocol=SSL)",
+        help="option of the reader (minPartitions=8) or its client (kafka.security.protocol=SSL)",
     )
     return parser
 

@@ -36,7 +36,7 @@ STREAM = pa.schema(
     ]
 )
 
-#: Arrow's end-of-stream marker: the producer closed the stream, which holds every send.
+#: Arrow's end-of-stream marker: the producer closed the stream, so it has every send.
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 #: Glob pattern of the streams in the ledger's folder.
@@ -58,14 +58,12 @@ class Origin:
     cycle: tuple[int, ...] = ()
 
     def partition_of(self, sequences: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Return the partitions of sends."""
         if not self.cycle:
             return (sequences % self.partitions).astype(np.int32)
         cycle: npt.NDArray[np.int32] = np.array(self.cycle, np.int32)
         return cycle[sequences % len(self.cycle)]
 
     def schema(self) -> pa.Schema:
-        """Return the stream's schema, with the origin in its metadata."""
         return STREAM.with_metadata(
             {
                 "schema_version": str(SCHEMA_VERSION),
@@ -79,7 +77,6 @@ class Origin:
 
     @classmethod
     def of(cls, schema: pa.Schema) -> Origin:
-        """Return the origin from the metadata of a stream's schema."""
         metadata = {key.decode(): value.decode() for key, value in schema.metadata.items()}
         return cls(
             run_id=metadata["run_id"],

@@ -21,7 +21,7 @@ _ACCURACY = 100_000
 def metric_questions(
     ledger: DataFrame, *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
 ) -> dict[str, DataFrame]:
-    """Return the questions whose answers (`small_data.answers`) are the metrics of a ledger."""
+    """Return the queries whose results (`small_data.answers`) `as_metrics` turns into metrics."""
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
     acked = F.col("outcome") == Outcome.ACKED
     latency = F.when(acked, F.unix_micros("resolved_at") - F.unix_micros("sent_at"))
@@ -45,12 +45,12 @@ def metric_questions(
 def as_metrics(
     answered: Mapping[str, Sequence[Any]], *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
 ) -> dict[str, Any]:
-    """Return the metrics of a run, by their names in `verdict.json`, from the answers.
+    """Return the metrics of a run by their names in `verdict.json`.
 
     `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
     `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
-    acknowledgement, None if nothing was acked. `unacked_partitions`: TOPIC-N of those that were
-    written to and acked nothing. All times are 0 for a run without sends.
+    ack, None if nothing was acked. `unacked_partitions`: TOPIC-N of partitions with sends and
+    without acks. All times are 0 for a run without sends.
     """
     (sends,), (worst,) = answered["sends"], answered["worst"]
     duration_s = ((sends["last"] or 0) - (sends["first"] or 0)) / 1e6
@@ -74,12 +74,11 @@ def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float
 def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) -> DataFrame:
     """Return topic, partition, `acked` (sends), and `unavailability_s`.
 
-    The latter is the time with sends in flight and no ack.
-
-    Between two acks the time is counted from the first send that resolves after the first ack, so
-    an idle producer is not an outage, to the second ack. Before the first ack it is counted from
-    the first send; after the last ack, to the last send. Stretches up to `gap_s` are not counted.
-    A send that never resolved, because its producer died, counts at the moment it was sent only.
+    `unavailability_s` is the time with sends in flight and without an ack. Between two acks it
+    starts with the first send that resolves after the first ack, so that an idle producer is not an
+    outage. Before the first ack it starts with the first send; after the last ack it ends with the
+    last send. Stretches up to `gap_s` are not counted. A send without an outcome, because its
+    producer died, counts only at the moment it was sent.
 
         at 0.0  sequence 1 sent, acked at 0.1
         at 3.0  sequence 2 sent, failed at 4.0     counted from 3.0
@@ -92,8 +91,7 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
         F.unix_micros(F.coalesce("resolved_at", "sent_at")).alias("resolved"),
         F.when(F.col("outcome") == Outcome.ACKED, F.unix_micros("resolved_at")).alias("acked"),
     )
-    # In descending order: Spark keeps a running minimum over all rows *before* a row, but computes
-    # the minimum over all rows *after* it anew for each row.
+    # Descending, because Spark has a running minimum only over the rows *before* a row.
     later = (
         Window.partitionBy(*partition)
         .orderBy(F.col("resolved").desc())

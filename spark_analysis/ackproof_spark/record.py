@@ -1,7 +1,6 @@
-"""The bytes of one record: who sent it, which one it is, and whether it is whole.
+"""The bytes of a record's value: a header of 32 bytes, then padding to the workload's record size.
 
-A value starts with a header of 32 bytes, all numbers big-endian, padded to the size the
-workload asks for::
+All numbers are big-endian::
 
     0   magic     4 bytes   b"AKP1"
     4   checksum  4 bytes   CRC-32 (zlib's, Spark SQL's `crc32`) of everything after it
@@ -10,7 +9,7 @@ workload asks for::
     24  sequence  8 bytes   the send's number within the producer, from 0
     32  padding             zero bytes
 
-`(run, producer, sequence)` names a send: the diff counts names, not offsets, because
+`(run, producer, sequence)` is the name of a send. The comparison counts names, not offsets, because
 transaction markers and control records leave gaps in offsets.
 """
 
@@ -22,7 +21,7 @@ import zlib
 from collections.abc import Callable
 
 MAGIC = b"AKP1"
-#: The value of the record behind the last one of a run, one a partition. It is not part of the run.
+#: The value of the record that ends each partition. It follows the run's last record.
 END_MARKER = b"end of run"
 HEADER_SIZE = 32
 #: The header that holds the id of an application's record, unless the scenario names another.
@@ -40,8 +39,8 @@ def run_token(run_id: str) -> bytes:
 def encoder(*, run_id: str, producer: int, size: int) -> Callable[[int], bytes]:
     """Return a function from sequence to value, for one producer.
 
-    `size` is the value's length in bytes, at least `HEADER_SIZE`. The prefix and the padding
-    are made once: a producer's loop calls the result hundreds of thousands of times a second.
+    `size` is the value's length in bytes, at least `HEADER_SIZE`. Prefix and padding are computed
+    once, because a producer calls the result hundreds of thousands of times a second.
     """
     if size < HEADER_SIZE:
         raise ValueError(f"a record needs at least {HEADER_SIZE} bytes, not {size}")
@@ -60,7 +59,7 @@ def encoder(*, run_id: str, producer: int, size: int) -> Callable[[int], bytes]:
 
 
 def decode(value: bytes) -> tuple[bytes, int, int] | None:
-    """Return `(run token, producer, sequence)`, or None if `value` is not a whole record."""
+    """Return `(run token, producer, sequence)`, or None if `value` is no intact record."""
     if len(value) < HEADER_SIZE or not value.startswith(MAGIC):
         return None
     _, checksum = _CHECKSUM.unpack_from(value)

@@ -1,8 +1,8 @@
-"""Every table of a run: the one definition of its columns, as Arrow schemas.
+"""The columns of every table of a run, as Arrow schemas.
 
-Importable without Spark. Stored as Parquet with plain types only, so that Spark 3.5 and later,
-DuckDB, pandas and Superset read them with no ackproof installed. Every table carries
-`schema_version` and `run_id` as columns (constant, so they cost next to nothing).
+Importable without Spark. Tables are stored as Parquet with plain types only, so that Spark 3.5 and
+later, DuckDB, pandas and Superset read them without ackproof. Every table has the columns
+`schema_version` and `run_id`, which are constant and need nearly no space.
 
 Times are UTC microseconds. `producer` and `sequence` name a send (see `record`).
 """
@@ -22,10 +22,9 @@ TIME = pa.timestamp("us", tz="UTC")
 class Outcome(StrEnum):
     """The outcome of a send.
 
-    `ACKED`: a delivery report without error. `FAILED`: certainly not written.
-    `UNKNOWN`: may or may not be written (timeouts, disconnects, a client that died); in a
-    transaction, also if it may or may not be committed. `ABORTED`: its transaction is certainly
-    not committed, whatever was written of it.
+    `ACKED`: a delivery report without error. `FAILED`: certainly not written. `UNKNOWN`: perhaps
+    written (timeouts, disconnects, a client that died), or in a transaction that is perhaps
+    committed. `ABORTED`: its transaction is certainly not committed.
     """
 
     ACKED = "acked"
@@ -35,11 +34,11 @@ class Outcome(StrEnum):
 
 
 class RecordState(StrEnum):
-    """The state of a record of the final log, judged by its bytes alone.
+    """The state of a record of the final log, by its bytes.
 
-    `INTACT`: ours and whole. `CORRUPT`: carries our magic, its checksum does not match.
-    `FOREIGN`: not of this run. Where an application wrote, a record is `INTACT` if its identity
-    names a send, and else `OTHER`: the topic may have other writers.
+    `INTACT`: of this run, with a matching checksum. `CORRUPT`: it has ackproof's magic bytes, but
+    its checksum does not match. `FOREIGN`: not of this run. A record of an application is `INTACT`
+    if its identity names a send, and else `OTHER`, because the topic may have other writers.
     """
 
     INTACT = "intact"
@@ -60,10 +59,11 @@ def required(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
 
 
-#: One row a send. `offset` is null unless the broker told it (never with acks=0) and the send is
-#: acked. A send in a transaction is acked once that is committed.
-#: `sent_at` is when it was handed over, or was due in an open loop, if that was earlier;
-#: `resolved_at` when the outcome became known. Both are null if its producer died first.
+#: One row a send. `offset` is null unless the send is acked and the broker reported its offset
+#: (never with acks=0). A send in a transaction is acked when the transaction is committed.
+#: `sent_at` is the time at which the client got it, or at which it was due in an open loop if that
+#: was earlier; `resolved_at` when the outcome became known. Both are null if its producer died
+#: first.
 LEDGER = _table(
     required("producer", pa.int64()),
     required("sequence", pa.int64()),
@@ -76,8 +76,8 @@ LEDGER = _table(
     pa.field("resolved_at", TIME),
 )
 
-#: One row a send of an application: how its record is recognized. `kind` lists what its acked log
-#: gave, of id, digest and key; `identity` joins the SHA-256 of each in hex.
+#: One row a send of an application, to recognize its record. `kind` lists which of id, digest and
+#: key its acked log has; `identity` joins the SHA-256 of each in hex.
 IDENTITIES = _table(
     required("producer", pa.int64()),
     required("sequence", pa.int64()),
@@ -85,7 +85,7 @@ IDENTITIES = _table(
     required("identity", pa.string()),
 )
 
-#: One row an acked send of an application that nobody can call lost or kept; `reason` says why.
+#: One row an acked send of an application that may or may not be lost; `reason` says why.
 UNDECIDABLE = _table(
     required("topic", pa.string()),
     required("partition", pa.int32()),
@@ -94,11 +94,11 @@ UNDECIDABLE = _table(
     required("reason", pa.string()),
 )
 
-#: One row a transaction that a producer ended or was about to end: its sends are those from
+#: One row a transaction that a producer ended or tried to end: its sends are those from
 #: `first_sequence` up to, not including, `end_sequence`. `outcome` is committed, aborted or
 #: unknown; `initialized_at` is when its producer had fenced all earlier ones of its
-#: `transactional_id`; `predecessor` is the producer that it took over from, null if none;
-#: `ended_at` is null if its producer died first.
+#: `transactional_id`; `predecessor` is the producer that it took over from, if any; `ended_at` is
+#: null if its producer died first.
 TRANSACTIONS = _table(
     required("producer", pa.int64()),
     required("transactional_id", pa.string()),
@@ -113,9 +113,9 @@ TRANSACTIONS = _table(
 )
 
 #: One row a transaction that is open in a partition's log and unknown to its coordinator, so that
-#: nobody ends it: the last stable offset stands at `start_offset`. Found after all clients had
-#: ended; absent if there is none. `last_at` is the time in its newest record. `aborted_at` is when
-#: an operator's abort ended it, null if that was refused.
+#: it does not end: the last stable offset stays at `start_offset`. Collected after all clients had
+#: ended; the table is missing if there are none. `last_at` is the time in its newest record.
+#: `aborted_at` is when an operator's abort ended it, null if that was refused.
 HANGING_TRANSACTIONS = _table(
     required("topic", pa.string()),
     required("partition", pa.int32()),
@@ -129,7 +129,7 @@ HANGING_TRANSACTIONS = _table(
 )
 
 #: One row a record that a consumer's poll returned, in the order of its polls: `number` counts the
-#: records of a poll. `producer` and `sequence` are null unless the record is ours and intact.
+#: records of a poll. `producer` and `sequence` are null unless the record is intact.
 READS = _table(
     required("consumer", pa.int64()),
     required("group", pa.string()),
@@ -145,9 +145,9 @@ READS = _table(
 )
 
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
-#: `commit-failed`, `rewound`, `follower-fetch`, `caught-up`, `closed`, `error`. `poll` is how many
-#: polls came before. `offset` is where a partition is consumed from (assigned, rewound; null if
-#: unknown), up to (revoked, follower-fetch), or what was committed.
+#: `commit-failed`, `rewound`, `follower-fetch`, `caught-up`, `closed`, `error`. `poll` is the
+#: number of polls before it. `offset` is the partition's position (assigned, rewound, revoked,
+#: follower-fetch; null if unknown), or the committed offset.
 FOLLOWER_FETCH = "follower-fetch"
 CONSUMER_EVENTS = _table(
     required("consumer", pa.int64()),
@@ -174,13 +174,13 @@ EFFECTS = _table(
 )
 
 #: Producers from this number on are the probe's, one for each partition. Their sends are in the
-#: ledger like all others, and no part of the workload's metrics.
+#: ledger, but do not count in the workload's metrics.
 PROBE_PRODUCERS = 1_000_000
 
 #: One row an attempt of the probe to read a partition's newest record, or to write one with
 #: acks=all; `action` is read or write. `ok`: the leader answered without error; a read also if
-#: there was no record. `answered_at` is null if nobody answered. `producer` and `sequence` name the
-#: record that was read or written; null if a read returned none of this run.
+#: there was no record. `answered_at` is null without an answer. `producer` and `sequence` name the
+#: record that was read or written; null if a read returned no record of this run.
 PROBE = _table(
     required("topic", pa.string()),
     required("partition", pa.int32()),
@@ -209,9 +209,9 @@ FINAL_LOG = _table(
     pa.field("head", pa.string()),
 )
 
-#: How far each partition could be read. `complete` says that the final log holds everything
-#: from `begin_offset` up to `end_offset` (the high watermark, at full ISR); if not, `reason`
-#: says why, and absent records of the partition are unseen, not lost.
+#: The range of each partition. `complete`: the final log has everything from `begin_offset` up to
+#: `end_offset` (the high watermark, at full ISR); if not, `reason` says why, and absent records of
+#: the partition are unseen, not lost.
 PARTITION_ENDS = _table(
     required("topic", pa.string()),
     required("partition", pa.int32()),
@@ -221,11 +221,12 @@ PARTITION_ENDS = _table(
     pa.field("reason", pa.string()),
 )
 
-#: One row a record that only one of two readers has read, or has read so. Absent if they agree, or
-#: if there was but one (`run.json` says who read). `reader` is the Spark data source that gave it.
+#: One row a record that two readers read differently, or that only one of them read. The table is
+#: missing if they agree, or if there was only one reader (see `run.json`). `reader` is the Spark
+#: data source that returned the record.
 DISAGREEMENTS = pa.schema([*FINAL_LOG, required("reader", pa.string())])
 
-#: One row a fault: when it held. `trigger` is the condition that started it. A fault that was not
+#: One row a fault, with its times. `trigger` is the condition that started it. A fault that was not
 #: verified has a null `verified_at`, and makes the run inconclusive. `facts` is a JSON object with
 #: the numbers of `evidence`, null if there are none; older runs lack the column.
 FAULT_WINDOWS = _table(
@@ -245,9 +246,8 @@ FAULT_WINDOWS = _table(
 )
 
 #: One row a change of a partition's state, from the controller's metadata log (before KRaft, from
-#: ZooKeeper's transaction log): exact, ordered. `metadata_offset` is the record's offset (the
-#: zxid). `leader` is -1 while there is none. `elr` and `last_known_elr` are KIP-966's; empty where
-#: there are none.
+#: ZooKeeper's transaction log). `metadata_offset` is the record's offset (the zxid). `leader` is -1
+#: without a leader. `elr` and `last_known_elr` are KIP-966's, empty in older versions.
 PARTITION_STATES = _table(
     required("at", TIME),
     required("metadata_offset", pa.int64()),
@@ -273,11 +273,11 @@ BROKER_STATES = _table(
     required("broker_epoch", pa.int64()),
 )
 
-#: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent,
-#: unseen, corrupt), where it stands (duplicated, reordered, phantom, corrupt) or where it was read
-#: (read-then-gone), or that of the first record (hanging-transaction); `window` is the fault in
-#: force when the send resolved (read-then-gone: when its record was read; hanging-transaction: when
-#: its last record was sent); `found` says what stands at that offset now.
+#: One row an anomaly, with its evidence. `offset` is that of the ack (lost, inconsistent, unseen),
+#: of the record (duplicated, reordered, phantom, corrupt), of the read (read-then-gone), or of the
+#: first record (hanging-transaction); `window` is the fault in force when the send resolved
+#: (read-then-gone: when its record was read; hanging-transaction: when its last record was sent);
+#: `found` describes the evidence, such as the record at that offset now.
 ANOMALIES = _table(
     required("anomaly", pa.string()),
     required("topic", pa.string()),
@@ -291,9 +291,9 @@ ANOMALIES = _table(
     required("found", pa.string()),
 )
 
-#: One row a replica of a partition, as its broker's disk holds it after the run: `begin_offset` up
-#: to, not including, `end_offset`. `torn_bytes` after the last whole batch are no part of it.
-#: `complete` says that `replica_batches` has all of its batches; if not, `reason` says why.
+#: One row a replica of a partition on its broker's disk after the run: `begin_offset` up to, not
+#: including, `end_offset`. It excludes `torn_bytes` after the last whole batch. `complete`:
+#: `replica_batches` has all of its batches; if not, `reason` says why.
 REPLICA_LOGS = _table(
     required("broker", pa.int32()),
     required("topic", pa.string()),
@@ -306,8 +306,8 @@ REPLICA_LOGS = _table(
     pa.field("reason", pa.string()),
 )
 
-#: One row a batch of a replica's segments: its header, where it stands, and whether its bytes
-#: match its checksum. `records` is null for older, compressed message sets; -1 is Kafka's "none".
+#: One row a batch of a replica's segments: its header, its position, and whether its bytes match
+#: its checksum. `records` is null for older, compressed message sets; -1 is Kafka's "none".
 REPLICA_BATCHES = _table(
     required("broker", pa.int32()),
     required("topic", pa.string()),
@@ -331,8 +331,9 @@ REPLICA_BATCHES = _table(
     required("max_timestamp", pa.int64()),
 )
 
-#: One row an event that a broker logged, `kind` as in the harness's `broker_log`; what a line does
-#: not tell is null. `offset` is where a leader or a follower started, or what was truncated to.
+#: One row an event that a broker logged, `kind` as in the harness's `broker_log`; values that the
+#: line lacks are null. `offset` is the one at which a leader or a follower started, or to which a
+#: broker truncated.
 BROKER_EVENTS = _table(
     required("at", TIME),
     required("broker", pa.int32()),
@@ -347,9 +348,9 @@ BROKER_EVENTS = _table(
     required("text", pa.string()),
 )
 
-#: One row a lost record: who acked it, who led next and from where, who truncated it, which fault
-#: was in force, and what `forensics.cases` calls it. What the evidence does not tell is null.
-#: `held_by` are brokers whose segments still hold that offset in the epoch of the ack.
+#: One row a lost record: the leader that acked it, the next leader and its start, the broker that
+#: truncated it, the fault in force, and its case (`forensics.cases`). Unknown values are null.
+#: `held_by` are brokers whose segments still have that offset in the epoch of the ack.
 LOST_STORIES = _table(
     required("topic", pa.string()),
     required("partition", pa.int32()),
@@ -390,10 +391,10 @@ CAUSES = _table(
     required("sentence", pa.string()),
 )
 
-#: One row a partition while a run goes on: totals so far, as of micro-batch `batch`. `acked_offset`
-#: is that of the latest ack, `read_offset` the highest read, `lag` how far the second is behind;
-#: null before the first. `unseen` sends are acked and not read yet; `candidates` are those of them
-#: that a read of a higher offset has overtaken.
+#: One row a partition while a run goes on: totals up to micro-batch `batch`. `acked_offset` is that
+#: of the latest ack, `read_offset` the highest read, `lag` their difference; null before the first
+#: ack or read. `unseen` sends are acked and not read yet; `candidates` are those below the highest
+#: read offset.
 LIVE_PARTITIONS = _table(
     required("topic", pa.string()),
     required("partition", pa.int32()),
@@ -475,12 +476,11 @@ LOCATION = {
 #: The columns of each table by its name, which is that of its schema here.
 SCHEMAS: dict[str, pa.Schema] = {name: globals()[name.upper()] for name in LOCATION}
 
-#: The files in the folder of a table that are its parts; whatever else is there is no data.
+#: The files in the folder of a table that are its parts; other files are no data.
 PARTS = "*.parquet"
 
-#: Tables that a run may lack without being any less whole: what applications, consumers and
-#: transactions leave,
-#: the evidence of forensics, what a live job leaves, and what a second reader saw otherwise.
+#: Tables that a complete run may lack: those of applications, consumers, transactions, forensics,
+#: live jobs and a second reader.
 OPTIONAL = (
     "identities",
     "undecidable",

@@ -1,4 +1,4 @@
-"""Damage of a recorded run: the bytes of one file change, the manifest stays as it is."""
+"""Damage of a recorded run: the bytes of one file change, the manifest does not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bite.mutant import Mutant, copy, recorded_manifest, replace
-
-# Damage: each takes a file, its content, and the other files of the run.
 
 
 def _cut(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
@@ -50,7 +48,7 @@ def _exchange(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
     replace(other, content)
 
 
-#: Copies of a file count only where its name makes it a part of a table.
+#: A copy of a file (`_double`) counts only in the folder of a table.
 _DAMAGES = (_cut, _flip, _lengthen, _overwrite, _remove, _exchange)
 
 

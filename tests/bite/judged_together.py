@@ -1,13 +1,13 @@
-"""Judges many copies of one recorded run with one comparison by Spark.
+"""Judges many copies of a recorded run with one comparison by Spark.
 
-A comparison of a run takes Spark seconds, most of them to plan it. Here the topics of each copy
-become topics of their own in one run directory, which Spark compares once. Everything before and
-after that is done for each copy by the functions that `check` calls: `admit` and `conclude`.
+Spark takes seconds to plan the comparison of a run. Here the topics of all copies become topics of
+one run directory, which Spark compares once. Before and after, each copy goes through the functions
+of `check`: `admit` and `conclude`.
 
-Tables whose rows name no topic (fault windows, transactions, registrations of brokers) are in the
-comparison as they were recorded: no count of an anomaly depends on fault windows, and a run without
-a successor of a producer has no zombie commit. Of the metrics only those of partitions are the
-copy's own; no expectation of a clean run is about others.
+Tables without topics (fault windows, transactions, registrations of brokers) are compared as
+recorded: no count of an anomaly depends on fault windows, and without a successor of a producer
+there is no zombie commit. Only the metrics of partitions are the copy's own; the expectations of a
+clean run use no others.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from bite.shared_files import parts, remembered
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Between the name of a topic and the number of the copy; legal in no name of Kafka's.
+#: Between the name of a topic and the number of the copy; illegal in Kafka's names.
 _MARK = "~"
 
-#: Rows up to which Spark plans as for few: a hundred copies are read in seconds without compiling.
+#: Up to this many rows, Spark uses the plans for few rows.
 _FEW = 10**9
 
-#: Consumers are numbered throughout a run, and each polls the topics of one copy.
+#: Distance of the consumers' numbers of two copies.
 _CONSUMERS = 1_000
 
 
@@ -60,7 +60,7 @@ def judged_together(
 ) -> list[Verdict | None]:
     """Return the verdict of each copy of `run_dir`, None if it is refused.
 
-    `folder` is a new one, on the disk of the run.
+    `folder` is a new folder on the disk of the run.
     """
     with remembered(run_dir):
         numbers = [number for number, copy in enumerate(copies) if _admitted(copy)]
@@ -99,7 +99,7 @@ def _admitted(copy: Path) -> bool:
 
 
 def _link(run_dir: Path, name: str, folder: Path) -> None:
-    """Add a table as it was recorded, if its rows name no topic."""
+    """Add a table as recorded, if it has no topics."""
     for path in parts(run_dir / LOCATION[name]):
         if "topic" not in pq.read_schema(path).names:
             target = folder / path.relative_to(run_dir)
@@ -108,9 +108,9 @@ def _link(run_dir: Path, name: str, folder: Path) -> None:
 
 
 def _put_together(copies: Sequence[Path], numbers: Sequence[int], name: str, folder: Path) -> None:
-    """Write a table of all copies, if its rows name topics, with the copy's number in each topic.
+    """Write a table of all copies, if it has topics, with the copy's number in each topic.
 
-    The place of a table that is one file becomes a folder, which Spark reads alike.
+    A table that is a single file becomes a folder, which Spark reads, too.
     """
     tables = []
     for number in numbers:
@@ -125,9 +125,9 @@ def _put_together(copies: Sequence[Path], numbers: Sequence[int], name: str, fol
                 table = _replaced(table, "consumer", consumers)
             tables.append(table)
     if tables:
-        place = folder / LOCATION[name]
-        place.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.concat_tables(tables), place / "copies.parquet", compression="none")
+        target = folder / LOCATION[name]
+        target.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.concat_tables(tables), target / "copies.parquet", compression="none")
 
 
 def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
@@ -138,11 +138,11 @@ def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
 def _compared(
     spark: SparkSession, run_dir: Path, folder: Path, scenario: Scenario, numbers: Sequence[int]
 ) -> Mapping[int, Analysis]:
-    """Compare the run of all copies, and divide what was found among them."""
+    """Compare the run of all copies; return the analysis of each copy."""
     comparison = compare(
         spark, folder, omitted=expectations.inapplicable(scenario), sizing=Sizing(few=_FEW)
     )
-    run = StoredRun(spark=spark, place=folder)
+    run = StoredRun(spark=spark, run_dir=folder)
     investigation = investigate(
         run,
         RunTables.of(run).run_id,
@@ -162,7 +162,7 @@ def _compared(
     causes: dict[int, list[Cause]] = defaultdict(list)
     for cause in investigation.causes:
         causes[_number(cause.topic)].append(cause)
-    measured = answers(**metric_questions(StoredRun(spark=spark, place=run_dir)["ledger"]))
+    measured = answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
     recorded = as_metrics(measured)
     writes = {row["outcome"]: row["count"] for row in measured["probe"]}
     partitions: dict[int, list[Any]] = defaultdict(list)

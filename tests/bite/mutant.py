@@ -20,7 +20,7 @@ class Mutant:
 
 
 def copy(run_dir: Path, to: Path) -> Path:
-    """Copy what was recorded; link files, since mutants replace them."""
+    """Link the recorded files into `to`; mutants replace files, and do not write to them."""
     wanted = {file.path for file in recorded_manifest(run_dir).files} | {manifest.NAME}
     for name in wanted:
         target = to / name

@@ -1,4 +1,4 @@
-"""Falsification of what is no table of a recorded run: documents, pages, all that a client left."""
+"""Falsification of a recorded run's documents and progress pages, and of a group's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackproof.runs import directory as runs
 from ackproof_spark.tables import LOCATION
 from bite.mutant import replace, write
 
-#: The page of a client that has ended by itself, after nothing.
+#: The page of a client that ended by itself, with all counts 0.
 _NOTHING_COUNTED = struct.pack("=5q", State.DONE, 0, 0, 0, 0).ljust(4096, b"\0")
 
 
@@ -37,9 +37,9 @@ def _count_otherwise(draw: random.Random, run_dir: Path) -> None:
     path = draw.choice(sorted((run_dir / "clients").glob("*.progress")))
     page = bytearray(path.read_bytes())
     counts = [index for index in range(1, 5) if struct.unpack_from("=q", page, 8 * index)[0] > 0]
-    place = 8 * draw.choice(counts)
-    count = struct.unpack_from("=q", page, place)[0]
-    struct.pack_into("=q", page, place, count + draw.choice([-1, 1, 100]))
+    position = 8 * draw.choice(counts)
+    count = struct.unpack_from("=q", page, position)[0]
+    struct.pack_into("=q", page, position, count + draw.choice([-1, 1, 100]))
     replace(path, bytes(page))
 
 
@@ -48,7 +48,7 @@ def _lose_a_page(draw: random.Random, run_dir: Path) -> None:
 
 
 def _forget_a_group(draw: random.Random, run_dir: Path) -> None:
-    """Empty all tables of the consumers of one group, and their pages; without any, lose a page."""
+    """Empty the tables and pages of the consumers of a group; without a group, lose a page."""
     groups: dict[str, list[Path]] = {}
     for path in sorted((run_dir / LOCATION["reads"]).glob("*.parquet")):
         for group in set(pq.read_table(path, columns=["group"])["group"].to_pylist()):
@@ -93,7 +93,7 @@ def _rewritten(content: bytes, change: Callable[[dict[str, Any]], None]) -> byte
     return written.getvalue()
 
 
-#: What must be noticed in files that are no tables.
+#: The changes of documents that a judge must notice.
 DOCUMENTS: Sequence[Callable[[random.Random, Path], None]] = (
     *(_forget_readers, _another_run, _count_otherwise, _forget_faults, _more_partitions),
     *(_lose_a_page, _forget_a_group),

@@ -1,7 +1,7 @@
-"""Falsification of a recorded run: what a judge must never call `holds`.
+"""Falsification of a recorded run: the verdict must not be `holds`.
 
-`falsify` changes rows of one table and writes a new manifest, as somebody would who wants a wrong
-verdict. `reorder` changes nothing that matters: the order of rows, and how files are written.
+`falsify` changes rows of one table and writes a new manifest. `reorder` changes only the order of
+rows, and how files are written.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from bite.shared_files import parts, remembered
 Row = dict[str, Any]
 
 
-# Falsification: each takes the rows of a table and returns others, None if it does not apply.
-
+#: A change returns changed rows of a table, None if it does not apply.
 Change = Callable[[random.Random, list[Row]], list[Row] | None]
 
 
 def _set(name: str, **values: Any) -> Change:
-    """Return a change of this name that gives a row these values."""
+    """Return a change that sets these values in a row."""
 
     def change(draw: random.Random, rows: list[Row]) -> list[Row] | None:
         return _with(rows, draw.randrange(len(rows)), **values)
@@ -81,15 +80,15 @@ def _repeat_behind(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _swap_names(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    one, other = draw.sample(range(len(rows)), 2)
+    first, second = draw.sample(range(len(rows)), 2)
     changed = [dict(row) for row in rows]
     for key in ("producer", "sequence"):
-        changed[one][key], changed[other][key] = rows[other][key], rows[one][key]
+        changed[first][key], changed[second][key] = rows[second][key], rows[first][key]
     return changed if changed != rows else None
 
 
 def _move(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Move a row to the next partition. That of an aborted send says nothing: it is in none."""
+    """Move a row to the next partition, but not an aborted send, which is in none."""
     aborted = str(Outcome.ABORTED)
     index = draw.choice([at for at, row in enumerate(rows) if row.get("outcome") != aborted])
     return _with(rows, index, partition=rows[index]["partition"] + 1)
@@ -101,7 +100,7 @@ def _ack_falsely(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _withdraw(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Call an acked send failed: its record is then a phantom."""
+    """Change an acked send to failed: its record is then a phantom."""
     acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
     return _with(rows, draw.choice(acked), outcome=str(Outcome.FAILED)) if acked else None
 
@@ -133,7 +132,7 @@ def _begin_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _no_isr(_: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Empty every ISR: then no replica has to be compared."""
+    """Empty every ISR, so that no replica is compared."""
     return [{**row, "isr": []} for row in rows]
 
 
@@ -149,7 +148,7 @@ def _healed_before(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _at_another_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Move a window, as long as it was, out of the run."""
+    """Move a window out of the run."""
     index = draw.randrange(len(rows))
     by = timedelta(days=draw.choice([-1000, -1, 1, 1000]))
     times = ("injected_at", "verified_at", "healed_at", "recovered_at")
@@ -158,7 +157,7 @@ def _at_another_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _once_more(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Append a window of a fault that the scenario injects, under a number of its own."""
+    """Append a copy of a window, with a new number."""
     return [*rows, {**draw.choice(rows), "window": len(rows)}]
 
 
@@ -177,7 +176,7 @@ def _another_epoch(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _turn_outcome(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Call a committed transaction aborted, or an aborted one committed."""
+    """Change a committed transaction to aborted, or an aborted one to committed."""
     index = draw.randrange(len(rows))
     other = "aborted" if rows[index]["outcome"] == "committed" else "committed"
     return _with(rows, index, outcome=other)
@@ -189,7 +188,7 @@ def _widen(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _turn_answer(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Call an attempt of the probe to write answered, or not answered."""
+    """Invert whether an attempt of the probe to write was answered."""
     writes = [n for n, row in enumerate(rows) if row["action"] == "write"]
     if not writes:
         return None
@@ -198,7 +197,7 @@ def _turn_answer(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _probe_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Have the probe read a record that nobody sent."""
+    """Let the probe read a record that was never sent."""
     reads = [n for n, row in enumerate(rows) if row["action"] == "read" and row["ok"]]
     return _with(rows, draw.choice(reads), producer=0, sequence=10**9, offset=0) if reads else None
 
@@ -207,7 +206,7 @@ def _nothing(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return []
 
 
-#: What must be noticed in which table.
+#: The changes that a judge must notice, by table.
 FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
     "ledger": (
         *(_drop, _repeat, _ack_falsely, _withdraw, _call_unknown, _misspell, _shift_offset),
@@ -271,13 +270,13 @@ def _change(path: Path, recorded: Path, change: Change, draw: random.Random) -> 
 
 @functools.lru_cache(maxsize=32)
 def _rows(path: Path) -> tuple[pa.Schema, list[Row]]:
-    """Return the rows of a recorded file, which changes leave as they are."""
+    """Return the rows of a recorded file, which changes must not modify."""
     table = pq.read_table(path, partitioning=None)
     return table.schema, table.to_pylist()
 
 
 def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
-    """Write the same rows in another order, in other row groups and with another compression."""
+    """Write the same rows in another order, with other row groups and another compression."""
     draw = random.Random(seed)
     copy(run_dir, to)
     for table in ("ledger", "final_log", "partition_ends", "fault_windows"):

@@ -1,8 +1,8 @@
-"""What is known of a recorded run's files, remembered while copies of it are judged.
+"""A cache of results for a recorded run's files, used while copies of the run are judged.
 
-A copy links to the files that it does not change. Whatever depends on the content of such a file
-alone (its digest, its rows, the scenario in it, the replay of a metadata log) is computed once. A
-file that a copy changed is a new file, of which nothing is remembered.
+A copy links to the files that it does not change. Results that depend only on the content of such a
+file (its digest, its rows, the replay of a metadata log) are computed once. A file that a copy
+changed is a new file, without cached results.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from ackproof.runs import manifest, table_files
 
 
 def parts(path: Path) -> list[Path]:
-    """Return the files of a table."""
     return sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.exists() else []
 
 
 class SharedFiles:
-    """The files that a run recorded, and what was computed of them."""
+    """The recorded files of a run, and the results for them."""
 
     def __init__(self, run_dir: Path) -> None:
         listed = runs.read_model(run_dir, manifest.NAME, manifest.Manifest).files
@@ -39,14 +38,14 @@ class SharedFiles:
         return path.stat().st_ino in self._numbers
 
     def remembering(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `compute`, a function of a path, that asks once for each file of the run."""
+        """Return `compute`, a function of a path, cached for the files of the run."""
 
         @functools.wraps(compute)
         def once(path: Any, *args: Any, **options: Any) -> Any:
-            place = Path(path)
-            if not place.is_file() or not self.holds(place):
+            file = Path(path)
+            if not file.is_file() or not self.holds(file):
                 return compute(path, *args, **options)
-            key = (compute, place.stat().st_ino, *args, repr(sorted(options.items())))
+            key = (compute, file.stat().st_ino, *args, repr(sorted(options.items())))
             if key not in self._known:
                 self._known[key] = compute(path, *args, **options)
             return self._known[key]
@@ -64,7 +63,7 @@ def _shared_files(run_dir: Path) -> SharedFiles:
 
 @contextmanager
 def remembered(run_dir: Path) -> Iterator[None]:
-    """Compute once what the judge asks of the files that copies share with a recorded run."""
+    """Cache the judge's results for the files that copies share with a recorded run."""
     files = _shared_files(run_dir)
     with ExitStack() as patches:
         for owner, name in (

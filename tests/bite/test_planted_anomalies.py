@@ -1,6 +1,6 @@
-"""A faultless log of some thousand records, then one thing done to it: found, named, and alone.
+"""A correct log of some thousand records, and one change: exactly its anomalies are reported.
 
-The records are real bytes, parsed by the same expressions as what Kafka gives.
+The records are real bytes, parsed by the same expressions as Kafka's records.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _duplicate(log: Log) -> None:
 
 
 def _swap(log: Log) -> None:
-    one, other = (PARTITION, OFFSET), (PARTITION, BEHIND)
-    log[one], log[other] = log[other], log[one]
+    first, second = (PARTITION, OFFSET), (PARTITION, BEHIND)
+    log[first], log[second] = log[second], log[first]
 
 
 def _never_sent(log: Log) -> None:
@@ -254,7 +254,7 @@ def compared(spark, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", BITES)
-def test_what_was_done_is_found_named_and_alone(name, compared):
+def test_exactly_the_planted_anomaly_is_reported(name, compared):
     assert compared[1][TOPICS[name]] == BITES[name].expected
 
 

@@ -1,7 +1,7 @@
-"""No damaged or falsified run holds unnoticed, and no reordered one raises an alarm.
+"""Damaged and falsified runs are noticed, and reordered ones have the same verdict.
 
-`ACKPROOF_MUTANTS=10000 ACKPROOF_RUNS=runs/one:runs/two` (`ci/run-mutants`) takes more, and runs of
-real clusters.
+`ACKPROOF_MUTANTS=10000 ACKPROOF_RUNS=runs/one:runs/two` (`ci/run-mutants`) uses more mutants, and
+runs of real clusters.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "100"))
-#: Copies of one run that Spark compares together, each tenth of them reordered only.
+#: Copies of a run that Spark compares together; for each ten falsified ones, one is reordered.
 BATCH = int(os.environ.get("ACKPROOF_TOGETHER", "500"))
-#: Falsified copies that it also compares one by one take seconds each.
+#: Falsified copies that Spark also compares one by one, which takes seconds each.
 ALONE = int(os.environ.get("ACKPROOF_ALONE", str(max(1, MUTANTS // 500))))
 SEED = int(os.environ.get("ACKPROOF_SEED", "1"))
 SENDS = 60
@@ -61,7 +61,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def before(spark: object, recorded: list[Path]) -> dict[Path, Verdict]:
-    """The verdicts of the runs as they were recorded."""
+    """The verdicts of the recorded runs."""
     return {run_dir: judge_run(run_dir) for run_dir in recorded}
 
 
@@ -88,7 +88,7 @@ def judged(mutant: Mutant) -> Verdict | None:
 
 
 def same(verdict: Verdict, other: Verdict) -> bool:
-    """Whether two verdicts say the same for the same reasons."""
+    """Whether two verdicts are equal, and their reasons."""
     parts = ("verdict", "reason", "observed", "findings", "expectations")
     return all(getattr(verdict, name) == getattr(other, name) for name in parts)
 
@@ -98,7 +98,7 @@ def noticed(verdict: Verdict | None, before: Verdict) -> bool:
     if verdict is None or verdict.verdict is not Word.HOLDS:
         return True
     counted = {key: count for key, count in before.observed.items() if key in verdict.observed}
-    # A count that is missing shows nothing.
+    # A missing count shows nothing.
     return len(verdict.findings) > len(before.findings) or verdict.observed != counted
 
 
@@ -153,7 +153,7 @@ def test_falsified_runs_are_noticed_and_reordered_ones_hold(
 
 
 @pytest.mark.spark
-def test_a_falsified_run_alone_is_judged_as_among_others(
+def test_a_falsified_run_has_the_same_verdict_alone_and_among_others(
     spark: SparkSession, before: dict[Path, Verdict], place: Path
 ) -> None:
     for number, run_dir in zip(range(ALONE), cycle(before), strict=False):

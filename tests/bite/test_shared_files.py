@@ -1,4 +1,4 @@
-"""Results for the files of a recorded run are never used for a file that a copy changed."""
+"""Cached results for the files of a recorded run are not used for changed files."""
 
 from __future__ import annotations
 

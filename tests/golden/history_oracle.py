@@ -1,6 +1,6 @@
-"""The definitions of a history's anomalies once more, in plain Python: slow, and easy to check.
+"""A second implementation of a history's anomalies in plain Python: slow, and easy to check.
 
-Written from `docs/reference/anomalies.md`; shares nothing with the code that it tests.
+Written from `docs/reference/anomalies.md`; shares no code with the product.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class _History:
         return op["type"] == "ok"
 
     def indexes(self, key, value) -> list[int]:
-        """Where the value stands in the log without gaps."""
+        """Return the value's indexes in the log without gaps."""
         return [i for i, values in enumerate(self.dense.get(key, [])) if value in values]
 
     def at(self, key, value):
-        """Where the value stands in the order; the last place, if there are several."""
-        places = [i for i, chosen in enumerate(self.order.get(key, [])) if chosen == value]
-        return places[-1] if places else None
+        """Return the value's last index in the order."""
+        indexes = [i for i, chosen in enumerate(self.order.get(key, [])) if chosen == value]
+        return indexes[-1] if indexes else None
 
     def delta(self, key, value, following) -> int:
         before, after = self.at(key, value), self.at(key, following)
@@ -127,9 +127,9 @@ def _lost(history, found):
             _add_unseen(found, key, value)
         reached = [history.indexes(k, v)[:1] for k, v in history.read_ok if k == key]
         bound = max((index for first in reached for index in first), default=-1)
-        places = history.indexes(key, value)
-        if places and places[-1] <= bound and history.committed(writer):
-            found["lost-write"].append([key, value, places[0], bound])
+        indexes = history.indexes(key, value)
+        if indexes and indexes[-1] <= bound and history.committed(writer):
+            found["lost-write"].append([key, value, indexes[0], bound])
             readable = [
                 [k, v] for k, _, v in _writes(history.ops[writer]) if (k, v) in history.read_ok
             ]
@@ -149,11 +149,11 @@ def _add_unseen(found, key, value):
 def _visibility(history, found):
     for number, op in enumerate(history.ops):
         own = {(key, value) for key, _, value in _writes(op)}
-        told = set()
+        seen = set()
         for key, offset, value in _reads(op):
-            if (key, value) in told:
+            if (key, value) in seen:
                 continue
-            told.add((key, value))
+            seen.add((key, value))
             writer = history.writer.get((key, value))
             if writer is None:
                 found["phantom"].append([key, value, number, offset])
@@ -245,10 +245,10 @@ def _edges(history, *, ww_deps):
             add("ww", writer.get((key, before)), writer[key, value], key, before, value)
     for number, op in enumerate(history.ops):
         for key, values in _by_key(_reads(op)).items():
-            places = [history.at(key, value) for value in values]
-            if None in places or max(places) + 1 == len(history.order[key]):
+            indexes = [history.at(key, value) for value in values]
+            if None in indexes or max(indexes) + 1 == len(history.order[key]):
                 continue
-            highest, following = history.order[key][max(places) : max(places) + 2]
+            highest, following = history.order[key][max(indexes) : max(indexes) + 2]
             missed = writer.get((key, following))
             if missed not in {writer.get((key, value)) for value in values}:
                 add("rw", number, missed, key, highest, following)
@@ -276,11 +276,13 @@ def _cycles(edges):
         for component in _components(pairs):
             if any(other in unless and ops[0] in component for other, ops, _ in found):
                 continue
-            ways = [
-                way for start in component for way in _ways(start, edges, component, first, others)
+            paths = [
+                path
+                for start in component
+                for path in _paths(start, edges, component, first, others)
             ]
-            if ways:
-                ops = min(ways, key=lambda way: (len(way), way))
+            if paths:
+                ops = min(paths, key=lambda path: (len(path), path))
                 steps = [
                     _why(edges[pair], {first} if number == 0 else others)
                     for number, pair in enumerate(pairwise(ops))
@@ -302,19 +304,19 @@ def _components(pairs):
     return sorted((component for component in together if len(component) > 1), key=min)
 
 
-def _ways(start, edges, component, first, others):
+def _paths(start, edges, component, first, others):
     """Return every cycle from `start` that visits no operation twice."""
     unfinished = [[start]]
     while unfinished:
-        way = unfinished.pop()
-        allowed = {first} if len(way) == 1 else others
+        path = unfinished.pop()
+        allowed = {first} if len(path) == 1 else others
         for after in component:
-            if not {relation for relation, *_ in edges.get((way[-1], after), ())} & allowed:
+            if not {relation for relation, *_ in edges.get((path[-1], after), ())} & allowed:
                 continue
             if after == start:
-                yield [*way, after]
-            elif after not in way:
-                unfinished.append([*way, after])
+                yield [*path, after]
+            elif after not in path:
+                unfinished.append([*path, after])
 
 
 def _why(relations, allowed):

@@ -1,15 +1,14 @@
 """Jepsen's definitions of a history's anomalies, function by function as in its Kafka workload.
 
 Written from `jepsen/src/jepsen/tests/kafka.clj` (jepsen c4c7473), not from this project's
-documents, so that a mistake of `docs/reference/anomalies.md` shows as a difference. Four things
-differ from the letter of that file, each on purpose:
+documents, so that a mistake in `docs/reference/anomalies.md` shows as a difference. Five things
+differ from that file on purpose:
 
-- A value that nobody sent raises an error there; here it is no writer's (`phantom` of ours).
-- `unseen` lists only keys that somebody sent to: merging maps adds other keys there by mistake.
+- A value that was never sent raises an error there; here it has no writer (our `phantom`).
+- `unseen` lists only keys with sends: there, merging maps adds other keys by mistake.
 - A key that a poll lists without records counts as not polled. Jepsen's clients write no such key.
-- After a crash the process is another one, as Jepsen's interpreter sees to.
-
-Of several values at one offset Jepsen takes any; the order here takes the least, as text.
+- After a crash the process is another one, as with Jepsen's interpreter.
+- Of several values at an offset Jepsen takes any; here it is the least, as text.
 """
 
 from __future__ import annotations
@@ -34,33 +33,33 @@ NAMES = (
 def differences(
     cases: Sequence[Mapping[str, Any]], found: Sequence[Found], *, ww_deps: bool = True
 ) -> list[str]:
-    """Return the histories in which ackproof found something else than these definitions do."""
+    """Return the histories for which ackproof and these definitions differ."""
     differ = []
-    for case, told in zip(cases, found, strict=True):
-        ours, theirs = in_jepsens_terms(told), anomalies(case, ww_deps=ww_deps)
+    for case, by_ackproof in zip(cases, found, strict=True):
+        ours, theirs = in_jepsens_terms(by_ackproof), anomalies(case, ww_deps=ww_deps)
         if as_text(ours) != as_text(theirs):
             differ.append(f"{json.dumps(case)}\nours {as_text(ours)}\nJepsen's {as_text(theirs)}")
     return differ
 
 
 def in_jepsens_terms(found: Mapping[str, list[Any]]) -> Found:
-    """Return what ackproof finds as `anomalies` does: cycles and own reads without details."""
-    told = {name: list(found[name]) for name in NAMES if found.get(name)}
+    """Return ackproof's anomalies in the form of `anomalies`: cycles and own reads lack details."""
+    ours = {name: list(found[name]) for name in NAMES if found.get(name)}
     for name in ("G0", "G1c"):
-        if name in told:
-            told[name] = ["a cycle"]
-    if "precommitted-read" in told:
-        told["precommitted-read"] = sorted({number for *_, number in told["precommitted-read"]})
-    return told
+        if name in ours:
+            ours[name] = ["a cycle"]
+    if "precommitted-read" in ours:
+        ours["precommitted-read"] = sorted({number for *_, number in ours["precommitted-read"]})
+    return ours
 
 
 def as_text(found: Found) -> str:
-    """Return anomalies as text, whatever the order in which they were found."""
+    """Return anomalies as text that does not depend on their order."""
     return json.dumps({name: sorted(map(json.dumps, found[name])) for name in sorted(found)})
 
 
 def anomalies(case: Mapping[str, Any], *, ww_deps: bool = True) -> Found:
-    """Return the evidence of each anomaly; of a cycle only that there is one."""
+    """Return the evidence of each anomaly; cycles have no evidence."""
     analysis = _Analysis(case["ops"])
     found: Found = defaultdict(list)
     for search in (_of_log, _lost, _unseen, _visibility, _internal, _by_process):
@@ -70,7 +69,7 @@ def anomalies(case: Mapping[str, Any], *, ww_deps: bool = True) -> Found:
 
 
 class _Analysis:
-    """What Jepsen's `analysis` builds before it looks for anything."""
+    """The data that Jepsen's `analysis` computes before the checks."""
 
     def __init__(self, ops: list[Op]) -> None:
         self.history = [(n, op) for n, op in enumerate(ops) if "mops" in op]
@@ -136,15 +135,15 @@ class _Analysis:
             self.last[key] = dict(placed)
             self.first[key] = dict(reversed(placed))
 
-    def delta(self, key: str, one: Any, other: Any) -> int:
+    def delta(self, key: str, before: Any, after: Any) -> int:
         indexes = self.by_value.get(key, {})
-        if one in indexes and other in indexes:
-            return indexes[other] - indexes[one]
+        if before in indexes and after in indexes:
+            return indexes[after] - indexes[before]
         return 1
 
-    def between(self, key: str, one: Any, other: Any) -> list[Any]:
+    def between(self, key: str, before: Any, after: Any) -> list[Any]:
         indexes = self.by_value[key]
-        return self.by_index[key][indexes[one] + 1 : indexes[other]]
+        return self.by_index[key][indexes[before] + 1 : indexes[after]]
 
 
 def _sorted(values: Any) -> list[Any]:
@@ -269,7 +268,7 @@ def _cycles(of: _Analysis, found: Found, *, ww_deps: bool) -> None:
 
 
 def _reach(edges: set[Any]) -> set[Any]:
-    """Return the pairs (a, b) for which a way leads from a to b."""
+    """Return the pairs (a, b) with a path from a to b."""
     reach = set(edges)
     while True:
         further = {(a, d) for a, b in reach for c, d in edges if b == c} - reach

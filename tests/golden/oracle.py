@@ -1,4 +1,4 @@
-"""The definitions of all anomalies once more, in plain Python: slow, and easy to check by eye."""
+"""A second implementation of all anomalies in plain Python: slow, and easy to check."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from spark_histories import History, Record, Send
 
 
 def anomalies(history: History) -> list[str]:  # noqa: PLR0912  one branch a rule
-    """Return what is wrong with a history, as `spark_histories.show` writes it without `found`."""
+    """Return a history's anomalies, as `spark_histories.show` writes them without `found`."""
     found: list[str] = []
 
     def report(anomaly: Anomaly, partition: int, name, offset: int | None, send: Send | None):
-        who = "" if name is None else f" {name[0]}/{name[1]}"
+        send_name = "" if name is None else f" {name[0]}/{name[1]}"
         at = "" if offset is None else f" at {offset}"
         window = _window(history, send.resolved if send else None)
         inside = "" if window is None else f" in {window}"
-        found.append(f"{anomaly}{who} on {partition}{at}{inside}")
+        found.append(f"{anomaly}{send_name} on {partition}{at}{inside}")
 
     sent = {(send.partition, send.producer, send.sequence): send for send in history.sends}
     copies: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -125,11 +125,11 @@ def _stands_for(item: Record, history: History) -> tuple[int, int] | None:
 
 
 def _window(history: History, at: float | None) -> int | None:
-    held = [
+    in_force = [
         (window.injected, window.number)
         for window in history.windows
         if at is not None
         and window.injected <= at
         and (window.healed is None or at < window.healed)
     ]
-    return max(held)[1] if held else None
+    return max(in_force)[1] if in_force else None

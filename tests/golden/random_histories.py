@@ -1,4 +1,4 @@
-"""Small random histories: a Kafka that does what it should, and then something that is wrong."""
+"""Small random histories: correct ones, into which mistakes are planted, and chaotic ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _types = st.sampled_from(["ok", "ok", "ok", "ok", "info", "fail"])
 
 
 def draw_histories(number: int, *, batch: int = 0) -> list[dict]:
-    """Return this many histories, always the same ones for the same batch."""
+    """Return this many histories, always the same for the same batch."""
     drawn: list[dict] = []
 
     @seed(SEED + batch)
@@ -35,7 +35,7 @@ def draw_histories(number: int, *, batch: int = 0) -> list[dict]:
 
 @st.composite
 def _chaotic(draw) -> dict:
-    """Everything at random, within so little room that things collide."""
+    """Everything at random, with so few keys, values and offsets that they collide."""
     values = iter(range(100))
     offset = st.none() | st.integers(0, 5)
     ops = []
@@ -58,7 +58,7 @@ def _chaotic(draw) -> dict:
 
 @st.composite
 def _orderly(draw) -> dict:
-    """Transactions that append to logs and consumers that follow them; up to three mistakes."""
+    """Transactions that append to logs and consumers that follow them, with up to 3 mistakes."""
     logs: dict[str, list[list]] = {key: [] for key in _KEYS}
     values = iter([chr(97 + number) for number in range(60)])
     positions: dict[tuple[int, str], int] = {}
@@ -101,7 +101,7 @@ def _orderly(draw) -> dict:
 
 
 def _entangled(draw, logs: dict[str, list[list]], values) -> list[dict]:
-    """Return two transactions: each polls what the other sends, or just misses it."""
+    """Return two transactions: each polls the other's record, or just misses it."""
     new = {key: [len(log), next(values)] for key, log in logs.items()}
     each_other = draw(st.booleans())
     ops = []
@@ -116,7 +116,7 @@ def _entangled(draw, logs: dict[str, list[list]], values) -> list[dict]:
 
 
 def _plant(draw, ops: list[dict]) -> None:
-    """Make one mistake, if there is anything that it can be made with."""
+    """Make a mistake, if the operations allow it."""
     polls = [
         records
         for op in ops
@@ -129,30 +129,30 @@ def _plant(draw, ops: list[dict]) -> None:
     if mistake == 9:
         ops.insert(draw(st.integers(0, len(ops))), _move(draw))
     elif mistake == 8:
-        # Completions out of order: what was read was not yet sent.
+        # Completions out of order: records were read before they were sent.
         ops.append(ops.pop(draw(st.integers(0, len(ops) - 1))))
     elif mistake == 7 and sends:
         draw(st.sampled_from(sends))["offset"] = draw(st.none() | st.integers(0, 5))
     elif mistake == 6 and len(sends) > 1:
-        one, other = draw(st.sampled_from(sends)), draw(st.sampled_from(sends))
-        one["offset"], other["offset"] = other["offset"], one["offset"]
+        first, second = draw(st.sampled_from(sends)), draw(st.sampled_from(sends))
+        first["offset"], second["offset"] = second["offset"], first["offset"]
     elif mistake == 5 and ops:
         op = draw(st.sampled_from(ops))
         op["type"] = draw(_types)
     elif polls:
         records = draw(st.sampled_from(polls))
-        place = draw(st.integers(0, len(records) - 1))
+        index = draw(st.integers(0, len(records) - 1))
         if mistake == 0:
-            del records[place]
+            del records[index]
         elif mistake == 1:
-            records.insert(draw(st.integers(0, len(records))), list(records[place]))
+            records.insert(draw(st.integers(0, len(records))), list(records[index]))
         elif mistake == 2:
-            records[place][0] = draw(st.none() | st.integers(0, 9))
+            records[index][0] = draw(st.none() | st.integers(0, 9))
         elif mistake == 3:
-            records.append(records.pop(place))
+            records.append(records.pop(index))
         elif sends:
             values = st.sampled_from([send["value"] for send in sends])
-            records[place][1] = draw(values | st.just("never sent"))
+            records[index][1] = draw(values | st.just("never sent"))
 
 
 def _op(draw, mops: list[dict], kind: str, *, process: int | None = None) -> dict:

@@ -1,4 +1,4 @@
-"""Histories of runs: those made by hand, random ones, and faultless ones that are damaged."""
+"""Histories of runs: hand-made ones, random ones, and correct ones that are damaged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = {
     for name, case in json.loads(file.read_text(encoding="utf-8")).items()
 }
 
-# Small numbers on purpose: what matters here is that things collide.
+# Small numbers, so that names and offsets collide.
 _partitions = st.integers(0, 1)
 _offsets = st.integers(0, 8)
 _names = st.tuples(st.integers(1, 2), st.integers(0, 4))
@@ -112,7 +112,7 @@ def _histories(draw) -> History:
 
 
 def random_histories() -> list[History]:
-    """Spark takes seconds for one history and for all of them: so they are drawn first."""
+    """Draw all histories first: Spark takes as long for one as for all."""
     drawn: list[History] = []
 
     @seed(SEED)
@@ -132,7 +132,7 @@ def random_histories() -> list[History]:
 
 
 def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branch a damage
-    """A faultless history of some dozens of sends, and then a few things done to it."""
+    """Return a correct history of some dozens of sends, with up to 6 changes."""
     partitions, producers = draw.randint(1, 3), draw.randint(1, 3)
     log: dict[int, list[tuple[int, int] | None]] = {p: [] for p in range(partitions)}
     sends: dict[tuple[int, int], Send] = {}
@@ -159,29 +159,29 @@ def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branc
     states: dict[tuple[int, int], RecordState] = {}
     for _ in range(draw.randint(0, 6)):
         partition = draw.randrange(partitions)
-        stands = log[partition]
-        if not stands:
+        names = log[partition]
+        if not names:
             continue
-        one, other = (draw.randrange(len(stands)) for _ in range(2))
+        at, other = (draw.randrange(len(names)) for _ in range(2))
         match draw.randrange(8):
             case 0:
-                stands[one] = None
+                names[at] = None
             case 1:
-                stands[one], stands[other] = stands[other], stands[one]
+                names[at], names[other] = names[other], names[at]
             case 2:
-                stands[one] = stands[other]
+                names[at] = names[other]
             case 3:
-                stands.append(stands[one])
+                names.append(names[at])
             case 4:
-                stands[one] = (draw.randrange(producers + 1), draw.choice([one, 10**6 + other]))
+                names[at] = (draw.randrange(producers + 1), draw.choice([at, 10**6 + other]))
             case 5:
-                states[partition, one] = draw.choice([RecordState.CORRUPT, RecordState.FOREIGN])
+                states[partition, at] = draw.choice([RecordState.CORRUPT, RecordState.FOREIGN])
             case 6:
-                del stands[one:]
+                del names[at:]
             case 7:
-                name = stands[one]
+                name = names[at]
                 if name is not None and name in sends and sends[name].offset is not None:
-                    sends[name] = _acked_at(sends[name], draw.choice([other, len(stands) + 3]))
+                    sends[name] = _acked_at(sends[name], draw.choice([other, len(names) + 3]))
     records = [
         Record(
             partition=partition,
@@ -190,35 +190,35 @@ def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branc
             producer=name[0],
             sequence=name[1],
         )
-        for partition, stands in log.items()
-        for offset, name in enumerate(stands)
+        for partition, names in log.items()
+        for offset, name in enumerate(names)
         if name is not None
     ]
     ends = [
         End(
             partition=partition,
             begin=0,
-            end=len(stands),
+            end=len(names),
             reason=draw.choice([None, None, "not all was read"]),
         )
-        for partition, stands in log.items()
+        for partition, names in log.items()
     ]
     history = History(sends=list(sends.values()), log=records, ends=ends)
     return history if draw.random() < 0.5 else _with_probe(history, producers, draw)
 
 
 def _with_probe(history: History, producers: int, draw: random.Random) -> History:
-    """Give the last producers the numbers of the probe's; one that never sent gets any number."""
+    """Give the last producers numbers of the probe, and an unknown producer any number."""
     first = draw.randint(0, producers - 1)
     numbers = [*range(first), *range(PROBE_PRODUCERS, PROBE_PRODUCERS + producers - first)]
     numbers.append(draw.choice([7, PROBE_PRODUCERS + 7]))
 
-    def named(one: Any) -> Any:
-        values = {name: getattr(one, name) for name in type(one).__slots__}
-        return type(one)(**{**values, "producer": numbers[one.producer]})
+    def renumbered(row: Any) -> Any:
+        values = {name: getattr(row, name) for name in type(row).__slots__}
+        return type(row)(**{**values, "producer": numbers[row.producer]})
 
     return replace(
-        history, sends=list(map(named, history.sends)), log=list(map(named, history.log))
+        history, sends=list(map(renumbered, history.sends)), log=list(map(renumbered, history.log))
     )
 
 

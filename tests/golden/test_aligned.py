@@ -1,7 +1,7 @@
-"""The aligned pass leaves what the checks need: aligned, general and the oracle say the same.
+"""The pass by offset, the general path and the oracle give the same anomalies.
 
-Histories are random, in row groups and slices of a few rows, so that borders are everywhere.
-`ACKPROOF_HISTORIES` (`ci/histories`) takes more of them than the usual run.
+Histories are random, in row groups and slices of a few rows, so that there are many borders.
+`ACKPROOF_HISTORIES` (`ci/histories`) raises their number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DRIVER = Sizing(placed=0.0)
 
 
 def lay_out(run_dir: Path, *, rows: int) -> None:
-    """Lay the tables of `write_run` as a run does: by producer, and by partition and offset."""
+    """Sort the tables of `write_run` as a run does: by producer, and by partition and offset."""
     ledger_file = run_dir / tables.LOCATION["ledger"] / "part-0.parquet"
     ledger = pq.read_table(ledger_file)
     ledger_file.unlink()
@@ -61,7 +61,7 @@ def lay_out(run_dir: Path, *, rows: int) -> None:
             place = log_file.with_name(f"part-{index}-{start}.parquet")
             pq.write_table(records.slice(start, 3 * rows), place, row_group_size=rows)
     for place, schema in ((ledger_file, tables.LEDGER), (log_file, tables.FINAL_LOG)):
-        pq.write_table(schema.empty_table(), place)  # a table without rows is one, too
+        pq.write_table(schema.empty_table(), place)  # files without rows are legal
 
 
 def _parts(table: pa.Table, keys: list[str]) -> list[pa.Table]:
@@ -88,7 +88,7 @@ def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
     lay_out(tmp_path, rows=3)
     aligned = compare(spark, tmp_path, sizing=TINY)
     by_pass = anomalies_of(tmp_path)
-    # Without the pass; in the driver; and, with more histories, as if it left many rows.
+    # Without the pass; in the driver; and, with more histories, with the plans for many rows.
     for sizing in (NEVER, DRIVER, replace(TINY, few=0))[: 3 if ASKED else 2]:
         assert compare(spark, tmp_path, sizing=sizing) == aligned, sizing
         assert by_pass == anomalies_of(tmp_path), sizing

@@ -1,9 +1,7 @@
 """Histories with known verdicts, and random ones, in Spark and in the oracle in plain Python.
 
-The hand-made ones, positive and negative, are `*.json` in this folder.
-
-The notation is `spark_histories`'s. Every history becomes a topic of one run, which is compared
-once.
+The hand-made ones, positive and negative, are `*.json` in this folder, in the notation of
+`spark_histories`. Each history becomes a topic of one run, which is compared once.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
         found[row["topic"]].append(show(row, found=False))
     for topic, history in histories.items():
         assert sorted(found[topic]) == anomalies(history), f"seed {SEED}: {history}"
-    # The histories are worth something only if each anomaly occurs, and often.
+    # The histories are useful only if each anomaly occurs often.
     others = {*OF_REPLICAS, *OF_CLIENTS} - {Anomaly.ABORTED_READ}
     seen = {kind: count for kind, count in result.counts.items() if kind not in others}
     assert min(seen.values()) > HISTORIES / 10, seen

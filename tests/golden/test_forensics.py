@@ -1,7 +1,7 @@
-"""Forensics on runs written by hand: every story, divergence and gap, beside its near miss.
+"""Forensics on runs written by hand: every story, divergence and gap, and similar cases.
 
-Each topic is a run of its own, told in `spark_histories`' notation and by what its cluster left:
-states of partition 0, the batches of its replicas, and lines of the brokers' logs.
+Each topic is a run of its own, in the notation of `spark_histories`, with the evidence of its
+cluster: states of partition 0, the batches of its replicas, and lines of the brokers' logs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from spark_histories import (
 
 pytestmark = pytest.mark.spark
 
-#: first offset, last offset, leader epoch, and what is unusual about a batch
+#: first offset, last offset, leader epoch, and a batch's other columns
 Batch = tuple[int, int, int] | tuple[int, int, int, Mapping[str, Any]]
 ALL = (1, 2, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a cluster left of partition 0. states: second, leader, epoch, ISR."""
+    """The evidence of partition 0. states: second, leader, epoch, ISR."""
 
     history: History
     states: Sequence[tuple[float, int, int, tuple[int, ...]]]
@@ -54,16 +54,16 @@ def same(*batches: Batch) -> dict[int, Sequence[Batch]]:
 
 
 def history(lost_from: int, acked: int, *, sent: float = 10, end: int | None = None, **more: Any):
-    """Sequences 0 to `acked` - 1 acked at their offsets; those from `lost_from` on were replaced.
+    """Sequences 0 to `acked` - 1 acked at their offsets; sequences 100 and on replaced them.
 
-    What replaced them are sequences 100 and on, acked much later.
+    Those from `lost_from` on were replaced, and acked much later.
     """
     end = acked if end is None else end
     sends = [f"1/{i} to 0: acked at {i} [{sent + i}-{sent + i}.5]" for i in range(acked)]
     log = [f"0@{i}: 1/{i}" for i in range(lost_from)]
-    for place in range(lost_from, end):
-        sends.append(f"1/{100 + place} to 0: acked at {place} [{500 + place}-{501 + place}]")
-        log.append(f"0@{place}: 1/{100 + place}")
+    for at in range(lost_from, end):
+        sends.append(f"1/{100 + at} to 0: acked at {at} [{500 + at}-{501 + at}]")
+        log.append(f"0@{at}: 1/{100 + at}")
     return parse({"sends": sends, "log": log, "ends": [f"0: 0-{end}"], **more})
 
 
@@ -115,14 +115,14 @@ ENDED = Left(
 )
 WITH_ACKS_1 = {
     "b2": B2,
-    "b2_silent": replace(  # the next leader wrote nothing: only its own line says where it began
+    "b2_silent": replace(  # the next leader wrote nothing: its start is only in its log line
         B2,
         history=history(3, 6, end=3, **KILLED),
         replicas=same((0, 2, 0)),
         events=[(40, 2, "leader", 1, 3)],
         expected=["1/3 B2 by 1 in 0, then 2 in 1 from 3, cut by -"] * 3,
     ),
-    # Before 0.11 batches have no epoch: what the leader loaded at its start, or how it was elected.
+    # Before 0.11 batches have no epoch: the leader's loaded log or its election decides.
     "b5_loaded": replace(
         B2,
         states=[(0, 1, 0, ALL), (5, 1, 0, (1,)), (40, 1, 1, (1,)), (60, 1, 1, ALL)],
@@ -139,14 +139,14 @@ WITH_ACKS_1 = {
         events=[],
         expected=["1/3 B4 by 1 in 0, then 3 in 2 from -, cut by -"] * 3,
     ),
-    "b2_mute": replace(  # and here nothing says it
+    "b2_mute": replace(  # and here its start is unknown
         B2,
         history=history(3, 6, end=3, **KILLED),
         replicas=same((0, 2, 0)),
         events=[],
         expected=["1/3 unexplained by 1 in 0, then 2 in 1 from -, cut by -"] * 3,
     ),
-    "b2_second": replace(  # the first failover kept them, the second did not
+    "b2_second": replace(  # the first failover did not lose them, the second did
         B2,
         states=[*FAILOVER[:1], (2, 2, 1, (2, 1)), (40, 1, 2, (1, 3))],
         history=history(3, 6, end=5, **KILLED),
@@ -155,7 +155,7 @@ WITH_ACKS_1 = {
         expected=["1/3 B2 by 2 in 1, then 1 in 2 from 3, cut by -"] * 3,
     ),
     "b3": ZOMBIE,
-    "b3_longer": replace(  # the zombie's log was longer than the successor's is in the end
+    "b3_longer": replace(  # the zombie's log was longer than the successor's at the end
         ZOMBIE,
         history=history(3, 6, sent=210, end=5, **KILLED),
         replicas=same((0, 2, 0), (3, 4, 1)),
@@ -166,12 +166,12 @@ WITH_ACKS_1 = {
         expected=["1/3 B4 by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
     ),
     "b4_older": OLDER,
-    "cut_older": replace(  # what broker 1 has now it need not have had when elected
+    "cut_older": replace(  # broker 1 may have got its records after the election
         OLDER,
         events=[*OLDER.events, (101, 1, "truncated", None, 2)],
         expected=["1/3 unexplained by 2 in 1, then - in - from -, cut by -"] * 3,
     ),
-    "shorter": replace(  # the same broker leads again, with less
+    "shorter": replace(  # the same broker leads again, with a shorter log
         B2,
         states=[(0, 1, 0, (1,)), (35, -1, 1, (1,)), (40, 1, 2, (1,)), (60, 1, 2, ALL)],
         replicas=same((0, 2, 0), (3, 4, 2)),
@@ -201,7 +201,7 @@ WITH_ACKS_1 = {
             "nothing was read"
         ],
     ),
-    "swallowed": Left(  # another record stands there, in the same epoch, and nobody else led
+    "swallowed": Left(  # another record is there, in the same epoch, without another leader
         history=history(3, 4, end=4),
         states=FAILOVER[:1],
         replicas=same((0, 3, 0)),
@@ -227,13 +227,13 @@ WITH_ACKS_0 = {
         replicas=same((0, 0, 0)),
         expected=["1/1 B1 by 1 in 0, then 2 in 1 from -, cut by -"],
     ),
-    "b1_late": Left(  # the client learned of the new leader only after a while
+    "b1_late": Left(  # the client got the new metadata only after a while
         history=parse({"sends": ["1/0 to 0: acked [45-45.1]"], "log": [], "ends": ["0: 0-0"]}),
         states=FAILOVER,
         replicas=same(),
         expected=["1/0 B1 by 1 in 0, then 2 in 1 from -, cut by -"],
     ),
-    "b1_far": Left(  # nobody changed anything near that time
+    "b1_far": Left(  # without a fault or a leader change near that time
         history=parse({"sends": ["1/0 to 0: acked [300-300.1]"], "log": [], "ends": ["0: 0-0"]}),
         states=FAILOVER,
         replicas=same(),
@@ -260,7 +260,7 @@ WITH_ACKS_ALL = {
         kafka="3.9.1",
         expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
     ),
-    "b12_others": replace(  # before the acks, in what follows them, another broker, and too late
+    "b12_others": replace(  # before the acks, after their offsets, another broker, and too late
         LATE_RESPONSE,
         events=[
             (12, 2, "truncated", None, 3),
@@ -280,7 +280,7 @@ WITH_ACKS_ALL = {
         ),
         expected=["1/2 unexplained by 1 in 0, then - in - from -, cut by -"],
     ),
-    "promised": replace(  # what acks=all promises, broken with no excuse
+    "promised": replace(  # a violation of acks=all without a legal reason
         B2, expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3
     ),
 }
@@ -289,7 +289,7 @@ WHOLE = history(20, 20)
 BYTES = ((0, 9, 0), (10, 19, 0))
 
 
-def told(offset: int, last: int, epoch: int = 0, checksum: str = "7b", more: str = "") -> str:
+def described(offset: int, last: int, epoch: int = 0, checksum: str = "7b", more: str = "") -> str:
     return f"offsets {offset}-{last}, epoch {epoch}, 100 bytes, checksum {checksum}{more}"
 
 
@@ -299,16 +299,16 @@ def differing(**broker_2: Any) -> dict[int, Sequence[Batch]]:
 
 def diverged(offset: int, last: int, second: str, batches: int = 1) -> str:
     return (
-        f"diverged at {offset}: broker 1: {told(offset, last)}; broker 2: {second}; "
-        f"broker 3: {told(offset, last)}; {batches} batches differ"
+        f"diverged at {offset}: broker 1: {described(offset, last)}; broker 2: {second}; "
+        f"broker 3: {described(offset, last)}; {batches} batches differ"
     )
 
 
 def replicas(
-    held: Mapping[int, Sequence[Batch]], anomalies: Sequence[str] = (), **more: Any
+    batches: Mapping[int, Sequence[Batch]], anomalies: Sequence[str] = (), **more: Any
 ) -> Left:
     more = {"history": WHOLE, "states": FAILOVER[:1], **more}
-    return Left(replicas=held, anomalies=anomalies, **more)
+    return Left(replicas=batches, anomalies=anomalies, **more)
 
 
 ABORTED = (10, 12, 0, {"transactional": True})
@@ -317,36 +317,40 @@ AGREEMENT = {
     "agree": replicas(same(*BYTES)),
     "flipped": replicas(
         differing(crc_ok=False),
-        [diverged(10, 19, told(10, 19, more=", which the bytes do not match"))],
+        [diverged(10, 19, described(10, 19, more=", which the bytes do not match"))],
     ),
     "all_flipped": replicas(
         same((0, 9, 0, {"crc_ok": False}), BYTES[1]),
         [
             "diverged at 0: "
             + "; ".join(
-                f"broker {b}: {told(0, 9, more=', which the bytes do not match')}" for b in ALL
+                f"broker {b}: {described(0, 9, more=', which the bytes do not match')}" for b in ALL
             )
             + "; 1 batches differ"
         ],
     ),
-    "other_bytes": replicas(differing(crc=0xABC), [diverged(10, 19, told(10, 19, checksum="abc"))]),
-    "other_epoch": replicas(differing(leader_epoch=1), [diverged(10, 19, told(10, 19, epoch=1))]),
+    "other_bytes": replicas(
+        differing(crc=0xABC), [diverged(10, 19, described(10, 19, checksum="abc"))]
+    ),
+    "other_epoch": replicas(
+        differing(leader_epoch=1), [diverged(10, 19, described(10, 19, epoch=1))]
+    ),
     "too_short": replicas(
         {1: BYTES, 2: BYTES[:1], 3: BYTES}, [diverged(10, 19, "no batch starts here")]
     ),
     "hole": replicas({1: BYTES, 2: BYTES[1:], 3: BYTES}, [diverged(0, 9, "no batch starts here")]),
-    "lagging": replicas(  # not in sync: it may lack, or hold, what it likes
+    "lagging": replicas(  # not in sync: it may have any records
         {1: BYTES, 2: ((0, 9, 0, {"crc": 5}),), 3: BYTES},
         states=[*FAILOVER[:1], (30, 1, 0, (1, 3))],
     ),
-    "ahead": replicas(  # above the high watermark one may have more than another
+    "ahead": replicas(  # above the high watermark replicas may differ in length
         {1: (*BYTES, (20, 25, 0)), 2: BYTES, 3: (*BYTES, (20, 29, 0))}
     ),
     "marker": replicas(
         same((0, 9, 0), (10, 10, 0, {"control": True}), (11, 19, 0)),
         history=replace(WHOLE, log=[one for one in WHOLE.log if one.offset != 10], sends=[]),
     ),
-    "aborted": replicas(  # hidden from readers of what is committed, as a whole
+    "aborted": replicas(  # the whole batch is hidden from readers with read_committed
         same((0, 9, 0), ABORTED, (13, 13, 0, {"control": True}), (14, 19, 0)),
         history=replace(
             WHOLE, log=[one for one in WHOLE.log if not 10 <= one.offset <= 13], sends=[]
@@ -391,11 +395,11 @@ AGREEMENT = {
 
 def pause_producer(run_dir, *, number: int) -> None:
     """Add a window of `pause_client` beside the first fault window, whose target is broker 1."""
-    place = run_dir / LOCATION["fault_windows"]
-    windows = pq.read_table(place).to_pylist()
+    path = run_dir / LOCATION["fault_windows"]
+    windows = pq.read_table(path).to_pylist()
     hit = {"fault": "pause_client", "nodes": list(ALL), "parameters": '{"client": "producer 1"}'}
     paused = windows[0] | hit | {"window": number}
-    pq.write_table(pa.Table.from_pylist([*windows, paused], schema=tables.FAULT_WINDOWS), place)
+    pq.write_table(pa.Table.from_pylist([*windows, paused], schema=tables.FAULT_WINDOWS), path)
 
 
 def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()) -> None:
@@ -418,21 +422,21 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
                 "replicas": list(ALL),
                 "isr": list(isr),
                 "elr": [],
-                # The leader before; 'shorter_elr' is the only one whose ISR becomes empty.
+                # The leader before; only in 'shorter_elr' the ISR becomes empty.
                 "last_known_elr": [left.states[number - 1][1]] if not isr else [],
             }
             for number, (second, leader, epoch, isr) in enumerate(left.states)
         ]
-        for broker, held in left.replicas.items():
-            rows["replica_batches"] += [here | _batch(broker, *one) for one in held]
+        for broker, batches in left.replicas.items():
+            rows["replica_batches"] += [here | _batch(broker, *one) for one in batches]
             whole = topic not in incomplete
             rows["replica_logs"].append(
                 here
                 | {
                     "broker": broker,
                     "begin_offset": 0,
-                    "end_offset": max((one[1] + 1 for one in held), default=0),
-                    "bytes": 100 * len(held),
+                    "end_offset": max((one[1] + 1 for one in batches), default=0),
+                    "bytes": 100 * len(batches),
                     "torn_bytes": 0,
                     "complete": whole,
                     "reason": None if whole else "too large",
@@ -450,13 +454,13 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
             }
             for second, broker, kind, epoch, offset in left.events
         ]
-    for name, found in rows.items():
-        place = run_dir / LOCATION[name]
-        if not place.suffix:
-            place.mkdir()
-            place /= "part-0.parquet"
+    for name, of_table in rows.items():
+        path = run_dir / LOCATION[name]
+        if not path.suffix:
+            path.mkdir()
+            path /= "part-0.parquet"
         schema = getattr(tables, name.upper())
-        pq.write_table(pa.Table.from_pylist(found, schema=schema), place)
+        pq.write_table(pa.Table.from_pylist(of_table, schema=schema), path)
 
 
 def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any] = {}) -> dict:
@@ -484,7 +488,7 @@ def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any
 
 
 def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
-    """Compare and investigate a run as one of `rows`; `acks` of a topic's producers by topic."""
+    """Compare and investigate a run, planned for `rows`; `acks` of the producers by topic."""
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
     from ackproof_spark.reading.run_tables import StoredRun
@@ -496,7 +500,7 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
     }
     with small_plans(spark, rows=rows):
         found = investigate(
-            StoredRun(spark=spark, place=run_dir),
+            StoredRun(spark=spark, run_dir=run_dir),
             RUN_ID,
             lost=lost,
             few=rows <= FEW,
@@ -515,15 +519,15 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
 
 
 def _story(row: Mapping[str, Any]) -> str:
-    told = {key: "-" if value is None else value for key, value in row.items()}
+    shown = {key: "-" if value is None else value for key, value in row.items()}
     return (
         "{producer}/{sequence} {case} by {leader} in {leader_epoch}, then {next_leader} in "
         "{next_leader_epoch} from {next_leader_start}, cut by {truncated_by}"
-    ).format(**told)
+    ).format(**shown)
 
 
 def _first_only(stories: Sequence[str]) -> list[str]:
-    """Return the stories as told of the first record: those of one cause differ in nothing else."""
+    """Return the stories with the first record's name: in a cause, they differ in nothing else."""
     return sorted(stories)[:1] + [
         sorted(stories)[0].split(" ")[0] + " " + story.partition(" ")[2]
         for story in sorted(stories)[1:]
@@ -579,29 +583,29 @@ def agreement(spark, tmp_path_factory):
 
 
 @pytest.mark.parametrize("topic", AGREEMENT)
-def test_replicas_agree_and_logs_have_no_gaps_or_it_is_said_where(topic, agreement):
+def test_divergences_and_gaps_are_reported_with_their_offset(topic, agreement):
     _, _, anomalies = agreement
     assert sorted(anomalies.get(topic, [])) == sorted(AGREEMENT[topic].anomalies)
 
 
-def test_they_are_counted(agreement):
-    said = [text for left in AGREEMENT.values() for text in left.anomalies]
+def test_divergences_and_gaps_are_counted(agreement):
+    expected = [text for left in AGREEMENT.values() for text in left.anomalies]
     assert agreement[0].counts == {
-        Anomaly.DIVERGED: sum(text.startswith("diverged") for text in said),
-        Anomaly.GAP: sum(text.startswith("gap") for text in said),
+        Anomaly.DIVERGED: sum(text.startswith("diverged") for text in expected),
+        Anomaly.GAP: sum(text.startswith("gap") for text in expected),
     }
 
 
 @pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
-def test_partial_evidence_is_not_called_complete(spark, tmp_path, rows):
+def test_counts_of_0_are_left_out_if_replica_logs_are_incomplete(spark, tmp_path, rows):
     topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
     write(tmp_path, topics, incomplete=["agree"])
     found, _, _ = judged(spark, tmp_path, {}, rows=rows)
-    assert found.counts == {Anomaly.DIVERGED: 1}  # seen is seen; of gaps nothing is known
+    assert found.counts == {Anomaly.DIVERGED: 1}  # the number of gaps is unknown
 
 
 @pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
-def test_without_evidence_there_are_stories_all_the_same(spark, tmp_path, rows):
+def test_a_run_without_evidence_has_stories(spark, tmp_path, rows):
     write_run(tmp_path, {"b2": B2.history})
     found, stories, _ = judged(spark, tmp_path, {"b2": "1"}, rows=rows)
     assert found.counts == {}

@@ -2,8 +2,8 @@
 
 One oracle was written from this project's document of anomalies, the other from Jepsen's source.
 
-`ACKPROOF_HISTORIES=10000 pytest tests/golden/test_histories.py` (`ci/histories`) takes more of
-the random ones than the usual run.
+`ACKPROOF_HISTORIES=10000 pytest tests/golden/test_histories.py` (`ci/histories`) raises the number
+of random histories.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 
 def spark_finds(spark, cases: Sequence[dict], folder: Path, *, ww_deps: bool = True) -> list[dict]:
-    """Return what `check` finds in each case: its anomalies and the further ones in one."""
+    """Return the anomalies of each case by `check`, including Jepsen's and the further ones."""
     from ackproof_spark.jepsen.check import check
     from ackproof_spark.jepsen.configuration import Configuration
     from ackproof_spark.jepsen.reader import read
@@ -78,24 +78,24 @@ def test_spark_and_both_oracles_agree_on_random_histories(spark, tmp_path):
     clean = 0
     for batch, size in enumerate(_batches()):
         cases = draw_histories(size, batch=batch)
-        # Every third batch does without what the order of a log implies.
+        # Every third batch is without `ww_deps`.
         ww_deps = batch % 3 != 1
         found = spark_finds(spark, cases, tmp_path, ww_deps=ww_deps)
         different = _differences(cases, found, ww_deps=ww_deps)
         if different:
             smallest = _shrunk(spark, different, tmp_path, ww_deps=ww_deps)
-            told = spark_finds(spark, [smallest], tmp_path, ww_deps=ww_deps)[0]
+            by_spark = spark_finds(spark, [smallest], tmp_path, ww_deps=ww_deps)[0]
             pytest.fail(
                 f"{len(different)} of {size} histories differ (seed {SEED}, batch {batch}). "
                 f"The smallest:\n{json.dumps(smallest)}\n"
-                f"Spark says {_said(told)}\noracle says {_said(_oracle(smallest, ww_deps))}"
+                f"Spark: {_as_text(by_spark)}\noracle: {_as_text(_oracle(smallest, ww_deps))}"
             )
         differ = jepsen_definitions.differences(cases, found, ww_deps=ww_deps)
         assert not differ, f"{len(differ)} of {size} differ from Jepsen's: {min(differ, key=len)}"
-        occurred.update(kind for one in found for kind in one)
-        clean += sum(not one.keys() - {"unseen-series"} for one in found)
+        occurred.update(kind for kinds in found for kind in kinds)
+        clean += sum(not kinds.keys() - {"unseen-series"} for kinds in found)
     print(f"{HISTORIES} histories: {dict(occurred)}")  # noqa: T201  ci/histories shows it
-    # The histories are worth something only if each anomaly occurs, and none too.
+    # The histories are useful only if each anomaly occurs, and some have none.
     for anomaly in _kinds():
         assert occurred[anomaly] > HISTORIES / 500, occurred
     assert clean > HISTORIES / 20
@@ -117,8 +117,8 @@ def _differences(
 ) -> list[dict]:
     return [
         case
-        for case, told in zip(cases, found, strict=True)
-        if _said(told) != _said(_oracle(case, ww_deps))
+        for case, by_spark in zip(cases, found, strict=True)
+        if _as_text(by_spark) != _as_text(_oracle(case, ww_deps))
     ]
 
 
@@ -130,15 +130,15 @@ def _oracle(case: dict, ww_deps: bool) -> dict:
     return found
 
 
-def _said(found: dict) -> str:
-    """Return anomalies as text, whatever the order in which they were found."""
+def _as_text(found: dict) -> str:
+    """Return anomalies as text that does not depend on their order."""
     return json.dumps(
         {kind: sorted(map(json.dumps, evidence)) for kind, evidence in sorted(found.items())}
     )
 
 
 def _shrunk(spark, different: list[dict], folder: Path, *, ww_deps: bool) -> dict:
-    """Return a history that still differs, but no longer with anything left out."""
+    """Return a history that differs, and does not if any part is left out."""
     smallest = min(different, key=lambda case: len(json.dumps(case)))
     while True:
         smaller = list(_one_less(smallest))
@@ -155,12 +155,12 @@ def _one_less(case: dict):
         shorter = json.loads(json.dumps(case))
         del shorter["ops"][number]
         yield shorter
-        for place, mop in enumerate(case["ops"][number].get("mops", [])):
+        for index, mop in enumerate(case["ops"][number].get("mops", [])):
             shorter = json.loads(json.dumps(case))
-            del shorter["ops"][number]["mops"][place]
+            del shorter["ops"][number]["mops"][index]
             yield shorter
             for key, records in mop.get("poll", {}).items():
                 for record in range(len(records)):
                     shorter = json.loads(json.dumps(case))
-                    del shorter["ops"][number]["mops"][place]["poll"][key][record]
+                    del shorter["ops"][number]["mops"][index]["poll"][key][record]
                     yield shorter

@@ -1,7 +1,7 @@
-"""Histories with reads, by hand and random: which records were read and are gone.
+"""Histories with reads, hand-made and random: the records that were read and are gone.
 
 `reads/*.json` has the notation of `spark_histories`. Spark is compared with the expected rows and
-with a plain definition.
+with a definition in plain Python.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ HISTORIES = 150
 
 
 def gone(history: History) -> list[str]:
-    """Return what was read and is gone, as `spark_histories.show` writes it without `found`."""
+    """Return the reads that are gone, as `spark_histories.show` writes them without `found`."""
     ends = {end.partition: end for end in history.ends}
-    stands, corrupt_names, corrupt_places = set(), set(), set()
+    intact, corrupt_names, corrupt_offsets = set(), set(), set()
     for item in history.log:
         if item.state is RecordState.INTACT:
-            stands.add((item.partition, item.producer, item.sequence))
+            intact.add((item.partition, item.producer, item.sequence))
         elif item.state is RecordState.CORRUPT:
             name = _stands_for(item, history)
             if name:
                 corrupt_names.add((item.partition, *name))
             else:
-                corrupt_places.add((item.partition, item.offset))
+                corrupt_offsets.add((item.partition, item.offset))
     first: dict[tuple[int, int, int], Read] = {}
     for read in sorted(history.reads, key=lambda read: (read.at, read.consumer, read.offset)):
         name = (read.partition, read.producer, read.sequence)
@@ -48,8 +48,8 @@ def gone(history: History) -> list[str]:
         created = [one.at for one in history.created if one.partition == read.partition]
         if (
             read.producer is None
-            or name in stands | corrupt_names
-            or (read.partition, read.offset) in corrupt_places
+            or name in intact | corrupt_names
+            or (read.partition, read.offset) in corrupt_offsets
             or end is None
             or read.offset < end.begin
             or (len(created) > 1 and read.at < max(created))
@@ -65,7 +65,7 @@ def gone(history: History) -> list[str]:
 
 
 def with_reads(draw: random.Random) -> History:
-    """A damaged history whose records, and some that are not there, were read by two consumers."""
+    """Return a damaged history with reads by two consumers, also of records that are missing."""
     history = damaged_history(draw)
     names = [
         (send.partition, send.offset, send.producer, send.sequence)
@@ -99,7 +99,7 @@ def found_by_spark(spark, run_dir: Path, histories: dict[str, History]) -> dict[
 
     write_run(run_dir, histories)
     with small_plans(spark, rows=0):
-        run = StoredRun(spark=spark, place=run_dir)
+        run = StoredRun(spark=spark, run_dir=run_dir)
         rows = read_then_gone.find(RunTables.of(run), run).toArrow().to_pylist()
     by_topic = defaultdict(list)
     for row in rows:
@@ -123,7 +123,7 @@ def test_spark_and_the_definition_agree_on_random_histories(spark, tmp_path):
     for topic, history in histories.items():
         rows = sorted(show(row, found=False) for row in found[topic])
         assert rows == gone(history), f"seed {SEED}, {topic}: {history}"
-    assert sum(map(len, found.values())) > HISTORIES  # otherwise nothing was compared
+    assert sum(map(len, found.values())) > HISTORIES  # the comparison needs anomalies
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,7 +1,7 @@
-"""Partitions of real brokers: the model explains what was seen, and refutes what was not.
+"""Traces of real brokers: the model explains them, and refutes changed ones.
 
-`replicas/<version>-<what>.json` were made by `replica_traces.write` from what runs left: brokers
-were killed, shut down, cut off, and lost power; leaders were elected uncleanly.
+`replica_traces.write` made `replicas/<version>-<what>.json` from runs in which brokers were killed,
+shut down, cut off, and lost power, and leaders were elected uncleanly.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from replica_traces import read
 
 TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))
 
-#: What fits as well: steps left out that led to nothing, or that the next line tells again; an
-#: election that says nothing new; records that came late; a leader that had written a little more
-#: or less by then; an end without what the others have; acks when two leaders may have given them.
+#: Changes that the model may explain, too: a step without consequences, or repeated by the next
+#: line; an election without a change; late records; a leader that had written a little more or
+#: less; an end without the others' records; acks that two leaders may have given.
 FREE = (
     "no ",
     "another elected",
@@ -56,7 +56,7 @@ def rules(path: Path, trace: Trace) -> ReplicationRules:
 
 
 def wrong(trace: Trace) -> Iterator[tuple[str, Trace]]:
-    """Yield what was not seen in the place of each step, and what it is called."""
+    """Yield changed traces, one for each step and change, with the name of the change."""
     for number, one in enumerate(trace.elections):
         others = [election for election in trace.elections if election is not one]
         yield "no election", replace(trace, elections=tuple(others))
@@ -104,7 +104,7 @@ def steps_of(trace: Trace, kind: type[Step]) -> int:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_a_real_partition_is_explained_to_its_end(path: Path) -> None:
+def test_the_model_explains_a_real_partition(path: Path) -> None:
     trace = read(path)
     found = replay(trace, rules(path, trace))
     assert found.mismatch is None, str(found.mismatch)
@@ -115,7 +115,7 @@ def test_a_real_partition_is_explained_to_its_end(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_an_unobserved_state_is_refuted(path: Path) -> None:
+def test_the_model_refutes_changed_traces(path: Path) -> None:
     trace = read(path)
     refuted: Counter[str] = Counter()
     accepted: Counter[str] = Counter()

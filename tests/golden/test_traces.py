@@ -1,7 +1,7 @@
-"""Metadata logs of real controllers: the model explains them, and refutes what was not written.
+"""Metadata logs of real controllers: the model explains them, and refutes changed ones.
 
-`traces/<version>.txt` was taken by `tests/integration/test_model_trace.py` (with
-ACKPROOF_KEEP_TRACES=folder); records that say nothing and endpoints are left out.
+`tests/integration/test_model_trace.py` made `traces/<version>.txt` (ACKPROOF_KEEP_TRACES=folder);
+records without content, and endpoints, are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ackproof_spark.forensics.terms import Election, terms
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.txt"))
 
-#: What somebody asked for who is not in the log: it could have been asked differently, or not.
+#: Changes by requests that are not in the log: other requests are possible.
 FREE = (
     "leader shrinks",
     "leader expands",
@@ -36,7 +36,7 @@ FREE = (
 
 
 def wrong(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield what a controller has not written in a record's place; None is nothing."""
+    """Yield changes of a record, with their names; None removes it."""
     for field in ("leader", "isr", "eligibleLeaderReplicas", "lastKnownElr", "leaderRecoveryState"):
         if field in data:
             yield f"no {field}", {key: value for key, value in data.items() if key != field}
@@ -52,7 +52,7 @@ def wrong(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_a_real_controllers_log_is_explained_to_its_end(path: Path) -> None:
+def test_the_model_explains_a_real_controllers_log(path: Path) -> None:
     found = trace_validation.explain(path.read_text(encoding="utf-8"), path.stem)
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 50
@@ -79,7 +79,7 @@ def test_elections_are_named_as_the_controller_recorded_them(path: Path) -> None
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_a_state_that_the_controller_did_not_write_is_refuted(path: Path, every: int) -> None:
+def test_the_model_refutes_changed_records(path: Path, every: int) -> None:
     rules = ControllerRules.of(numbers(path.stem))
     records = [
         MetadataRecord(offset=one.offset, kind=one.kind, data=one.data, snapshot=one.snapshot)
@@ -98,7 +98,7 @@ def test_a_state_that_the_controller_did_not_write_is_refuted(path: Path, every:
             else:
                 accepted.append((name, step[record.offset], record.offset))
     assert refuted > 300 / every
-    # Who leads, under which epoch, and who is eligible follows, whatever was asked for.
+    # Leader, leader epoch and ELR follow from the rules for every request.
     assert {name for name, _, _ in accepted} <= {
         "isr",
         "no isr",

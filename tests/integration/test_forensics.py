@@ -215,7 +215,7 @@ def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
     from ackproof_spark.forensics.differences import diverged
     from ackproof_spark.reading.run_tables import StoredRun
 
-    rows = diverged(StoredRun(spark=spark, place=run_dir)).collect()
+    rows = diverged(StoredRun(spark=spark, run_dir=run_dir)).collect()
     return [(row["offset"], row["found"]) for row in rows]
 
 

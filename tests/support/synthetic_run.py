@@ -316,7 +316,7 @@ def _anomalies(sends: dict[str, np.ndarray]) -> dict[str, Any]:
         "resolved_at": _times(moments),
         "window": _optional(window),
         "found": [
-            "nothing: the broker told no offset, and no record of this name was read"
+            "nothing: the ack has no offset, and no record of this send was read"
             if offset < 0
             else f"record of producer {offset % 2} sequence {sequence + 4000}"
             for offset, sequence in zip(offsets, sends["sequence"][lost], strict=True)

@@ -178,7 +178,9 @@ def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
     undisputed = lines
     disputed = findings.disagreements(evidence)
     if disputed.rows:
-        agreed = disputed.undisputed(evidence.observed, evidence.rows("anomalies"))
+        agreed = disputed.undisputed(
+            evidence.observed, runs.table_rows(evidence.run_dir, "anomalies")
+        )
         undisputed = expectations.check_expectations(expect, agreed, metrics, causes)
     lines = lines + expectations.check_steps(expect.steps, evidence.faults, evidence.steps)
     word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)

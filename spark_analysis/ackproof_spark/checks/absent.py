@@ -1,18 +1,16 @@
 """Acked sends without an intact record: `lost`, or `unseen` if the log was not read far enough.
 
-Kafka removes records on purpose, too: retention those at the head of a log, and compaction all but
-the newest one of each key. What they may have removed is neither lost nor unseen:
+Removed: Kafka also deletes records on purpose. Retention deletes the oldest, compaction all but the
+newest record of each key. Sends that they may have removed are neither lost nor unseen:
 
     orders is compacted; of key 3 sequences 3, 13 and 23 were acked, at offsets 30, 130 and 230
     orders-0 holds, of key 3: sequence 23 at offset 230
-    sequences 3 and 13   removed: a later record of their key stands
-    if nothing of key 3 stood behind offset 130, sequence 13 would be lost, and 23 as well
+    sequences 3 and 13   removed: the log has a later record of their key
+    without a record of key 3 after offset 130, sequences 13 and 23 would be lost
 
-Lost: acked, and not in the log any more.
-
-A send is lost if its delivery report said success, no intact record of its name stands in its
-partition, and the partition was read far enough to tell. Names count, not offsets: markers and
-control records leave gaps that are no loss, and what was truncated is often overwritten.
+Lost: the delivery report said success, the partition has no intact record with the send's name,
+and it was read far enough to know. Names count, not offsets: markers and control records leave gaps
+in offsets, and truncated offsets are often written again.
 
     producer 1 sequence 6   acked at orders-0 offset 6
     producer 1 sequence 7   acked at orders-0 offset 7      <- lost: offset 7 holds sequence 9
@@ -20,11 +18,10 @@ control records leave gaps that are no loss, and what was truncated is often ove
     producer 1 sequence 9   acked at orders-0 offset 7
     orders-0 holds, at 6 and 7: sequence 6, sequence 9; complete up to 8
 
-Not lost: failed and unknown sends; what retention or compaction may have removed (`removed`);
-what still stands there but corrupt (`corrupt`); what cannot be decided yet (`unseen`). A record
-that stands on another partition than its send's is lost on its own and a `phantom` there.
+Not lost: failed and unknown sends, removed ones (`removed`), corrupt ones (`corrupt`), and unseen
+ones. A send whose record is in another partition is lost, and the record is a `phantom`.
 
-Unseen: acked, and the log could not be read far enough to tell. Makes a run inconclusive.
+Unseen: acked, and the log was not read far enough to decide. The run is then inconclusive.
 
     producer 1 sequence 6   acked at orders-0 offset 6      lost: reading got past offset 6
     producer 1 sequence 7   acked at orders-0 offset 7      in the log
@@ -32,28 +29,27 @@ Unseen: acked, and the log could not be read far enough to tell. Makes a run inc
     producer 1 sequence 9   acked, no offset known          <- unseen
     orders-0 holds, at 7: sequence 7; incomplete: read up to 8 of 12
 
-Unseen too: a send without an acked offset that is absent from a log whose begin retention moved,
-and a send of an application whose record cannot be identified (`tables.UNDECIDABLE`).
+Also unseen: an absent send without an acked offset, if retention moved the begin of the log; and a
+send of an application whose record cannot be identified (`tables.UNDECIDABLE`).
 """
 
 from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
-from ackproof_spark.checks.anomaly_rows import as_anomalies, standing, text, what_stands
+from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
 
 
 def absent(tables: RunTables) -> DataFrame:
-    """Return acked sends with no intact record in their partition, unless something explains it.
+    """Return acked sends without an intact record that are neither `removed` nor corrupt.
 
-    Retention and compaction explain what they may have removed (`removed`); a corrupt record
-    explains the send it stands for (`corrupt.identified`). `decidable` says whether the partition
-    was read far enough to call the send lost: completely, or beyond its acked offset. Without an
-    acked offset, neither retention nor compaction may have removed anything of its partition or
-    key. `why_not` is why a send of an application is not decidable (`tables.UNDECIDABLE`).
+    `decidable`: the send is lost, because its partition was read completely or beyond its acked
+    offset. For a send without an acked offset, retention must not have moved the partition's begin,
+    and no record of its key may be left. `why_not`: why a send of an application is not decidable
+    (`tables.UNDECIDABLE`).
     """
     return _explained(tables).where("not removed").drop("removed")
 
@@ -61,15 +57,15 @@ def absent(tables: RunTables) -> DataFrame:
 def removed(tables: RunTables) -> DataFrame:
     """Return acked sends that retention or compaction may have removed.
 
-    Retention: the acked offset is before `begin_offset`. Compaction: a later record of the same key
-    stands. Whether they had been lost before is not known any more.
+    Retention: the acked offset is before `begin_offset`. Compaction: the log has a later record of
+    the same key. Whether the records were lost earlier cannot be known.
     """
     return _explained(tables).where("removed")
 
 
 @cached_for_run
 def _explained(tables: RunTables) -> DataFrame:
-    """Return what `absent` and `removed` return, with `removed`."""
+    """Return the rows of `absent` and `removed`, with the column `removed`."""
     complete = F.coalesce("complete", F.lit(False))
     no_offset = F.col("acked_offset").isNull()
     passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
@@ -83,7 +79,7 @@ def _explained(tables: RunTables) -> DataFrame:
         sends = sends.join(reasons, NAME, "left")
     return (
         sends.join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
-        .join(how_far(tables), ["topic", "partition"], "left")
+        .join(read_ranges(tables), ["topic", "partition"], "left")
         .withColumn(
             "removed", F.coalesce(gone, F.lit(False)) | F.coalesce(superseded, F.lit(False))
         )
@@ -102,7 +98,7 @@ def _explained(tables: RunTables) -> DataFrame:
 def with_newest(tables: RunTables, sends: DataFrame) -> DataFrame:
     """Return the sends with `newest_of_key`: the offset of the last record of their key.
 
-    Null where the topic is not compacted, or no record of the key stands.
+    Null if the topic is not compacted, or the log has no record of the key.
     """
     if not tables.keys:
         return sends.withColumn("newest_of_key", F.lit(None).cast("bigint"))
@@ -122,7 +118,7 @@ def with_newest(tables: RunTables, sends: DataFrame) -> DataFrame:
 
 
 @cached_for_run
-def how_far(tables: RunTables) -> DataFrame:
+def read_ranges(tables: RunTables) -> DataFrame:
     """Return the ends of each partition and `read_to`, the offset up to which it was read."""
     ends = tables.partition_ends.select(
         "topic", "partition", "begin_offset", "end_offset", "complete", "reason"
@@ -135,9 +131,9 @@ def how_far(tables: RunTables) -> DataFrame:
 
 
 def lost(tables: RunTables) -> DataFrame:
-    """Return one row a lost send; `found` says what stands at its acked offset now."""
+    """Return one row for each lost send; `found` says what is at its acked offset now."""
     decided = absent(tables).where("decidable").withColumn("offset", F.col("acked_offset"))
-    # Spark knows that the suspects are few; it does not know that of the result of a join.
+    # Spark knows that the suspects are few, but not that a join with them has few rows.
     suspects = tables.suspects.where("absent").select(
         "topic", "partition", F.col("acked_offset").alias("offset")
     )
@@ -146,12 +142,12 @@ def lost(tables: RunTables) -> DataFrame:
         .groupBy("topic", "producer", "sequence")
         .agg(F.min(F.struct("partition", "first_offset")).alias("elsewhere"))
     )
-    decided = decided.join(standing(tables, suspects), PLACE, "left").join(
+    decided = decided.join(records_at(tables, suspects), PLACE, "left").join(
         elsewhere, ["topic", "producer", "sequence"], "left"
     )
 
     offset = F.col("offset")
-    found = F.when(offset.isNull(), F.lit("no offset was acked")).otherwise(what_stands(offset))
+    found = F.when(offset.isNull(), F.lit("no offset was acked")).otherwise(content_at(offset))
     also = text(
         "; it stands in {}-{} at offset {}",
         F.col("topic"),
@@ -171,7 +167,7 @@ _COMPACTED = "no offset was acked, and a record of its key stands: compaction ma
 
 
 def unseen(tables: RunTables) -> DataFrame:
-    """Return one row an unseen send; `found` says why it could not be seen."""
+    """Return one row for each unseen send; `found` says why it could not be seen."""
     found = (
         F.when(F.col("why_not").isNotNull(), F.col("why_not"))
         .when(F.col("complete").isNull(), F.lit("the partition was not read"))

@@ -1,4 +1,4 @@
-"""Shared by the checks: the shape of their rows, the fault in force, the record at an offset."""
+"""Helpers of the checks: anomaly rows, the fault in force, the record at an offset."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ def as_anomalies(
 ) -> DataFrame:
     """Return `frame` (topic, partition, producer, sequence, sent_at, resolved_at) as anomalies.
 
-    `offset` and `found` are evaluated on `frame`; `window` is the fault in force at the time in the
-    column `at`.
+    `offset` and `found` are evaluated on `frame`; `window` is the fault in force at the time `at`.
     """
     columns = {
         "schema_version": F.lit(SCHEMA_VERSION),
@@ -36,21 +35,21 @@ def as_anomalies(
 
 
 def _window_in_force(tables: RunTables, at: Column) -> Column:
-    """Return the number of the latest injected fault window that held at `at`, or null."""
+    """Return the number of the latest injected fault window that includes `at`, or null."""
     windows = F.from_json(
         F.lit(json.dumps(tables.windows)),
         "array<struct<window: int, injected_at: bigint, until: bigint>>",
     )
 
-    def held(window: Column) -> Column:
+    def in_force(window: Column) -> Column:
         injected = window["injected_at"] <= F.unix_micros(at)
         return injected & F.coalesce(F.unix_micros(at) < window["until"], F.lit(True))
 
-    return F.get(F.filter(windows, held), F.lit(0))["window"]
+    return F.get(F.filter(windows, in_force), F.lit(0))["window"]
 
 
 def text(template: str, *values: Column) -> Column:
-    """Return `template` with each `{}` replaced by a value; null if a value is."""
+    """Return `template` with each `{}` replaced by a value; null if a value is null."""
     pieces = template.split("{}")
     parts = [F.lit(pieces[0])]
     for value, piece in zip(values, pieces[1:], strict=True):
@@ -58,18 +57,15 @@ def text(template: str, *values: Column) -> Column:
     return F.concat(*parts)
 
 
-def standing(tables: RunTables, places: DataFrame) -> DataFrame:
-    """Return the records at `places`: their `state`, and their name as `there`."""
+def records_at(tables: RunTables, places: DataFrame) -> DataFrame:
+    """Return the records at `places`, with their `state`, and their name as `there`."""
     return tables.final_log.join(places, PLACE, "left_semi").select(
         *PLACE, "state", F.struct("producer", "sequence").alias("there")
     )
 
 
-def what_stands(offset: Column) -> Column:
-    """Return in words what stands at `offset` now.
-
-    Evaluated on a frame with the columns of `standing` and of `absent.how_far`.
-    """
+def content_at(offset: Column) -> Column:
+    """Describe the record or gap at `offset`, by the columns of `records_at` and `read_ranges`."""
     end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
     there = F.col("there")
     return (

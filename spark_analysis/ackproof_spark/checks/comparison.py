@@ -1,4 +1,4 @@
-"""The comparison of one run: all checks, their findings counted and stored."""
+"""The comparison of a run: runs all checks, counts and stores the anomalies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHECKS = {
     Anomaly.ABORTED_READ: transactions.aborted_reads,
 }
 
-#: Checks of clients, by the tables of which a run must have one.
+#: Checks of clients, by tables: a run needs at least one of them.
 CLIENT_CHECKS = {
     ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
     ("hanging_transactions",): (transactions.hanging_transactions,),
@@ -56,17 +56,17 @@ CLIENT_CHECKS = {
     ("reads", "probe"): (read_then_gone.find,),
 }
 
-#: How many rows of each anomaly are shown; the table holds all.
+#: How many rows of each anomaly are shown; the table has all.
 SHOWN_PER_ANOMALY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How many sends there were by outcome, and the anomalies found.
+    """The numbers of sends by outcome, and the anomalies.
 
     `removed` sends were acked, and retention or compaction may have removed their records; None if
-    they were not counted. `counts` has every anomaly, 0 where there is none. `shown` has up to
-    `SHOWN_PER_ANOMALY` rows of `tables.ANOMALIES` of each anomaly, in the order of `Anomaly`: rows
+    they were not counted. `counts` has every anomaly, also those with 0. `shown` has up to
+    `SHOWN_PER_ANOMALY` rows of `tables.ANOMALIES` for each anomaly, in the order of `Anomaly`: rows
     within a fault window first, then the earliest.
     """
 
@@ -81,15 +81,14 @@ class Comparison:
 
 
 def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
-    """Return the rows that these checks find, in the columns of `tables.ANOMALIES`."""
+    """Return the rows of these checks, in the columns of `tables.ANOMALIES`."""
     return union(CHECKS[anomaly](tables) for anomaly in anomalies)
 
 
 def _worth_running(tables: RunTables) -> list[Anomaly]:
-    """Return the anomalies whose checks have any rows to look at.
+    """Return the anomalies whose checks have input rows.
 
-    Counting evaluates the tables that the checks start from, so that Spark knows how small they
-    are before it plans the checks.
+    Counting evaluates the checks' input, so that Spark knows its size when it plans the checks.
     """
 
     def counts(conditions: Mapping[str, Column | str]) -> list[Column]:
@@ -117,7 +116,7 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
     if suspect["absent"]:
         decidable = {"lost": "decidable", "unseen": ~F.col("decidable")}
         missing = absent.absent(tables).agg(*counts(decidable)).first().asDict()
-    looked_at = {
+    input_rows = {
         Anomaly.LOST: missing["lost"],
         Anomaly.DUPLICATED: suspect["repeated"],
         Anomaly.REORDERED: suspect["behind"],
@@ -127,7 +126,7 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
         Anomaly.UNSEEN: missing["unseen"],
         Anomaly.ABORTED_READ: suspect["withdrawn"],
     }
-    return [anomaly for anomaly, number in looked_at.items() if number]
+    return [anomaly for anomaly, number in input_rows.items() if number]
 
 
 def compare(
@@ -140,22 +139,20 @@ def compare(
     count_removed: bool = False,
     sizing: Sizing = Sizing(),  # noqa: B008  frozen
 ) -> Comparison:
-    """Compare the run's ledger with its final log, and store the `anomalies` table.
+    """Compare the run's ledger with its final log, and store the table `anomalies`.
 
-    The run goes through the pass by offset first (`matching.offset_pass`), if the layout of its
-    files allows it.
-
-    `run_dir` is a folder, as text any address that Spark reads, or a run whose tables are opened;
-    the table is written there, or below `output`. The `omitted` anomalies are not reported. `keys`
-    are the numbers of keys of compacted topics. Raises `AnalysisError` if the run lacks a table.
+    If the layout of the files allows it, `matching.offset_pass` first reduces the tables to the
+    rows that do not match. `run_dir` is a folder, the address of one as text, or an opened run;
+    the table is written there, or below `output`. `omitted` anomalies are not reported. `keys`:
+    the number of keys of each compacted topic. Raises `AnalysisError` if the run lacks a table.
     """
-    run = run_dir if isinstance(run_dir, StoredRun) else StoredRun(spark=spark, place=run_dir)
+    run = run_dir if isinstance(run_dir, StoredRun) else StoredRun(spark=spark, run_dir=run_dir)
     whole = replace(RunTables.of(run), keys=keys or {})
-    place = f"{address(run.place if output is None else output)}/{LOCATION['anomalies']}"
+    place = f"{address(run.run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
         tables = whole
         with suppress(TakeGeneralPath):
-            tables = unmatched(spark, run.place, whole, sizing=sizing, caches=caches)
+            tables = unmatched(spark, run.run_dir, whole, sizing=sizing, caches=caches)
         outcomes, rows = tables.outcomes, tables.rows
         found: list[DataFrame] = []
         gone = 0 if count_removed else None
@@ -197,10 +194,7 @@ def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
 def _found(
     tables: RunTables, *, few: bool, caches: ExitStack, count_removed: bool
 ) -> tuple[list[DataFrame], int | None]:
-    """Return the rows that all checks find, and how many sends are `absent.removed`.
-
-    Few rows are checked in one partition, unshuffled.
-    """
+    """Return the rows of all checks, and the number of sends that are `absent.removed`."""
     tables = replace(tables, keep=local if few else partial(_persisted, caches))
     worth_running = _worth_running(tables)
     found = [find(tables, worth_running)] if worth_running else []
@@ -215,7 +209,7 @@ def _stored(
     few: bool,
     spark: SparkSession,
 ) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
-    """Store what was found; return the counts and the rows to show of each anomaly."""
+    """Store the anomalies; return the count and the shown rows of each."""
     if not found and is_here(place):
         store_here(ANOMALIES.empty_table(), place)
         return {}, []

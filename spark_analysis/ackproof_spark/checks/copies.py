@@ -1,9 +1,7 @@
-"""Records that stand twice, or in another order than they were sent.
+"""Records that are in the log twice, or in another order than they were sent.
 
-Duplicated: one send stands more than once in its partition.
-
-One row a surplus copy, whatever became of the send: a retry whose first try was written after
-all is the usual cause, and may happen to sends that were acked, failed or of unknown outcome.
+Duplicated: a partition has more than one record of a send. One row for each surplus copy, whatever
+the outcome of the send. The usual cause is a retry after a first try that was written.
 
     producer 1 sequence 7   acked at orders-0 offset 9
     orders-0 offset 7       sequence 7
@@ -11,10 +9,9 @@ all is the usual cause, and may happen to sends that were acked, failed or of un
     orders-0 offset 9       sequence 7                      <- duplicated: copy 2 of 2
     orders-1 offset 3       sequence 7                      no duplicate: a phantom there
 
-Reordered: a record stands behind one that its producer sent later to the same partition.
-
-Only first occurrences count, so that a late duplicate is not also out of order, and only records
-of acked and unknown sends: a phantom has no place in any order.
+Reordered: a record is behind one that its producer sent later to the same partition. Only the first
+copy counts, so that a late duplicate is not also reordered, and only acked and unknown sends:
+a phantom has no place in the order.
 
     orders-0 offset 5       producer 1 sequence 5
     orders-0 offset 6       producer 1 sequence 7
@@ -36,7 +33,7 @@ _NAMED = 8
 
 
 def duplicated(tables: RunTables) -> DataFrame:
-    """Return one row a surplus copy, at its offset; `found` names the offsets of all copies."""
+    """Return one row for each surplus copy; `found` has the offsets of all copies."""
     repeated = tables.suspects.where(F.col("copies") > 1).select(
         *NAME, "copies", "sent_at", "resolved_at"
     )
@@ -59,7 +56,7 @@ def duplicated(tables: RunTables) -> DataFrame:
 
 
 def reordered(tables: RunTables) -> DataFrame:
-    """Return one row a record that comes too late; `found` names the one it should precede."""
+    """Return one row for each late record; `found` has the record that it should precede."""
     late = tables.suspects.where(F.col("ahead").isNotNull())
     name = ["topic", "partition", "producer", "ahead"]
     ahead = (

@@ -1,4 +1,4 @@
-"""Corrupt: a record of ours whose bytes do not match their checksum.
+"""Corrupt: a record of the run whose bytes do not match their checksum.
 
     producer 1 sequence 7   acked at orders-0 offset 7
     producer 1 sequence 8   acked, no offset known (acks=0)
@@ -6,9 +6,9 @@
     orders-0 offset 8       corrupt, header says sequence 8 <- corrupt: sequence 8
     orders-0 offset 9       corrupt, header says sequence 7 <- corrupt: stands for no known send
 
-A corrupt record stands for the send its header names, if that one was acked there or has no acked
-offset. If the header names no such send, it stands for the send acked at its offset (of several,
-the lowest name). That send is corrupt, and not lost as well.
+A corrupt record stands for the send in its header, if that send was acked at this offset or has no
+acked offset. Otherwise it stands for the send acked at its offset (of several, the one with the
+lowest name). That send is corrupt, and not also lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_OFFSET_AND_NAMED, _NAMED, _AT_OFFSET = range(3)
 
 
 def find(tables: RunTables) -> DataFrame:
-    """Return one row for each corrupt record; `found` says what its bytes still show."""
+    """Return one row for each corrupt record; `found` describes its bytes."""
     records = _records(tables).join(identified(tables), PLACE, "left")
     header = F.col("header")
     wrong = "the bytes do not match their checksum"
@@ -48,7 +48,7 @@ def find(tables: RunTables) -> DataFrame:
 
 @cached_for_run
 def identified(tables: RunTables) -> DataFrame:
-    """Return the send that each corrupt record stands for, where there is one.
+    """Return the send that each corrupt record stands for, if any.
 
     Columns: topic, partition, offset (the record's), producer, sequence, sent_at, resolved_at.
     """
@@ -81,7 +81,7 @@ def identified(tables: RunTables) -> DataFrame:
 
 
 def _records(tables: RunTables) -> DataFrame:
-    """Return corrupt records with size and `header` (the send it names, null if unreadable)."""
+    """Return corrupt records with size and `header` (producer and sequence, null if unreadable)."""
     head = F.col("head")
     token = run_token(tables.run_id).hex().upper()
     readable = (F.col("size") >= HEADER_SIZE) & (F.substring(head, 17, 16) == token)

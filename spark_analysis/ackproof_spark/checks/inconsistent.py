@@ -6,21 +6,20 @@
     producer 2 sequence 1   acked at orders-0 offset 9      nothing there: lost, not inconsistent
     orders-0 holds, at 6 to 8: 1/7, 2/5, 2/0; complete up to 10
 
-One row a send that was acked at an offset where no intact record of its own stands, if the send
-stands elsewhere in its partition, or if another send was acked at the same offset. Of several
-sends acked at one offset, the one that stands there is right. A send of the second kind may be
-lost as well: its offset was given to another after its record was removed.
+One row for each send without an intact record at its acked offset, if its record is at another
+offset of the partition, or if another send was acked at the same offset. In the second case the
+send may also be lost: its record was removed, and its offset assigned again.
 
-Not inconsistent: a send whose record stands at its offset, once or again elsewhere (`duplicated`);
-one whose record is there but damaged (`corrupt`); and, if no other send was acked there, one whose
-offset retention removed or reading did not reach.
+Not inconsistent: a send whose record is at its offset, even with further copies (`duplicated`) or
+damaged (`corrupt`); and a send whose offset was removed by retention or not read, unless another
+send was acked there.
 """
 
 from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
-from ackproof_spark.checks.absent import how_far
+from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F
@@ -28,9 +27,9 @@ from ackproof_spark.tables import Outcome, RecordState
 
 
 def find(tables: RunTables) -> DataFrame:
-    """Return one row a send, at its acked offset; `found` says what contradicts it."""
+    """Return one row for each such send, at its acked offset; `found` has the contradiction."""
     sends = _candidates(tables).join(_rivals(tables), [*PLACE, "producer", "sequence"], "left")
-    sends = sends.join(how_far(tables), ["topic", "partition"], "left")
+    sends = sends.join(read_ranges(tables), ["topic", "partition"], "left")
     offset = F.col("offset")
     reached = F.coalesce(F.col("complete") | (offset < F.col("read_to")), F.lit(False))
     decidable = reached & (offset >= F.coalesce("begin_offset", F.lit(0)))
@@ -52,7 +51,7 @@ def find(tables: RunTables) -> DataFrame:
 
 @cached_for_run
 def _candidates(tables: RunTables) -> DataFrame:
-    """Return sends acked at an `offset` where no record of theirs stands, damaged or not."""
+    """Return sends without a record, intact or damaged, at their acked `offset`."""
     astray = tables.suspects.where(
         F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull())
     ).withColumn("offset", F.col("acked_offset"))
@@ -63,7 +62,7 @@ def _candidates(tables: RunTables) -> DataFrame:
 
 
 def _rivals(tables: RunTables) -> DataFrame:
-    """Return, by candidate, the lowest name of another send acked at its offset, as `rival`."""
+    """Return for each candidate another send acked at its offset, `rival`: the lowest name."""
     name = F.struct("producer", "sequence")
     mine = _candidates(tables).select(*PLACE, "producer", "sequence")
     there = (
@@ -71,7 +70,7 @@ def _rivals(tables: RunTables) -> DataFrame:
         .join(mine.select(*PLACE).distinct(), PLACE, "left_semi")
         .select(*PLACE, name.alias("name"))
     )
-    # Two names of each offset are enough: any number of sends may have been acked there.
+    # Two names for each offset are enough, however many sends were acked there.
     least = there.groupBy(*PLACE).agg(F.min("name").alias("least"))
     second = (
         there.join(least, PLACE)

@@ -1,4 +1,4 @@
-"""Phantom: in the log, and never sent there by this run.
+"""Phantom: a record in the log that this run did not send there.
 
     producer 1 sequence 7   acked at orders-0 offset 7
     producer 1 sequence 8   failed (MSG_SIZE_TOO_LARGE)
@@ -6,8 +6,8 @@
     orders-1 offset 3       producer 1 sequence 7           <- phantom: sent to orders-0
     orders-0 offset 9       no header of ours               <- phantom: foreign
 
-One row a name in a partition, at its first offset (further copies are `duplicated`), and one a
-foreign record. Records of unknown sends are no phantoms: they may be written.
+One row for each name in a partition, at its first offset (further copies are `duplicated`), and for
+each foreign record. Records of unknown sends are no phantoms, because they may be written.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ackproof_spark.tables import RecordState
 
 
 def find(tables: RunTables) -> DataFrame:
-    """Return one row a phantom; `found` says what is known of where it came from."""
+    """Return one row for each phantom; `found` says where it came from, if known."""
     return _never_sent(tables).unionByName(_foreign(tables))
 
 
 def _never_sent(tables: RunTables) -> DataFrame:
-    # A name is unique in a run: its one send failed here, or went to another partition.
+    # Names are unique in a run: the send failed here, or went to another partition.
     name = ["topic", "producer", "sequence"]
     phantoms = tables.suspects.where("phantom")
     sends = tables.ledger.join(phantoms.select(*name), name, "left_semi").select(

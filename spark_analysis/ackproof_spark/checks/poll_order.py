@@ -1,8 +1,8 @@
-"""Poll skip and nonmonotonic poll: a poll does not start where the consumer's last one ended.
+"""Poll skip and nonmonotonic poll: a poll does not start where the consumer's last poll ended.
 
-The polls of a run are given to the checks of histories (`jepsen.order`). An operation is a
-poll, a send, or a change of a consumer's assignment. A change lists the partitions that stay: the
-consumer forgets its position in all others.
+The checks of histories (`jepsen.order`) find them. An operation is a poll, a send, or a change of a
+consumer's assignment. A change lists the partitions that stay assigned: the consumer forgets its
+position in all others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackproof_spark.jepsen.tables import (
     HistoryAnomaly,
 )
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
-from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.spark.functions import Column, DataFrame, F, union
 from ackproof_spark.tables import Outcome
 
 _COMPLETION = {
@@ -104,7 +104,7 @@ def micro_ops(tables: RunTables, run: StoredRun) -> DataFrame:
 
 
 def find(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return one row for each such poll and partition: the first record that it returned there."""
+    """Return one row for each such poll and partition, with the first record returned."""
     reads = run["reads"]
     found = order.between_operations(Histories(micro_ops=micro_ops(tables, run)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
@@ -114,7 +114,7 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         reads.withColumns({"op": _poll_op(), "key": F.concat_ws("-", "topic", "partition")})
         .where(F.col("producer").isNotNull())
         .groupBy("op", "key", "topic", "partition", "consumer", "poll")
-        .agg(F.min(F.struct("number", "offset", "producer", "sequence", "read_at")).alias("one"))
+        .agg(F.min(F.struct("number", "offset", "producer", "sequence", "read_at")).alias("first"))
     )
     rows = shown.join(first, ["op", "key"]).select(
         "kind",
@@ -122,13 +122,13 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         "partition",
         "consumer",
         "poll",
-        F.col("one.producer").alias("producer"),
-        F.col("one.sequence").alias("sequence"),
-        F.col("one.offset").alias("at"),
+        F.col("first.producer").alias("producer"),
+        F.col("first.sequence").alias("sequence"),
+        F.col("first.offset").alias("at"),
         F.lit(None).cast("timestamp").alias("sent_at"),
-        F.col("one.read_at").alias("resolved_at"),
+        F.col("first.read_at").alias("resolved_at"),
     )
-    parts = [
+    return union(
         as_anomalies(
             rows.where(F.col("kind") == kind),
             anomaly,
@@ -137,8 +137,7 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
             found=text("begins poll {} of consumer {}", F.col("poll"), F.col("consumer")),
         )
         for kind, anomaly in _KINDS.items()
-    ]
-    return parts[0].unionByName(parts[1])
+    )
 
 
 def _poll_op() -> Column:
@@ -146,11 +145,10 @@ def _poll_op() -> Column:
 
 
 def _assignments(events: DataFrame) -> list[tuple[int, str, list[str]]]:
-    """Return (op, process, partitions that stayed) for each rebalance between two polls.
+    """Return (op, process, partitions that stayed assigned) for each rebalance between two polls.
 
-    The consumer forgets its position in a partition that moved, even if it came back: another
-    consumer may have read it meanwhile. It also forgets a partition that it rewound in order to
-    consume again what it could not process.
+    The consumer forgets its position in a partition that was revoked, even if it was assigned
+    again, because another consumer may have read it meanwhile; and in a partition that it rewound.
     """
     rows = (
         events.where(F.col("event").isin("assigned", "revoked", "lost", "rewound"))
@@ -159,14 +157,14 @@ def _assignments(events: DataFrame) -> list[tuple[int, str, list[str]]]:
         .select("consumer", "poll", "event", F.concat_ws("-", "topic", "partition").alias("key"))
         .collect()
     )
-    held: dict[int, set[str]] = defaultdict(set)
+    assigned: dict[int, set[str]] = defaultdict(set)
     moved: dict[tuple[int, int], set[str]] = defaultdict(set)
     changes = {}
     for row in rows:
         consumer, poll, key = row["consumer"], row["poll"], row["key"]
         stays = row["event"] in ("assigned", "rewound")
-        (held[consumer].add if stays else held[consumer].discard)(key)
+        (assigned[consumer].add if stays else assigned[consumer].discard)(key)
         moved[consumer, poll].add(key)
-        stayed = sorted(held[consumer] - moved[consumer, poll])
+        stayed = sorted(assigned[consumer] - moved[consumer, poll])
         changes[consumer, poll] = consumer * _PROCESS + poll * 2, f"consumer-{consumer}", stayed
     return list(changes.values())

@@ -1,17 +1,16 @@
 """Records that a consumer group did not process, or processed again.
 
-Unprocessed: in the final log, and a group that consumed up to the end did not process it.
+Unprocessed: a record of the final log that a group did not process, although it consumed up to the
+end. A group has to process a partition from the offset of its first poll on.
 
     orders-0 holds sequences 6, 7, 8
     consumer 0   reads 6, 7, 8, commits offset 9, processes 6, dies
-    consumer 1   goes on from offset 9                      <- 7 and 8: unprocessed
-
-A group has to process a partition from the offset at which its first poll of it began.
+    consumer 1   continues from offset 9                        <- 7 and 8: unprocessed
 
 Reprocessed: a group processed the same record, at the same offset, more than once.
 
-consumer 0   reads 6, 7, 8, processes 6, dies
-consumer 1   goes on from offset 6, processes 6, 7, 8   <- 6: reprocessed
+    consumer 0   reads 6, 7, 8, processes 6, dies
+    consumer 1   continues from offset 6, processes 6, 7, 8     <- 6: reprocessed
 """
 
 from __future__ import annotations
@@ -55,11 +54,8 @@ def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
     )
 
 
-_RECORD = [*NAME, "offset"]
-
-
 def reprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return one row for each surplus time that a group processed a record."""
+    """Return one row for each repetition: a record processed three times has two."""
     effects = run["effects"]
     again = (
         effects.where(F.col("producer").isNotNull())

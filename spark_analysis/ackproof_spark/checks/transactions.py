@@ -1,14 +1,14 @@
 """Anomalies of transactions.
 
-Aborted read: a record whose transaction was certainly not committed, and that was readable.
+Aborted read: a readable record whose transaction was certainly not committed.
 
     producer 1 sequence 7   aborted
     orders-0 offset 7       producer 1 sequence 7           <- aborted-read: in the final log
-    consumer 0              was given producer 1 sequence 7 <- aborted-read
+    consumer 0              read producer 1 sequence 7      <- aborted-read
 
-The final log of a run with transactions holds what `read_committed` shows. An aborted send that is
-absent from it is not lost: it was never promised. A consumer with `read_uncommitted` is given such
-records as configured; the check reports them all the same, with the isolation level.
+The final log of a run with transactions is read with `read_committed`. An aborted send that is
+absent from it is not lost. Consumers with `read_uncommitted` may read such records; the check
+reports them, too, with the isolation level.
 
 Zombie commit: a producer committed records after its successor had begun.
 
@@ -16,9 +16,9 @@ Zombie commit: a producer committed records after its successor had begun.
     producer 1   begins, to take over from producer 0
     producer 0   commits transaction 3                      <- zombie-commit, 100 records
 
-Where both have the same transactional.id, the coordinator fences the first one (KIP-98).
+If both have the same transactional.id, the coordinator fences the first (KIP-98).
 
-Hanging transaction: a log has an open transaction that nobody will end.
+Hanging transaction: a log has an open transaction that no client or coordinator will end.
 
     coordinator   transaction of producer id 7 aborted, the marker written to orders-0 at offset 11
     broker        a late record of that transaction arrives, and is appended at offset 12
@@ -49,7 +49,7 @@ def aborted_reads(tables: RunTables) -> DataFrame:
 
 
 def aborted_reads_of_consumers(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return one row for each such record that a consumer was given."""
+    """Return one row for each such record that a consumer read."""
     aborted = tables.ledger.where(F.col("outcome") == Outcome.ABORTED)
     given = (
         run["reads"]

@@ -1,8 +1,7 @@
 """The known cases of loss, and the evidence that identifies each.
 
 The numbers are those of docs/explanation/forensics.md. The first rule that matches gives the
-case. A loss that no rule matches is `unexplained`; where the model calls the loss impossible, that
-is a finding.
+case. A loss that no rule matches is `unexplained`.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """The properties of a fault that stories need; the caller knows them, as faults are plugins.
+    """The properties of a fault that stories need; the caller passes them, as faults are plugins.
 
-    hit_by: returns what it hit in place of nodes, by its stored parameters; None if it hit nodes.
-    past_tense: what it did to a broker that it stopped or damaged ("was killed"), else ''.
-    takes_bytes: a broker's log may hold less afterwards. control: it does nothing.
+    hit_by: returns the target in words from the stored parameters; None if the targets are nodes.
+    past_tense: the effect on a broker that it stopped or damaged ("was killed"), else ''.
+    takes_bytes: a broker's log may be shorter afterwards. control: the fault does nothing.
     """
 
     hit_by: Callable[[str], str | None] = lambda _: None
@@ -78,9 +77,9 @@ class FaultKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault window as a story needs it; `until` is None if it never ended.
+    """A fault window; `until` is None if it never ended.
 
-    hit: the client or the topic that it hit, in words; `nodes` is empty then.
+    hit: the client or the topic that it hit, in words; then `nodes` is empty.
     """
 
     window: int
@@ -93,7 +92,7 @@ class Fault:
 
     @classmethod
     def of_window(cls, row: Mapping[str, Any], kind: FaultKind) -> Fault:
-        """Return the fault of a row of `tables.FAULT_WINDOWS`, to which `until` is added."""
+        """Return the fault of a row of `tables.FAULT_WINDOWS` with the column `until`."""
         hit = kind.hit_by(row["parameters"])
         return cls(
             window=row["window"],
@@ -114,8 +113,8 @@ class Circumstances:
     first later term whose log lacks them, None if there is none. offsets: first and last, None
     with acks=0. zombie: sent after `next` had begun, and acked by the former leader. older: the
     next leader's log was longer, but had records of an older epoch at their offsets. standing:
-    other records were read at their offsets. held_by: brokers that still hold those offsets in the
-    epoch of the ack. aborted: they stand in a transaction that a marker ended. truncated: the next
+    other records were read at their offsets. held_by: brokers whose logs still have those offsets
+    in the epoch of the ack. aborted: a marker ended their transaction. truncated: the next
     leader truncated them after the ack and before its election. timely: sent during a fault, or
     near a leader change. faults: in force between the first send and the next term.
     """
@@ -144,7 +143,7 @@ class Circumstances:
 
     @property
     def unread(self) -> bool:
-        """Whether replicas still hold these offsets as acked, although no reader returned them."""
+        """Whether replicas still have these records, although no reader returned them."""
         return bool(self.held_by) and not self.standing
 
     @property
@@ -162,10 +161,10 @@ class Circumstances:
 
     @property
     def undated(self) -> bool:
-        """Whether the begin of the next leader's log cannot be known, and no fault took bytes.
+        """Whether the next leader's log end is unknown, and no fault took bytes.
 
-        Before 0.11 no batch has its leader's epoch. What was lost must then have been missing in
-        the next leader's log, or been truncated by it.
+        Before 0.11 batches have no leader epoch. The lost records were then missing in the next
+        leader's log, or it truncated them.
         """
         return (
             _version(self.settings.kafka_version) < (0, 11)
@@ -185,7 +184,7 @@ _Rule = tuple[Case, str, Callable[[Circumstances], bool]]
 
 #: (case, reason, condition), in order of precedence.
 RULES: tuple[_Rule, ...] = (
-    # A marker says neither who wrote it nor why, so the segments do not tell B13 from B15.
+    # A marker has no author and no reason, so the segments cannot distinguish B13 from B15.
     (
         Case.B13,
         "the transaction was acked as committed, its records still stand in the segments, and a "

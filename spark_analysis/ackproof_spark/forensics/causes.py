@@ -1,4 +1,4 @@
-"""Causes: lost records grouped by story, counted, classified, and described in one sentence."""
+"""Causes: lost records are grouped by story, counted, classified and described in a sentence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One cause, as in `tables.CAUSES`. `window` is the fault that hit the leader, if any."""
+    """A row of `tables.CAUSES`. `window` is the fault that hit the leader, if any."""
 
     topic: str
     partition: int
@@ -52,7 +52,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Story:
-    """The records of one story: a row of the aggregation, and its meaning."""
+    """The records of one story: a row of the aggregation, and its classification."""
 
     row: Mapping[str, Any]
     circumstances: Circumstances
@@ -83,9 +83,9 @@ def explain(
         else:
             caches.callback(stories.persist().unpersist)
         distinct = _stories(stories, history, run, _faults(run, faults), settings)
-        place_of_table = f"{address(run.place)}/{LOCATION['lost_stories']}"
+        place_of_table = f"{address(run.run_dir)}/{LOCATION['lost_stories']}"
         store(_table(stories, distinct, run_id), place_of_table, few=few)
-    return sorted(_merged(distinct), key=lambda one: (-one.count, one.topic, one.partition))
+    return sorted(_merged(distinct), key=lambda cause: (-cause.count, cause.topic, cause.partition))
 
 
 def _faults(run: StoredRun, kinds: Mapping[str, FaultKind]) -> list[Fault]:
@@ -96,7 +96,6 @@ def _faults(run: StoredRun, kinds: Mapping[str, FaultKind]) -> list[Fault]:
         )
     )
     faults = [Fault.of_window(row, kinds.get(row["fault"], FaultKind())) for row in rows]
-    # The control fault explains nothing.
     return [fault for fault in faults if not fault.kind.control]
 
 
@@ -138,7 +137,7 @@ def _stories(
 
 
 def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
-    """Return the stories whose first and last records stand in transactions that markers ended."""
+    """Return the stories whose first and last records are in transactions that markers ended."""
     if not unread:
         return set()
     offsets = [
@@ -250,7 +249,7 @@ _MEANING = (
 
 
 def _table(stories: DataFrame, distinct: Sequence[_Story], run_id: str) -> DataFrame:
-    """Return `tables.LOST_STORIES`: every lost record with the meaning of its story."""
+    """Return `tables.LOST_STORIES`: every lost record with the classification of its story."""
     rows = [_meaning(story) for story in distinct]
     meaning = stories.sparkSession.createDataFrame(rows, _MEANING)
     truncation = F.col("truncation")

@@ -1,27 +1,25 @@
 """Replicas that differ, and logs with holes.
 
-Diverged: replicas in sync that do not hold the same bytes at the same offsets.
+Diverged: replicas in sync that have different bytes at the same offsets.
 
-A follower appends its leader's batches byte by byte, and truncates by leader epoch before it does
-(KIP-101, KIP-279). So where the logs of all replicas in sync overlap, and everywhere below the
-high watermark, they hold the same batches: offsets, leader epoch, size and checksum; and the bytes
-match the checksum, which is computed anew.
+A follower truncates by leader epoch (KIP-101, KIP-279), then appends its leader's batches byte by
+byte. So the logs of all replicas in sync have the same batches wherever they overlap, and below the
+high watermark: offsets, leader epoch, size and checksum. The bytes must match the checksum, too.
 
     offsets      0-9       10-19     20-29      high watermark 30
     broker 1     a1, e0    b2, e0    c3, e1
     broker 2     a1, e0    b7, e0    c3, e1     <- diverged from offset 10 on
     broker 3     a1, e0    b2, e0               <- diverged from offset 20 on: it ends too early
 
-Replicas that are not in sync are not compared: they may lag, or have yet to truncate. Compacted
-topics must not be compared at all, since each broker compacts for itself.
+Replicas that are not in sync are not compared: they may lag, or must still truncate. Compacted
+topics are not compared, because each broker compacts its own log.
 
-Gaps: offsets of a partition at which no record was read and no control batch is.
+Gaps: offsets of a partition without a record that was read, and without a control batch.
 
-A leader assigns consecutive offsets. So every offset holds a record or belongs to a control batch
-(the marker that ends a transaction), unless retention or compaction removed it, or it is invisible
-to read_committed: a transactional batch of which nothing was read. (If that was committed, its
-sends are lost.) The replicas' segments distinguish a hole in the log from records that were not
-read:
+A leader assigns consecutive offsets. So every offset has a record or belongs to a control batch
+(the marker that ends a transaction), unless retention or compaction removed it, or its batch is
+transactional and nothing of it was read. (If that transaction was committed, its sends are lost.)
+The replicas' segments distinguish a hole in the log from records that were not read:
 
     final log   6 7 8   .   10 11   .  .   14
     markers             9
@@ -47,8 +45,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def in_sync(run: StoredRun) -> DataFrame:
     """Return the complete replica logs of the final ISR, with the column `leads`.
 
-    Other replicas may lag, or may not have truncated yet. Without the controller's log, every
-    replica counts.
+    Without the controller's log, every replica counts.
     """
     last = (
         run["partition_states"]
@@ -67,7 +64,7 @@ def in_sync(run: StoredRun) -> DataFrame:
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
-    """Return a small frame's rows, with time zones (Spark's own rows drop them)."""
+    """Return a small frame's rows; times have a time zone, which Spark's own rows lack."""
     times = [name for name, kind in frame.dtypes if kind == "timestamp"]
     in_micros = frame.withColumns({name: F.unix_micros(name) for name in times})
     rows = [row.asDict() for row in in_micros.collect()]
@@ -78,6 +75,8 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+_PARTITION = ["topic", "partition"]
+
 #: Columns that must be equal in every replica.
 _SAME = ("last_offset", "leader_epoch", "size", "magic", "crc", "crc_ok")
 
@@ -87,36 +86,41 @@ def diverged(run: StoredRun) -> DataFrame:
 
     `offset` is the first that differs.
     """
-    place = ["topic", "partition"]
-    replicas = in_sync(run).select(*place, "broker", "begin_offset", "end_offset")
+    replicas = in_sync(run).select(*_PARTITION, "broker", "begin_offset", "end_offset")
     high_watermarks = (
         run["partition_ends"]
         .where("complete")
-        .select(*place, F.col("end_offset").alias("high_watermark"))
+        .select(*_PARTITION, F.col("end_offset").alias("high_watermark"))
     )
     ranges = (
-        replicas.groupBy(*place)
+        replicas.groupBy(*_PARTITION)
         .agg(
             F.sort_array(F.collect_set("broker")).alias("brokers"),
             F.max("begin_offset").alias("begin"),
             F.min("end_offset").alias("least_end"),
         )
-        .join(high_watermarks, place, "left")
+        .join(high_watermarks, _PARTITION, "left")
         .select(
-            *place, "brokers", "begin", F.greatest("least_end", "high_watermark").alias("until")
+            *_PARTITION,
+            "brokers",
+            "begin",
+            F.greatest("least_end", "high_watermark").alias("until"),
         )
     )
     overlapping = (
         run["replica_batches"]
-        .join(F.broadcast(replicas.select(*place, "broker")), [*place, "broker"], "left_semi")
-        .join(F.broadcast(ranges), place)
+        .join(
+            F.broadcast(replicas.select(*_PARTITION, "broker")),
+            [*_PARTITION, "broker"],
+            "left_semi",
+        )
+        .join(F.broadcast(ranges), _PARTITION)
         .where((F.col("last_offset") >= F.col("begin")) & (F.col("base_offset") < F.col("until")))
     )
-    # Numbers only, which a hash aggregate holds: a run has millions of batches, and the details of
-    # all of them do not fit into memory.
+    # Numbers only: the details of millions of batches do not fit into a hash aggregate's memory.
     unequal = [F.col(f"{name}_least") != F.col(f"{name}_most") for name in _SAME]
     differing = (
-        overlapping.groupBy(*place, "base_offset")
+        overlapping.groupBy(*_PARTITION, "base_offset")
         .agg(
             F.count("*").alias("copies"),
             F.max(F.size("brokers")).alias("replicas"),
@@ -124,23 +128,23 @@ def diverged(run: StoredRun) -> DataFrame:
             *(F.max(name).alias(f"{name}_most") for name in _SAME),
         )
         .where(reduce(or_, unequal, F.col("copies") != F.col("replicas")) | ~F.col("crc_ok_least"))
-        .groupBy(*place)
+        .groupBy(*_PARTITION)
         .agg(F.min("base_offset").alias("offset"), F.count("*").alias("batches"))
     )
     there = (
         overlapping.withColumnRenamed("base_offset", "offset")
-        .join(F.broadcast(differing), [*place, "offset"])
-        .groupBy(*place, "offset", "batches")
+        .join(F.broadcast(differing), [*_PARTITION, "offset"])
+        .groupBy(*_PARTITION, "offset", "batches")
         .agg(
             F.first("brokers").alias("brokers"),
             F.collect_list(F.struct("broker", *_SAME)).alias("there"),
         )
     )
-    return there.select(*place, "offset", _description().alias("found"))
+    return there.select(*_PARTITION, "offset", _description().alias("found"))
 
 
 def _description() -> Column:
-    """Describe what each broker holds at the first differing offset."""
+    """Describe each broker's batch at the first differing offset."""
 
     def of(broker: Column) -> Column:
         own = F.filter("there", lambda batch: batch["broker"] == broker)
@@ -161,27 +165,24 @@ def _description() -> Column:
     return F.concat(copies, text("; {} batches differ", F.col("batches")))
 
 
-_PLACE = ["topic", "partition"]
-
-
 def short(run: StoredRun) -> DataFrame:
-    """Return the partitions with fewer offsets covered than they have: topic, partition.
+    """Return the partitions that have gaps: topic, partition.
 
-    Only of partitions that were read to their end and have segments of an in-sync replica.
-    Counting is cheap, and gaps are searched only in these.
+    Partitions that were not read to their end, or have no segments of a replica in sync, are left
+    out. Counting offsets is cheaper than searching for the gaps.
     """
     covered, ends = _covered(run)
     within = (F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end"))
-    # The small side is broadcast and the rows are added up where they are read: a run has millions.
+    # A run has millions of rows: they are added up where they are read.
     counted = (
-        covered.join(F.broadcast(ends), _PLACE)
-        .groupBy(*_PLACE)
+        covered.join(F.broadcast(ends), _PARTITION)
+        .groupBy(*_PARTITION)
         .agg(F.sum(F.when(within, F.col("high") - F.col("low") + 1)).alias("offsets"))
     )
     return (
-        ends.join(F.broadcast(counted), _PLACE, "left")
+        ends.join(F.broadcast(counted), _PARTITION, "left")
         .where(F.coalesce("offsets", F.lit(0)) < F.col("end") - F.col("begin"))
-        .select(*_PLACE)
+        .select(*_PARTITION)
     )
 
 
@@ -192,27 +193,27 @@ def gaps(run: StoredRun, partitions: Sequence[tuple[str, int]]) -> DataFrame:
 
 
 def _batches(run: StoredRun) -> DataFrame:
-    replicas = in_sync(run).select(*_PLACE, "broker")
-    return run["replica_batches"].join(replicas, [*_PLACE, "broker"], "left_semi")
+    replicas = in_sync(run).select(*_PARTITION, "broker")
+    return run["replica_batches"].join(replicas, [*_PARTITION, "broker"], "left_semi")
 
 
 def _covered(run: StoredRun) -> tuple[DataFrame, DataFrame]:
-    """Return the ranges of offsets that something explains, and the ends of partitions."""
+    """Return the explained ranges of offsets, and the ends of partitions."""
     batches = _batches(run)
     ends = (
         run["partition_ends"]
         .where("complete")
-        .select(*_PLACE, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
-        .join(in_sync(run), _PLACE, "left_semi")
+        .select(*_PARTITION, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
+        .join(in_sync(run), _PARTITION, "left_semi")
     )
-    span = [*_PLACE, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
+    span = [*_PARTITION, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
     markers = batches.where("control").select(*span).distinct()
     read = run["final_log"].select(
-        *_PLACE, F.col("offset").alias("low"), F.col("offset").alias("high")
+        *_PARTITION, F.col("offset").alias("low"), F.col("offset").alias("high")
     )
     transactional = batches.where("transactional and not control").select(*span).distinct()
-    # All records of a batch are invisible, or none: its first one decides.
-    hidden = transactional.join(read.select(*_PLACE, "low"), [*_PLACE, "low"], "left_anti")
+    # Either all records of a batch are invisible or none is: the first decides.
+    hidden = transactional.join(read.select(*_PARTITION, "low"), [*_PARTITION, "low"], "left_anti")
     return read.unionByName(markers).unionByName(hidden), ends
 
 
@@ -223,35 +224,35 @@ def _any_of(places: Sequence[tuple[str, int]]) -> Column:
 
 
 def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return topic, partition, first, last of every range that nothing covers."""
+    """Return topic, partition, first, last of every range that is not covered."""
     before = ends.select(
-        *_PLACE, (F.col("begin") - 1).alias("low"), (F.col("begin") - 1).alias("high")
+        *_PARTITION, (F.col("begin") - 1).alias("low"), (F.col("begin") - 1).alias("high")
     )
-    after = ends.select(*_PLACE, F.col("end").alias("low"), F.col("end").alias("high"))
+    after = ends.select(*_PARTITION, F.col("end").alias("low"), F.col("end").alias("high"))
     everything = (
-        covered.join(F.broadcast(ends), _PLACE)
+        covered.join(F.broadcast(ends), _PARTITION)
         .where((F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end")))
-        .select(*_PLACE, "low", "high")
+        .select(*_PARTITION, "low", "high")
         .unionByName(before)
         .unionByName(after)
     )
     so_far = (
-        Window.partitionBy(*_PLACE)
+        Window.partitionBy(*_PARTITION)
         .orderBy("low", "high")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     return (
         everything.withColumn("first", F.max("high").over(so_far) + 1)
         .where(F.col("low") > F.col("first"))
-        .select(*_PLACE, "first", (F.col("low") - 1).alias("last"))
+        .select(*_PARTITION, "first", (F.col("low") - 1).alias("last"))
     )
 
 
 def _described(holes: DataFrame, batches: DataFrame) -> DataFrame:
     overlaps = (
-        holes.join(batches.where("not control"), _PLACE)
+        holes.join(batches.where("not control"), _PARTITION)
         .where((F.col("base_offset") <= F.col("last")) & (F.col("last_offset") >= F.col("first")))
-        .groupBy(*_PLACE, "first")
+        .groupBy(*_PARTITION, "first")
         .agg(F.sort_array(F.collect_set("broker")).alias("holders"))
     )
     where = F.when(F.col("first") == F.col("last"), text("offset {}", F.col("first"))).otherwise(
@@ -262,6 +263,6 @@ def _described(holes: DataFrame, batches: DataFrame) -> DataFrame:
         text(": the segments of brokers {} hold a batch there, yet nothing was read", holders),
         F.lit(": no replica holds a batch there"),
     )
-    return holes.join(overlaps, [*_PLACE, "first"], "left").select(
-        *_PLACE, F.col("first").alias("offset"), F.concat(where, held).alias("found")
+    return holes.join(overlaps, [*_PARTITION, "first"], "left").select(
+        *_PARTITION, F.col("first").alias("offset"), F.concat(where, held).alias("found")
     )

@@ -1,4 +1,4 @@
-"""The forensics of a run: compare its replicas, explain each lost record."""
+"""The forensics of a run: compares its replicas and explains each lost record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Investigation:
-    """The findings. `counts` lacks anomalies that could not be checked."""
+    """The results. `counts` lacks anomalies that could not be checked."""
 
     counts: dict[Anomaly, int]
     causes: list[Cause]
@@ -36,10 +36,10 @@ def investigate(
 ) -> Investigation:
     """Compare the replicas of a run after `compare`, and explain its `lost` records.
 
-    `few`: the run's larger tables have few rows. `settings` are by topic, `faults` by name. Adds
-    anomalies to the run's `anomalies`, and writes `lost_stories` if there are any. Missing evidence
-    is no error; it limits what can be found. Replicas of `compacted` topics are not compared: each
-    broker compacts for itself. Raises `AnalysisError` if the run was not compared.
+    `few`: the run's larger tables have few rows. `settings` are by topic, `faults` by name. Adds to
+    the run's `anomalies`, and writes `lost_stories` if there are any. Missing evidence is no error.
+    Replicas of `compacted` topics are not compared, because each broker compacts its own log.
+    Raises `AnalysisError` if the run was not compared.
     """
     causes = explain(run, run_id, few=few, settings=settings, faults=faults) if lost else []
     counts = {} if compacted else _differences(run, run_id)
@@ -47,7 +47,7 @@ def investigate(
 
 
 def _differences(run: StoredRun, run_id: str) -> dict[Anomaly, int]:
-    """Return how many differences there are of each kind; store them among the anomalies."""
+    """Count the differences of each kind, and add them to the run's anomalies."""
     if not run.has("replica_logs"):
         return {}
     found = answers(diverged=differences.diverged(run), short=differences.short(run))
@@ -59,7 +59,7 @@ def _differences(run: StoredRun, run_id: str) -> dict[Anomaly, int]:
         partitions = [(row["topic"], row["partition"]) for row in found["short"]]
         counts[Anomaly.GAP] = _add(differences.gaps(run, partitions), Anomaly.GAP, run, run_id)
     if not run.listed("replica_logs").where("not complete").isEmpty():
-        # Finding nothing in a part says nothing about the whole.
+        # In incomplete replica logs, a count of 0 proves nothing.
         counts = {anomaly: count for anomaly, count in counts.items() if count}
     return counts
 
@@ -83,7 +83,7 @@ def _add(rows: DataFrame, anomaly: Anomaly, run: StoredRun, run_id: str) -> int:
     try:
         count: int = rows.count()
         if count:
-            place = f"{address(run.place)}/{LOCATION['anomalies']}"
+            place = f"{address(run.run_dir)}/{LOCATION['anomalies']}"
             rows.select(*columns).coalesce(1).write.mode("append").parquet(place)
         return count
     finally:

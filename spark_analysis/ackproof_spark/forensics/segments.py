@@ -1,4 +1,4 @@
-"""A small reader of Kafka's segment files: the batches of a `.log` file, header by header.
+"""Reads the batch headers of Kafka's segment files (`.log`).
 
 A segment is one record batch after another. The format is `DefaultRecordBatch`'s (magic 2, since
 Kafka 0.11), all numbers big-endian::
@@ -13,12 +13,12 @@ Kafka 0.11), all numbers big-endian::
     27  base timestamp, ms      int64
     35  max timestamp, ms       int64
 
-The checksum covers neither offset, length nor leader epoch: a broker sets these when it appends.
-Older message sets (magic 0 and 1, `LegacyRecord`) are read message by message, each with its
-CRC-32; the offset of a compressed one is that of the last message within it.
+The checksum does not cover offset, length and leader epoch, because a broker sets them when it
+appends. Older message sets (magic 0 and 1, `LegacyRecord`) are read message by message, each with
+its CRC-32; the offset of a compressed message is that of the last message within it.
 
-A file that ends within a batch, or continues with something else, is torn: the reader stops there
-and reports it, as Kafka's recovery does.
+A file that ends within a batch, or continues with other bytes, is torn: the reader stops there and
+reports it, as Kafka's recovery does.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _OFFSETS = 2**63
 
 
 class Batch(NamedTuple):
-    """One batch. `size` is all of its bytes; `records` is null for older, compressed messages.
+    """The header of a batch. `size` includes the header; `records` is None for compressed messages.
 
-    `crc` is what the header says; `crc_ok` whether the bytes agree. `leader_epoch`, `producer_id`
-    and what follows are -1 where there is none, as Kafka writes it.
+    `crc` is the checksum in the header; `crc_ok` whether the bytes match it. `leader_epoch`,
+    `producer_id`, `producer_epoch` and `base_sequence` are -1 if absent, as Kafka writes it.
     """
 
     position: int
@@ -80,7 +80,7 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """The end of a segment after its last complete batch: `torn` bytes and the reason, or none."""
+    """The end of a segment after its last complete batch: the number of `torn` bytes, and why."""
 
     position: int = 0
     torn: int = 0
@@ -90,8 +90,8 @@ class Tail:
 def batches(file: BinaryIO, *, size: int, tail: Tail | None = None) -> Iterator[Batch]:
     """Yield the batches of a segment of `size` bytes, read from its start.
 
-    The file is read forwards, once, at most a megabyte at a time. When the iterator ends, `tail`
-    says where the last whole batch ended, and what was torn.
+    The file is read once, forwards, at most a megabyte at a time. When the iterator ends, `tail`
+    has the end of the last whole batch and the torn bytes.
     """
     end = tail if tail is not None else Tail()
     position = 0
@@ -106,7 +106,7 @@ def batches(file: BinaryIO, *, size: int, tail: Tail | None = None) -> Iterator[
 
 
 def _batch(file: BinaryIO, position: int, left: int) -> Batch | str:
-    """Return the batch that starts here, or the reason why it is not valid."""
+    """Return the batch at `position`, or the reason why it is not valid."""
     start = file.read(OVERHEAD.size)
     if len(start) < OVERHEAD.size:
         return _CUT_SHORT

@@ -1,4 +1,4 @@
-"""A cause in words: who acked, what struck the leader, who led next from where, who truncated."""
+"""The sentence of a cause: the acking leader, the fault, the next leader, and the truncation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOW = {
 
 
 def decisive(circumstances: Circumstances) -> Fault | None:
-    """Return the latest fault that stopped or damaged the leader of the ack; else the latest."""
+    """Return the latest fault that stopped or damaged the acking leader; else the latest fault."""
     faults = sorted(circumstances.faults, key=lambda fault: (fault.injected_at, fault.window))
     if circumstances.acked is not None:
         own = [fault for fault in faults if circumstances.acked.leader in fault.nodes]
@@ -28,10 +28,7 @@ def decisive(circumstances: Circumstances) -> Fault | None:
 
 
 def cause(c: Circumstances, case: Case, because: str, cut: tuple[int, int, datetime] | None) -> str:
-    """Return the cause of a loss as one phrase.
-
-    cut: which broker truncated to which offset, and when.
-    """
+    """Return the cause of a loss as one phrase; cut: broker, offset and time of a truncation."""
     headline = f"unexplained: {because}" if case is Case.UNEXPLAINED else _headline(c, case)
     named = decisive(c) if _struck(c) in headline else None
     return "; ".join([headline, *_facts(c, cut, named=named)])
@@ -90,7 +87,7 @@ def _facts(
     facts = []
     others = [fault for fault in c.faults if fault is not named]
     if others:
-        # Records that were acked between two faults are one group with those before and after.
+        # Records acked between two faults are in one group with those before and after.
         when = "meanwhile" if c.timely else "acked before or after"
         facts.append(f"{when} {_listing(map(_named, others))}")
     if c.next is not None:
@@ -111,7 +108,7 @@ def _facts(
 def counted(
     count: int, topic: str, partition: int, offsets: tuple[int, int] | None, phrase: str
 ) -> str:
-    """Return a cause with what it cost: `481 records of orders-0 (offsets 1200-1680): …`."""
+    """Return a cause with its losses: `481 records of orders-0 (offsets 1200-1680): …`."""
     records = f"{count:,} record{'s' if count != 1 else ''} of {topic}-{partition}"
     if offsets is not None:
         low, high = offsets

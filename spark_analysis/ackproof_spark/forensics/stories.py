@@ -1,11 +1,11 @@
-"""Stories: for every lost record who acked it, who led next, who truncated it, and why.
+"""Stories: which leader acked each lost record, which led next, and which broker truncated it.
 
-The ledger knows offset and time of an ack, but not which broker gave it. That follows from the
-terms. The acking leader is that of the latest term that was elected by the time of the ack, began
-at or before the offset, and did not itself write something else there. The record was removed by
-the first later term whose log began at or before the offset: everything of an older epoch from
-there on was truncated. If there is none, by the first later term whose leader has a record of an
-epoch before the ack's there: after an unclean election the log of an older epoch may be longer.
+The ledger has offset and time of an ack, but not the broker; the terms determine it. The acking
+leader is that of the latest term that was elected by the time of the ack, began at or before the
+offset, and has no other record of its own there. The next term is the first later one that began
+at or before the offset: its followers truncated all older epochs from there on. If there is none,
+it is the first later term whose leader has a record of an epoch before the ack's at the offset:
+after an unclean election the log of an older epoch may be longer.
 
     terms of orders-0      epoch 0, leader 1, from 0      epoch 1, leader 2, from 1141
     acked at offset 1500 while broker 1 led      -> by broker 1 in epoch 0; gone with epoch 1
@@ -14,10 +14,8 @@ epoch before the ack's there: after an unclean election the log of an older epoc
 
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
-Times of the controller's log, of the brokers' logs and of the ledger are compared: they must come
-from clocks that agree, as those of containers on one host do.
-
-The driver holds terms, fault windows and truncations, which are few, and never records.
+Times of the controller's log, the brokers' logs and the ledger are compared, so their clocks must
+agree, as those of containers on one host do.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from ackproof_spark.spark.functions import Column, DataFrame, F
 _PLACE = ["topic", "partition"]
 
 #: A leader change within this time of a send may have affected it, in microseconds: twice
-#: broker.session.timeout.ms, for fencing a dead leader and for clients that learn of it late.
+#: broker.session.timeout.ms, for the fencing of a dead leader and for clients with old metadata.
 _NEAR = 18_000_000
 
 _TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean>"
@@ -70,7 +68,7 @@ STORY = "story"
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Terms, truncations and faults of every partition; times have a time zone."""
+    """Terms and truncations of every partition; times have a time zone."""
 
     terms: Mapping[Place, tuple[Term, ...]]
     #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
@@ -145,11 +143,11 @@ def _stretches(run: StoredRun) -> dict[Place, list[tuple[int, int, int, int, boo
 
 
 def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
-    """Return `lost` (rows of `tables.ANOMALIES`) with what `SHARED` names, and `STORY`.
+    """Return `lost` (rows of `tables.ANOMALIES`) with the columns `SHARED` and `STORY`.
 
-    read: topic, partition, offset of what the final log has at lost offsets. `acked_epoch` and
-    `next_epoch` are null where nothing tells; `truncation` is the first cut at or before the
-    offset after the send, of the broker that acked it if it made one.
+    read: topic, partition, offset of records of the final log at lost offsets. `acked_epoch` and
+    `next_epoch` are null if unknown; `truncation` is the first after the send at or before the
+    offset, by the broker that acked it, else by any broker.
     """
     facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, _FACTS))
     standing = read.distinct().withColumn("standing", F.lit(True))
@@ -202,7 +200,7 @@ def _first(array: Column) -> Column:
 
 
 def _by_offset(offset: Column, acked: Column) -> Column:
-    """Return the latest term that can have acked `offset` by that time."""
+    """Return the latest term that can have acked `offset` at the time `acked`."""
     # The epoch of the record at this offset in the final leader's log.
     occupant = _first(
         F.filter("stretches", lambda s: s["leads"] & (s["low"] <= offset) & (s["high"] >= offset))
@@ -217,10 +215,10 @@ def _by_offset(offset: Column, acked: Column) -> Column:
         return (term["elected_at"] <= acked) & begun & F.coalesce(older, F.lit(True))
 
     def replaced(term: Column) -> Column:
-        """Whether a later term began at or before the offset.
+        """Whether a later term began at or before the offset, or the final leader has a record.
 
-        Without one nothing truncates a log. So if the final leader has nothing at an offset, its
-        own term did not ack there: a zombie leader did, whose log was longer.
+        Only a later term truncates a log. So if the final leader has no record at an offset, its
+        own term did not ack there: a zombie leader with a longer log did.
         """
         later = F.exists(
             "terms",
@@ -241,8 +239,8 @@ def _by_offset(offset: Column, acked: Column) -> Column:
 def _next_by_offset(offset: Column) -> Column:
     """Return the first later term whose log began at or before `offset`.
 
-    If there is none, the first whose leader has a record of an older epoch there, else a later
-    term with an unknown start: one that began with an unclean election before all others.
+    If there is none, the first whose leader has a record of an older epoch there; else a later
+    term with an unknown start, preferably one after an unclean election.
     """
     acked_epoch = F.col("acked_term.epoch")
     later = F.filter("terms", lambda term: term["epoch"] > acked_epoch)
@@ -258,7 +256,7 @@ def _next_by_offset(offset: Column) -> Column:
 def _holds_older(term: Column, offset: Column) -> Column:
     """Return whether a leader had a record of an epoch before the ack's at `offset` when elected.
 
-    Its segments are those of the run's end; what it truncated since says nothing of its election.
+    The segments are those of the run's end, so offsets that it truncated since do not count.
     """
     older = F.exists(
         "stretches",
@@ -281,7 +279,7 @@ def _holds_older(term: Column, offset: Column) -> Column:
 
 
 def _by_time(sent: Column) -> tuple[Column, Column]:
-    """Return the term at `sent` and the next; if a leader change was nearer, those before."""
+    """Return the terms before and after the leader change nearest to `sent`."""
     in_office = F.filter("terms", lambda term: term["elected_at"] <= sent)
     now = _last(in_office)
     before = F.try_element_at(in_office, F.lit(-2))
@@ -295,7 +293,7 @@ def _by_time(sent: Column) -> tuple[Column, Column]:
 
 
 def _isr_at(acked: Column) -> Column:
-    """Return the ISR of the acking term at that time."""
+    """Return the ISR of the acking term at the time `acked`."""
     own = F.filter("states", lambda state: state["epoch"] == F.col("acked_term.epoch"))
     by_then = F.filter(own, lambda state: state["at"] <= acked)
     return F.coalesce(_last(by_then)["isr"], F.array().cast("array<int>"))

@@ -1,10 +1,10 @@
-"""Terms: the leader of each leader epoch, from when, and from which offset on.
+"""Terms: the leader of each leader epoch, with the time and offset at which it starts.
 
-The controller's log says who was elected when, and from which ISR. The leader's log end at that
-moment is the offset of the first batch with its epoch in any replica's segments. This is exact,
-because a leader stamps each batch with its epoch. For a leader that wrote nothing, its log line
-counts. Before 0.11 there are neither: for a leader that stopped and was elected again, with none in
-between, it is the end of the log that it loaded at its start.
+The controller's log has the time of each election, and the ISR before it. The leader's log end at
+its election is the offset of the first batch with its epoch in any replica's segments, because a
+leader writes its epoch into each batch. For a leader that wrote nothing it is the offset in the
+broker's log line. Before 0.11 there is neither: if a leader stopped and was elected again, without
+another leader in between, it is the end of the log that it loaded at its start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Place = tuple[str, int]
 
 
 class Election(StrEnum):
-    """How a leader was elected, by what the controller had recorded before.
+    """How a leader was elected, by the partition's state before.
 
     `FIRST`: when the topic was created. `CLEAN`: from the ISR. `ELIGIBLE`: from the eligible leader
     replicas, `LAST_KNOWN`: as the last known leader, both KIP-966. `UNCLEAN`: none of these.
@@ -35,10 +35,10 @@ class Election(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One leader's time in one epoch.
+    """A leader's time in one epoch.
 
-    `start`: its log end when elected, None if unknown. `isr_before`: the ISR that it was elected
-    from. `changes`: the ISR at the start and after each change, in order.
+    `start`: its log end when elected, None if unknown. `isr_before`: the ISR before the election.
+    `changes`: the ISR at the start and after each change, in order.
     """
 
     epoch: int
@@ -72,10 +72,10 @@ def terms(
     by_place: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
     for state in sorted(states, key=lambda state: state["metadata_offset"]):
         by_place[state["topic"], state["partition"]].append(state)
-    found: dict[Place, tuple[Term, ...]] = {}
-    for place, history in by_place.items():
-        found[place] = tuple(_of_partition(place, history, starts, lines, loads[place]))
-    return found
+    return {
+        place: tuple(_of_partition(place, history, starts, lines, loads[place]))
+        for place, history in by_place.items()
+    }
 
 
 def _of_partition(
@@ -112,7 +112,7 @@ def _of_partition(
 def _loaded(
     broker: int, loads: Sequence[Mapping[str, Any]], *, after: datetime, before: datetime
 ) -> int | None:
-    """Return the end of the log that this broker loaded last in this time, None without one."""
+    """Return the end of the log that this broker loaded last in this time, None if it did not."""
     ends = [
         int(event["offset"])
         for event in loads
@@ -124,9 +124,9 @@ def _loaded(
 def _election(leader: int, before: Mapping[str, Any] | None) -> Election:
     """Return how the controller elected this leader from the state before.
 
-    The record of the election may also take the last replica out of the ELR, whose broker has
-    registered after an unclean stop. So the ELR before it may hold others than the last known
-    leader (`PartitionChangeBuilder.canElectLastKnownLeader`).
+    The record of the election may also remove the last replica from the ELR, because its broker
+    registered after an unclean stop. So the ELR before it may have other brokers than the last
+    known leader (`PartitionChangeBuilder.canElectLastKnownLeader`).
     """
     if before is None:
         return Election.FIRST

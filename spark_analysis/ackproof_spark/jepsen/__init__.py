@@ -1,5 +1,5 @@
-"""Transactional and consumer anomalies of histories: what clients sent, polled and were told.
+"""Transactional and consumer anomalies of histories of client operations.
 
-`tables` has the schemas, `reader` the file form, `check` the entry points; every other module is
-one family of anomalies, with the definition of each.
+`tables` has the schemas, `reader` the file format, `check` the entry points. The other modules
+define one family of anomalies each.
 """

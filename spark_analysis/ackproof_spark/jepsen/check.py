@@ -1,4 +1,4 @@
-"""The entry points: check micro-operations as DataFrames, or history files with their verdicts.
+"""The entry points: check micro-operations as DataFrames, or history files.
 
 The evidence of an anomaly is a tuple of columns of `tables.ANOMALIES`:
 
@@ -18,7 +18,7 @@ The evidence of an anomaly is a tuple of columns of `tables.ANOMALIES`:
 | phantom | key, value, op, offset |
 | torn-transaction | op, [key, value] missing, [key, value] readable |
 
-An op is named by its place in the history, from 0; an index counts a key's offsets without gaps.
+An op is its position in the history, from 0; an index counts a key's offsets without gaps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
 from ackproof_spark.spark.functions import DataFrame, SparkSession, union
 from ackproof_spark.spark.small_data import from_arrow, side_by_side, small_plans
 
-#: Not an anomaly: how many values were unseen after each operation, if all have a time.
+#: Not an anomaly: the number of unseen values after each operation, if all have a time.
 UNSEEN_SERIES = "unseen-series"
 
 
@@ -52,8 +52,8 @@ UNSEEN_SERIES = "unseen-series"
 class Report:
     """The anomalies of one history, and its verdict.
 
-    `anomalies` and `further` (those that Jepsen's checker does not name) hold the evidence of
-    each that occurs, in the tuples of `evidence`; `anomalies` also `UNSEEN_SERIES`.
+    `anomalies` and `further` (anomalies that Jepsen's checker lacks) have the evidence of each
+    anomaly, in the tuples of `evidence`; `anomalies` also has `UNSEEN_SERIES`.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class Report:
 
 
 def find(histories: Histories) -> DataFrame:
-    """Return every anomaly of these histories but cycles, one row each (`tables.ANOMALIES`)."""
+    """Return every anomaly of these histories except cycles, as rows of `tables.ANOMALIES`."""
     families = (
         records.misplaced,
         records.lost_writes,
@@ -79,7 +79,7 @@ def find(histories: Histories) -> DataFrame:
 def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS) -> list[Report]:
     """Check histories, all in one set of Spark jobs; return one report each, in order.
 
-    `defaults` is what holds for settings that a file does not tell.
+    `defaults` are the settings that a file does not have.
     """
     histories = Histories(micro_ops=from_arrow(spark, cases.micro_ops))
     rows = len(cases.micro_ops)
@@ -152,10 +152,7 @@ Row = Mapping[str, Any]
 
 
 def evidence(row: Row, *, numbers: Collection[str] = ()) -> list[Any]:
-    """Return the tuple of one row, with keys and values as they were sent.
-
-    `numbers` are the keys that are numbers.
-    """
+    """Return a row's tuple, with keys and values as they were sent; `numbers`: numeric keys."""
     typed = {
         name: int(row[name]) if row[name] in numbers else row[name] for name in ("key", "other_key")
     }
@@ -167,20 +164,20 @@ def evidence(row: Row, *, numbers: Collection[str] = ()) -> list[Any]:
 
 
 def in_order(row: Row) -> tuple[Any, ...]:
-    """Return what to sort a history's rows of one anomaly by: where they show, then what."""
-    if row["anomaly"] in _BY_PLACE:
-        place = row["offsets"][0] if row["offsets"] else row["index"]
-        return (row["key"], -1 if place is None else place, row["values"] or [])
+    """Return the sort key of a history's rows of one anomaly: by position, then by values."""
+    if row["anomaly"] in _BY_OFFSET:
+        offset = row["offsets"][0] if row["offsets"] else row["index"]
+        return (row["key"], -1 if offset is None else offset, row["values"] or [])
     return (row["ops"][-1], row["number"] or 0, row["ops"], row["key"] or "", row["values"] or [])
 
 
 def values(texts: list[str]) -> list[Any]:
-    """Return values as they were sent: numbers first, then texts, each in their order."""
+    """Return values as they were sent, sorted: numbers first, then texts."""
     decoded = [json.loads(text) for text in texts]
     return sorted(decoded, key=lambda value: (isinstance(value, str), value))
 
 
-_BY_PLACE = (Is.INCONSISTENT_OFFSETS, Is.DUPLICATE, Is.LOST_WRITE, Is.UNSEEN)
+_BY_OFFSET = (Is.INCONSISTENT_OFFSETS, Is.DUPLICATE, Is.LOST_WRITE, Is.UNSEEN)
 
 
 def _value(row: Row, number: int = 0) -> Any:

@@ -1,12 +1,11 @@
-"""Which anomalies a configuration allows, and why: a table, and the verdict that follows from it.
+"""The anomalies that a configuration allows, with the reasons, and the verdict on a history.
 
-What nothing here allows is forbidden. Where this differs from Jepsen's checker:
+All other anomalies are forbidden. Differences from Jepsen's checker:
 
-- Consumers are taken to `assign`, unless a history or the user says `subscribe`; Jepsen's command
-  line takes `subscribe`.
+- The default of `sub_via` is `assign`; Jepsen's command line uses `subscribe`.
 - `unseen` makes a history inconclusive, because lost and late look the same; in Jepsen it fails.
-- Jepsen's checker looks neither at acks and idempotence nor at the isolation level: it forbids
-  what the rows of these allow.
+- Jepsen's checker ignores acks, idempotence and the isolation level: it forbids the anomalies that
+  these allow.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """How the clients of a history worked, and how it is to be read.
+    """The settings of a history's clients, and of its check.
 
-    `sub_via`: how consumers came by their partitions. `isolation_level`: the consumers'. `acks`,
-    `idempotence`: the producers'. `ww_deps`: whether the order of a log says which transaction
-    came before which.
+    `sub_via`: how consumers get their partitions. `isolation_level`: of the consumers. `acks`,
+    `idempotence`: of the producers. `ww_deps`: whether the order of a log implies an order of
+    transactions.
     """
 
     sub_via: Literal["assign", "subscribe"] = "assign"
@@ -40,10 +39,7 @@ DEFAULTS = Configuration()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """These anomalies are allowed because of `reason`, if `setting` has one of `values`.
-
-    Without a setting, they always are.
-    """
+    """These anomalies are allowed if `setting` has one of `values`, or always without a setting."""
 
     anomalies: tuple[Is, ...]
     setting: str | None = None
@@ -51,7 +47,6 @@ class Allowance:
     reason: str
 
     def holds(self, configuration: Configuration) -> bool:
-        """Return whether this configuration has the setting."""
         return self.setting is None or getattr(configuration, self.setting) in self.values
 
 
@@ -101,7 +96,7 @@ ALLOWED = (
     ),
 )
 
-#: Anomalies that forbid nothing and prove nothing.
+#: Anomalies that make a history inconclusive.
 UNDECIDED: dict[str, str] = {
     Is.UNSEEN: "what no poll returned may be lost, or just not have been read yet"
 }
@@ -109,10 +104,7 @@ UNDECIDED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict on the anomalies of one history.
-
-    `allowed` has the reason for each anomaly that is allowed, by its name.
-    """
+    """The verdict on a history; `allowed` has the reason for each allowed anomaly by its name."""
 
     verdict: Literal["holds", "violated", "inconclusive"]
     reason: str
@@ -120,7 +112,7 @@ class Judgement:
 
 
 def judge(counts: Mapping[str, int], configuration: Configuration, *, records: int) -> Judgement:
-    """Judge a history by how often each anomaly occurs in it, and its number of records."""
+    """Judge a history by the counts of its anomalies, and its number of records."""
     present = {name for name, count in counts.items() if count}
     allowed = {
         anomaly.value: row.reason

@@ -1,4 +1,4 @@
-"""Cycles of dependencies: operations that each come before the other.
+"""Cycles of dependencies: each operation comes before the next, and the last before the first.
 
     op 0   ok    txn   x: sends a at 0    y: sends b at 1
     op 1   ok    txn   x: sends c at 1    y: sends d at 0       <- G0: 0 -ww-> 1 -ww-> 0
@@ -13,23 +13,22 @@
 | `G0-process` | ww, process, where no `G0` explains it | process |
 | `G1c-process` | ww, wr, process, where none of `G0`, `G1c`, `G0-process` explains it | process |
 
-A kind is looked for in each strongly connected
-component of the graph of its relations, and reported once for it, with the shortest cycle; "where
-none explains it" asks for none in the same component. The cycle begins with the relation that
-makes its kind; of several the least, by operations, is shown.
+The check searches each strongly connected component of the graph of a kind's relations, and reports
+its shortest cycle, once. "Where no … explains it" means: the component has no such cycle. The cycle
+begins with the relation in the last column; of several cycles, the least by operations is shown.
 
 The relations, where the log of x is a b c; op 0 sends a, op 1 sends b, op 2 sends c, op 3 polls a:
 
-    ww   op 0 -> op 1 -> op 2   who sent a value, to who sent the next one of the key's order
-    wr   op 0 -> op 3           who sent a value, to whoever polled it
-    rw   op 3 -> op 1           who polled up to a value, to who sent the next one
+    ww   op 0 -> op 1 -> op 2   from the sender of a value to the sender of the key's next value
+    wr   op 0 -> op 3           from the sender of a value to each operation that polled it
+    rw   op 3 -> op 1           from an operation that polled up to a value to the next's sender
     process                     from an `ok` operation of a process to its next `ok` one
 
-Operations count for ww, wr and rw whatever became of them: what was sent by a failed one is there
-if it can be read. No operation depends on itself. An rw edge starts at the highest value that an
-operation polled of a key; there is none if the place of one of its polls is unknown, nor to an
-operation of which it did poll something of that key: a poll may end in the midst of a transaction.
-Real-time edges need the beginning of operations, which a history of completions does not have.
+For ww, wr and rw, failed operations count, too: a record that can be read was sent. No operation
+depends on itself. An rw edge starts at the highest value of a key that an operation polled. There
+is no rw edge if the offset of one of its polls is unknown, and none to an operation of which it
+polled a value of that key: a poll may end in the middle of a transaction. Real-time edges need the
+begin of operations, which a history of completions lacks.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ from ackproof_spark.spark.functions import Column, DataFrame, F, Window, spark_s
 
 
 def dependencies(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
-    """Return all dependencies; those inferred from the order of the log (ww, rw) only if `ww_deps`.
+    """Return all dependencies; ww and rw, which follow from the order of the log, if `ww_deps`.
 
     A row is an edge: history, relation, source, target, key, values. Operation `source` comes
-    before `target`; `values` are the values concerned, in log order.
+    before `target`; `values` are those of the records, in log order.
     """
     frames = [_wr(histories), _process(histories)]
     if ww_deps:
@@ -77,8 +76,8 @@ def _writers(histories: Histories) -> DataFrame:
 
 def _ww(histories: Histories) -> DataFrame:
     in_order = Window.partitionBy("history", "key").orderBy("index")
-    # A value that was chosen twice stands where it does last.
-    next_ones = (
+    # A value that was chosen twice counts at its last position.
+    pairs = (
         histories.order.join(_writers(histories), SEND, "left")
         .withColumns(
             {
@@ -90,7 +89,7 @@ def _ww(histories: Histories) -> DataFrame:
         .where(F.col("index") == F.col("at"))
     )
     return _relation(
-        next_ones,
+        pairs,
         "ww",
         source="earlier",
         target="writer",
@@ -158,7 +157,7 @@ def _process(histories: Histories) -> DataFrame:
 
 
 class Edge(NamedTuple):
-    """Operation `source` comes before `target`, as records of `key` with these values show."""
+    """Operation `source` comes before `target`; records of `key` with these values prove it."""
 
     source: int
     target: int
@@ -168,7 +167,7 @@ class Edge(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """`steps` lead from operation to operation, and the last one back to the first."""
+    """`steps` lead from operation to operation, and the last step back to the first."""
 
     anomaly: HistoryAnomaly
     steps: tuple[Edge, ...]
@@ -176,9 +175,9 @@ class Cycle(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """One edge of `through`, then a way back over `back`, inside a component of both.
+    """An edge of `through`, then a path back over `back`, inside a component of both.
 
-    Not reported for a component that holds a reported cycle of one of `unless`.
+    Not reported for a component with a reported cycle of one of `unless`.
     """
 
     anomaly: HistoryAnomaly
@@ -217,7 +216,7 @@ _KINDS = (
 
 
 def find(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
-    """Return one row a cycle; without `ww_deps`, from wr and process edges alone."""
+    """Return one row for each cycle; without `ww_deps`, of wr and process edges only."""
     return (
         dependencies(histories, ww_deps=ww_deps)
         .groupBy("history")
@@ -251,7 +250,7 @@ def _find_in_one(table: pa.Table) -> pa.Table:
 
 
 def cycles(edges: Sequence[Edge]) -> list[Cycle]:
-    """Return one shortest cycle a kind and component, in the kinds' order."""
+    """Return the shortest cycle of each kind and component, in the order of the kinds."""
     found: list[Cycle] = []
     for kind in _KINDS:
         allowed = [edge for edge in edges if edge.relation in kind.back | {kind.through}]
@@ -289,7 +288,7 @@ def _components(edges: Sequence[Edge]) -> Iterable[list[Edge]]:
 
 
 def _shortest(kind: _Kind, component: Sequence[Edge]) -> tuple[Edge, ...]:
-    """Return the shortest cycle of this kind, the least of several; empty if there is none."""
+    """Return the shortest cycle of this kind, the least of several; empty without a cycle."""
     after: dict[int, set[int]] = defaultdict(set)
     before: dict[int, set[int]] = defaultdict(set)
     for edge in component:
@@ -305,7 +304,7 @@ def _shortest(kind: _Kind, component: Sequence[Edge]) -> tuple[Edge, ...]:
         distances = _distances_to(start, before, at_most=len(best) - 2 if best else None)
         for second in sorted(starts[start]):
             if second in distances and (not best or distances[second] + 1 < len(best)):
-                best = [start, *_way(second, distances, after)]
+                best = [start, *_path(second, distances, after)]
     pairs = list(zip(best, [*best[1:], *best[:1]], strict=True))
     return tuple(
         _evidence(component, pair, {kind.through} if step == 0 else kind.back)
@@ -316,7 +315,7 @@ def _shortest(kind: _Kind, component: Sequence[Edge]) -> tuple[Edge, ...]:
 def _distances_to(
     end: int, before: Mapping[int, set[int]], *, at_most: int | None
 ) -> dict[int, int]:
-    """Return how many edges lie between operations and `end`, as far as `at_most`."""
+    """Return the distance to `end` in edges of all operations up to `at_most`."""
     distances = {end: 0}
     layer = {end}
     while layer and (at_most is None or distances[next(iter(layer))] < at_most):
@@ -327,13 +326,13 @@ def _distances_to(
     return distances
 
 
-def _way(start: int, distances: Mapping[int, int], after: Mapping[int, set[int]]) -> list[int]:
-    """Return the least of the shortest ways from `start` to distance 0, without its end."""
-    way = [start]
-    while distances[way[-1]] > 1:
-        nearer = distances[way[-1]] - 1
-        way.append(min(op for op in after[way[-1]] if distances.get(op) == nearer))
-    return way
+def _path(start: int, distances: Mapping[int, int], after: Mapping[int, set[int]]) -> list[int]:
+    """Return the least of the shortest paths from `start` to distance 0, without its end."""
+    path = [start]
+    while distances[path[-1]] > 1:
+        nearer = distances[path[-1]] - 1
+        path.append(min(op for op in after[path[-1]] if distances.get(op) == nearer))
+    return path
 
 
 _RANK = {"ww": 0, "wr": 1, "rw": 2, "process": 3}

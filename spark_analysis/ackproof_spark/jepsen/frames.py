@@ -1,9 +1,9 @@
 """The frames that all checks start from: sends, polls, and the log that they imply.
 
-The log of a key holds, at each offset, the values seen there: by sends that are known to have
-committed, and by all polls, whatever became of their transaction, because a consumer must never
-return a record that is not there. An `info` operation is known to have committed if an `ok` poll
-returned one of its values. Offsets that nobody saw are left out: they may be transaction markers.
+The log of a key has at each offset the values of sends that certainly committed, and of all polls,
+whatever the outcome of their transaction, because a consumer must never return a record that does
+not exist. An `info` operation certainly committed if an `ok` poll returned one of its values. Other
+offsets are left out: they may be transaction markers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SEND = ["history", "key", "value"]
 
 @dataclass(frozen=True, kw_only=True)
 class Histories:
-    """Micro-operations (`tables.MICRO_OPS`) and what follows from them, as Spark sees them."""
+    """Micro-operations (`tables.MICRO_OPS`), and the frames derived from them."""
 
     micro_ops: DataFrame
 
     @contextmanager
     def cached(self) -> Iterator[None]:
-        """Keep what several checks start from in memory meanwhile."""
+        """Keep the frames that several checks start from in memory."""
         with ExitStack() as caches:
             for frame in (self.micro_ops, self.sends, self.places, self.records):
                 caches.callback(frame.persist().unpersist)
@@ -41,7 +41,7 @@ class Histories:
 
     @cached_property
     def operations(self) -> DataFrame:
-        """One row an operation: history, op, process, type, f, keys."""
+        """One row for each operation: history, op, process, type, f, keys."""
         return self.micro_ops.where("number = 0").select(
             "history", "op", "process", "type", "f", "keys"
         )
@@ -60,8 +60,8 @@ class Histories:
     def sends(self) -> DataFrame:
         """Every record sent.
 
-        `was_read`: an `ok` poll returned it. `committed`: its operation is known to have had
-        effect, being `ok`, or `info` with a value that was read.
+        `was_read`: an `ok` poll returned it. `committed`: its operation certainly had effect: it is
+        `ok`, or `info` with a value that was read.
         """
         siblings = Window.partitionBy("history", "op")
         read = self.read_ok.withColumn("read", F.lit(True))
@@ -77,10 +77,10 @@ class Histories:
 
     @cached_property
     def log(self) -> DataFrame:
-        """One row a value at an offset: history, key, offset, value, index, chosen.
+        """One row for each value at an offset: history, key, offset, value, index, chosen.
 
-        `index` counts the key's offsets from 0, gaps left out. Of the values at one offset, the
-        least as text is `chosen` to stand for the offset where only one value can.
+        `index` counts the key's offsets from 0, without gaps. Of several values at an offset, the
+        least as text is `chosen` for checks that need one value.
         """
         seen = ["history", "key", "offset", "value"]
         by_offset = Window.partitionBy("history", "key").orderBy("offset")
@@ -97,15 +97,15 @@ class Histories:
 
     @cached_property
     def order(self) -> DataFrame:
-        """The order of a key's values, one an index: history, key, index, value."""
+        """The order of a key's values, one for each index: history, key, index, value."""
         return self.log.where("chosen").select("history", "key", "index", "value")
 
     @cached_property
     def places(self) -> DataFrame:
-        """Where a value stands: history, key, value, offsets, first, last, at.
+        """The offsets of a value: history, key, value, offsets, first, last, at.
 
-        `first` and `last` are indexes; `at` is its index in `order`: null if it was never chosen,
-        the last if it was chosen more than once.
+        `first` and `last` are indexes; `at` is its last index in `order`, null if it was never
+        chosen.
         """
         return self.log.groupBy(*SEND).agg(
             F.sort_array(F.collect_list("offset")).alias("offsets"),
@@ -116,7 +116,7 @@ class Histories:
 
     @cached_property
     def records(self) -> DataFrame:
-        """Every record sent or polled, with its place in the order, `at`, if it is known."""
+        """Every record sent or polled, with its index in the order, `at`, if known."""
         there = self.places.select(*SEND, "at")
         return self.micro_ops.where(F.col("action").isNotNull()).join(there, SEND, "left")
 
@@ -124,7 +124,7 @@ class Histories:
 def as_anomalies(
     frame: DataFrame, anomaly: HistoryAnomaly | Column, **columns: Column
 ) -> DataFrame:
-    """Return `frame` in `tables.ANOMALIES`'s columns: these, its own of that name, else null."""
+    """Return `frame` with the columns of `tables.ANOMALIES`: `columns`, else its own, else null."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     kind = F.lit(anomaly) if isinstance(anomaly, HistoryAnomaly) else anomaly
@@ -141,15 +141,12 @@ def as_anomalies(
 
 
 def delta(before: Column, after: Column) -> Column:
-    """Return how far apart two places are; 1, as if nothing was wrong, if one is unknown."""
+    """Return the distance of two indexes; 1, which is correct order, if one is unknown."""
     return F.coalesce(after - before, F.lit(1))
 
 
 def with_skipped(skips: DataFrame, histories: Histories) -> DataFrame:
-    """Return `skips` (in `ANOMALIES`'s columns) with the values between `index` and its end.
-
-    `index` is that of the value before the gap; the gap has `delta - 1` values.
-    """
+    """Return `skips` (in `ANOMALIES`'s columns) with the `delta - 1` values after `index`."""
     between = F.sequence(F.col("index") + 1, F.col("index") + F.col("delta") - 1)
     evidence = [name for name in ANOMALIES.names if name not in ("skipped", "steps")]
     values = F.array_sort(F.collect_list(F.struct("place", "skipped_value")))

@@ -1,4 +1,4 @@
-"""Turns the `history.edn` of Jepsen's Kafka workload into the operations that `reader` reads.
+"""Converts the `history.edn` of Jepsen's Kafka workload into the operations that `reader` reads.
 
 ::
 
@@ -6,11 +6,11 @@
     {:index 9, :time 31, :type :ok, :process 0, :f :send, :value [[:send 5 [272 140]]]}
     {:index 12, :time 40, :type :ok, :process 1, :f :poll, :value [[:poll {5 [[272 140]]}]]}
 
-Jepsen's `jepsen.tests.kafka` documents the form. Invocations and what the nemesis did are left out.
-An invocation without a completion has an unknown effect: it becomes an `info` operation.
+Jepsen's `jepsen.tests.kafka` documents the format. Invocations and operations of the nemesis are
+left out. An invocation without a completion becomes an `info` operation.
 
-EDN becomes Python's values: a map a dict, a sequence or a set a list, `nil` None. A keyword is text
-that begins with its colon, a symbol or a character is its text. Tags and metadata are skipped:
+EDN becomes Python's values: a map a dict, a sequence or a set a list, `nil` None. A keyword becomes
+text with its colon, a symbol or a character text. Tags and metadata are skipped:
 `#jepsen.history.Op{…}` is the map.
 """
 
@@ -36,13 +36,13 @@ _CLOSES = {"{": "}", "#{": "}", "(": ")", "#(": ")", "[": "]"}
 _WORDS = {"nil": None, "true": True, "false": False}
 _WHOLE = re.compile(r"[+-]?\d+N?")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?M?")
-#: A whole number of more digits is no offset, time or value of a history.
+#: Longer numbers are no offset, time or value of a history.
 _MOST_DIGITS = 400
 _MOST_DEEP = 100
 
 
 class _Open:
-    """A collection whose end is not read yet."""
+    """A collection that is not closed yet."""
 
     def __init__(self, kind: str, at: int) -> None:
         self.kind = kind
@@ -52,10 +52,7 @@ class _Open:
 
 
 def forms(text: str) -> Iterator[Any]:
-    """Return the values of a text, one after the other.
-
-    Raises ValueError, with the line, where the text is not EDN.
-    """
+    """Yield the values of a text; raise ValueError, with the line, if it is not EDN."""
     stack = [_Open("", 0)]
     at = 0
     while at < len(text):
@@ -72,8 +69,8 @@ def forms(text: str) -> Iterator[Any]:
             stack[-1].discards += 1
         elif kind == "close":
             if len(stack) == 1 or _CLOSES[stack[-1].kind] != found["close"]:
-                place = _line(text, found.start("close"))
-                raise ValueError(f"line {place}: not EDN: {found['close']} closes nothing")
+                line = _line(text, found.start("close"))
+                raise ValueError(f"line {line}: not EDN: {found['close']} closes nothing")
             ended = stack.pop()
             _add(stack[-1], _collection(ended, text))
         elif kind in ("text", "atom"):
@@ -82,8 +79,8 @@ def forms(text: str) -> Iterator[Any]:
             yield from stack[0].items
             stack[0].items.clear()
     if len(stack) > 1:
-        place = _line(text, stack[-1].at)
-        raise ValueError(f"line {place}: not EDN: {stack[-1].kind} is never closed")
+        line = _line(text, stack[-1].at)
+        raise ValueError(f"line {line}: not EDN: {stack[-1].kind} is never closed")
 
 
 def _add(to: _Open, value: Any) -> None:
@@ -117,7 +114,7 @@ def _atom(token: str, text: str, at: int) -> Any:
 
 
 def _unescaped(token: str, text: str, at: int) -> str:
-    """Return the text of a literal; that of a regular expression may be no JSON text."""
+    """Return the text of a literal; a regular expression may be no JSON text."""
     try:
         return str(json.loads(token, strict=False))
     except ValueError:
@@ -134,17 +131,17 @@ _LEGAL = (
     "legal: the maps of jepsen.tests.kafka, such as {:type :ok, :process 0, :f :send, "
     ":value [[:send 5 [272 140]]]}"
 )
-#: The process of what Jepsen itself does to the cluster; it sends and polls nothing.
+#: The process of Jepsen's faults; it sends and polls nothing.
 _NEMESIS = ":nemesis"
-#: Jepsen's name of an operation's place in its history.
+#: Jepsen's name of an operation's position in its history.
 INDEX = "index"
 
 
 def operations(text: str) -> list[dict[str, Any]]:
-    """Return the completed operations of clients; `index` is the place in the whole history.
+    """Return the completed operations of clients; `index` is the position in the whole history.
 
-    Raises ValueError if the text is not EDN, if an operation is no map or of no process, or if
-    two keys of a poll are the same text.
+    Raises ValueError if the text is not EDN, if an operation is no map or has no process, or if
+    two keys of a poll have the same text.
     """
     found: list[dict[str, Any]] = []
     pending: dict[int, tuple[int, Mapping[Any, Any]]] = {}
@@ -177,7 +174,7 @@ def _maps(text: str) -> list[Mapping[Any, Any]]:
 
 
 def _operation(index: int, op: Mapping[Any, Any], invoked: Any) -> dict[str, Any]:
-    """Return an operation in the form of `reader`; what it does not know stays, to be refused."""
+    """Return an operation in the format of `reader`, which rejects what is not translated."""
     value = op.get(":value")
     found = {
         INDEX: index,
@@ -190,12 +187,12 @@ def _operation(index: int, op: Mapping[Any, Any], invoked: Any) -> dict[str, Any
         return {**found, "keys": invoked if value is None else value}
     mops = invoked if value is None else value
     if isinstance(mops, list):
-        mops = [_micro_op(index, one) for one in mops]
+        mops = [_micro_op(index, mop) for mop in mops]
     found["mops"] = [] if mops is None else mops
     log = op.get(":rebalance-log")
     if isinstance(log, list):
         keys = [event.get(":keys") if isinstance(event, Mapping) else event for event in log]
-        log = [{"keys": one} for one in keys]
+        log = [{"keys": moved} for moved in keys]
     return found if log is None else {**found, "rebalance-log": log}
 
 
@@ -213,7 +210,7 @@ def _micro_op(index: int, mop: Any) -> Any:
 
 
 def _by_name(index: int, records: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return what was polled by the text of its key; EDN tells the keys 5 and "5" apart."""
+    """Return the polled records by the key as text. In EDN, the keys 5 and "5" are different."""
     named = {str(key): pairs for key, pairs in records.items()}
     if len(named) < len(records):
         texts = [str(key) for key in records]

@@ -1,36 +1,33 @@
 """Records that are not sent or polled in the order of the log.
 
-Within one operation: its records of a key do not follow each other in the log.
-
-The log of x, from all that is known, is a b c:
+Within an operation: its records of a key do not follow each other in the log. The log of x is
+a b c:
 
     op 0   ok    poll  x: a, c          <- int-poll-skip: past b
     op 1   ok    poll  x: b, b          <- int-nonmonotonic-poll: b again
-    op 2   ok    send  x: a, c          <- int-send-skip: another's b lies between
+    op 2   ok    send  x: a, c          <- int-send-skip: another process's b lies between
     op 3   ok    send  x: c, a          <- int-nonmonotonic-send: sent in this order
 
-Of two consecutive records of a key that an operation polls (or sends), let delta be the distance
-of their places in the log. Above 1 it is a skip, below 1 nonmonotonic. If a place is unknown,
-nothing is said. Polls of a key that was rebalanced during the operation are exempt. Operations
-count whatever became of them.
+Delta is the distance in the log of two consecutive records of a key that an operation polls (or
+sends). Above 1 it is a skip, below 1 nonmonotonic. Pairs with an unknown offset are not judged, nor
+polls of a key that was rebalanced during the operation. Operations of every outcome count.
 
-From one operation of a process to its next: it does not go on where it was.
-
-The log of x, from all that is known, is a b c d:
+Between operations of a process: an operation does not start where the one before ended. The log of
+x is a b c d:
 
     op 0   ok    poll  x: a, b
-    op 1   fail  poll  x: c             right; but aborted: the next poll must begin at c again
+    op 1   fail  poll  x: c             correct, but aborted: the next poll must begin at c again
     op 2   ok    poll  x: d             <- poll-skip: past c
     op 3   ok    poll  x: c             <- nonmonotonic-poll: before d
 
-Per process and key, the first record that an operation polls is compared with the last one of the
-latest `ok` operation before it: a distance above 1 is a `poll-skip`, below 1 a
-`nonmonotonic-poll`. `info` and `fail` polls are compared, but the process does not go on from
-them: its consumer must rewind. The same with sends, of `ok` and `info` operations alike: below 1
-is a `nonmonotonic-send`. If a place is unknown, nothing is said.
+The first record that an operation polls of a key is compared with the last record of the latest
+`ok` operation before it: a distance above 1 is a `poll-skip`, below 1 a `nonmonotonic-poll`. `info`
+and `fail` polls are compared, too, but the next poll does not continue from them, because the
+consumer must rewind. For sends of `ok` and `info` operations, a distance below 1 is a
+`nonmonotonic-send`. Pairs with an unknown offset are not judged.
 
-An `ok` or `info` assign or subscribe forgets every key that it does not list; a crash, all keys:
-the clients are new.
+An `ok` or `info` assign or subscribe forgets every key that it does not list; a crash forgets all
+keys, because the clients are new.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ from ackproof_spark.spark.functions import DataFrame, F, Window
 
 
 def within_operations(histories: Histories) -> DataFrame:
-    """Return one row a pair of consecutive records; `index` of skips is the first one's."""
+    """Return one row for each pair of consecutive records; skips have the `index` of the first."""
     sent = F.col("action") == Action.SEND
     in_order = Window.partitionBy("history", "op", "action", "key").orderBy("number")
     pairs = (
@@ -86,11 +83,11 @@ def within_operations(histories: Histories) -> DataFrame:
     return with_skipped(skips, histories).unionByName(back)
 
 
-_PLACE = ["history", "process", "action", "key"]
+_USE = ["history", "process", "action", "key"]
 
 
 def between_operations(histories: Histories) -> DataFrame:
-    """Return one row an operation and key that does not go on where the process was."""
+    """Return one row for each operation and key that does not continue the process's order."""
     steps = _steps(histories)
     polled = F.col("action") == Action.POLL
     evidence = {"ops": F.array("before.op", "op"), "number": F.col("first.number")}
@@ -112,19 +109,19 @@ def between_operations(histories: Histories) -> DataFrame:
 
 
 def _steps(histories: Histories) -> DataFrame:
-    """Return operations that use a key, with the process's `before` on that key, and `delta`."""
+    """Return the uses of keys by operations, with the use `before` by the process, and `delta`."""
     polled = F.col("action") == Action.POLL
     ok = F.col("type") == Completion.OK
     record = F.struct("number", "value", "at")
     uses = (
         histories.records.where(polled | (F.col("type") != Completion.FAIL))
-        .groupBy(*_PLACE, "op", "type")
+        .groupBy(*_USE, "op", "type")
         .agg(F.min(record).alias("first"), F.max(record).alias("last"))
-        .withColumns({"goes_on": ~polled | ok, "forgets": F.lit(False)})
+        .withColumns({"continues": ~polled | ok, "forgets": F.lit(False)})
     )
     events = uses.unionByName(_forgotten(histories, uses), allowMissingColumns=True)
-    earlier = Window.partitionBy(*_PLACE).orderBy("op").rowsBetween(Window.unboundedPreceding, -1)
-    position = F.when(F.col("goes_on") | F.col("forgets"), F.struct("forgets", "op", "last"))
+    earlier = Window.partitionBy(*_USE).orderBy("op").rowsBetween(Window.unboundedPreceding, -1)
+    position = F.when(F.col("continues") | F.col("forgets"), F.struct("forgets", "op", "last"))
     return (
         events.withColumn("before", F.last(position, ignorenulls=True).over(earlier))
         .where(~F.col("forgets") & ~F.col("before.forgets"))
@@ -133,18 +130,18 @@ def _steps(histories: Histories) -> DataFrame:
 
 
 def _forgotten(histories: Histories, uses: DataFrame) -> DataFrame:
-    """Return which keys a process uses and forgets, and at which operation."""
+    """Return the keys that a process uses and forgets, with the operation that forgets them."""
     moves = F.col("f").isin(Function.ASSIGN, Function.SUBSCRIBE) & (
         F.col("type") != Completion.FAIL
     )
     resets = histories.operations.where(moves | (F.col("f") == Function.CRASH)).select(
-        "history", "process", "op", F.when(moves, F.col("keys")).alias("kept")
+        "history", "process", "op", F.when(moves, F.col("keys")).alias("listed")
     )
-    listed = F.coalesce(F.array_contains("kept", F.col("key")), F.lit(False))
+    listed = F.coalesce(F.array_contains("listed", F.col("key")), F.lit(False))
     return (
-        uses.select(*_PLACE)
+        uses.select(*_USE)
         .distinct()
         .join(resets, ["history", "process"])
         .where(~listed)
-        .select(*_PLACE, "op", F.lit(False).alias("goes_on"), F.lit(True).alias("forgets"))
+        .select(*_USE, "op", F.lit(False).alias("continues"), F.lit(True).alias("forgets"))
     )

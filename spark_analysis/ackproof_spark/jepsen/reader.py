@@ -1,4 +1,4 @@
-"""Reads histories: one JSON file a history, of completed operations in the order they completed.
+"""Reads histories, one JSON file each: the completed operations, in the order of completion.
 
 ::
 
@@ -11,13 +11,13 @@
      ],
      "configuration": {"sub-via": "assign", "isolation-level": "read_committed"}}
 
-A key stands for one partition. Keys and values are text or whole numbers; a value is sent to a
-key at most once. An offset is null if it is unknown. `time` is optional, in any unit, and so is
-`rebalance-log` of an operation that polls: `[{"keys": ["x"]}, …]`. `configuration` is optional,
-with any of the settings of `configuration.Configuration` but `ww_deps`. Other fields are not read.
+A key is a partition. Keys and values are text or whole numbers; a value is sent to a key at most
+once. An unknown offset is null. Optional are `time` in any unit, `rebalance-log` of an operation
+that polls (`[{"keys": ["x"]}, …]`), and `configuration`, with the settings of
+`configuration.Configuration` except `ww_deps`. Other fields are ignored.
 
 A file whose name ends in `.edn` is the `history.edn` of Jepsen's Kafka workload (`history_edn`).
-Its operations are named by their `:index`.
+Its operations are numbered by their `:index`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ackproof_spark.jepsen.tables import (
     Function,
 )
 
-#: The settings that a file may name, with their legal values.
+#: The settings that a file may have, with their legal values.
 SETTINGS: dict[str, tuple[str | bool, ...]] = {
     "sub-via": ("assign", "subscribe"),
     "isolation-level": ("read_committed", "read_uncommitted"),
@@ -60,7 +60,7 @@ _MICRO_OP = {
     Action.POLL: '{"poll": {"x": [[0, "a"], …], …}}',
 }
 _RECORDS = 'a list of [offset, value], such as [[0, "a"], [1, "b"]]'
-#: Action, key, offset and value of the one row of an operation without records.
+#: Action, key, offset and value in the row of an operation without records.
 _NO_RECORD = (None, None, None, None)
 _NOTHING: list[tuple[Any, ...]] = [()] * (len(MICRO_OPS) - 1)
 _MAX_OFFSET = 2**63 - 1
@@ -72,12 +72,12 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFile:
-    """One history, without its records, which are rows of a table.
+    """A history, without its records, which are rows of a table.
 
-    `settings`: what the file says of its configuration, by `configuration.Configuration`'s names;
-    whether `subscribe` or `assign` is in use, its operations tell too. `times`: op and time of
-    every `ok` operation that may send or poll, or empty if one has none. `records`: how many
-    were sent or polled. `numbers`: keys that an operation other than a poll gives as a number.
+    `settings`: its configuration, by `configuration.Configuration`'s names; operations also show
+    `sub_via`. `times`: op and time of every `ok` operation that may send or poll, empty if a time
+    is missing. `records`: the number of those sent or polled. `numbers`: keys that an operation
+    other than a poll has as a number.
     """
 
     path: Path
@@ -89,10 +89,7 @@ class HistoryFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cases:
-    """Histories, and all their records as one table (`tables.MICRO_OPS`).
-
-    The table's `history` is a file's place in `files`.
-    """
+    """Histories, and their records as one table, `tables.MICRO_OPS`; its `history` is an index."""
 
     files: Sequence[HistoryFile]
     micro_ops: pa.Table
@@ -101,8 +98,8 @@ class Cases:
 def read(paths: Sequence[Path]) -> Cases:
     """Return the histories of these files, in order.
 
-    Raises `HistoryError` at the first thing that is wrong, naming the file, the operation, the
-    value and what is legal.
+    Raises `HistoryError` at the first error, with the file, the operation, the value, and the legal
+    values.
     """
     files, tables = [], []
     for history, path in enumerate(paths):
@@ -111,12 +108,12 @@ def read(paths: Sequence[Path]) -> Cases:
         arrays = [pa.array(v, f.type) for v, f in zip(columns, MICRO_OPS, strict=True)]
         files.append(file)
         tables.append(pa.Table.from_arrays(arrays, schema=MICRO_OPS))
-    # Spark 4.0 stops at a chunk without rows, and would drop every history after an empty one.
+    # Spark 4.0 stops at a chunk without rows, and drops the histories after an empty one.
     return Cases(files=files, micro_ops=pa.concat_tables(tables).combine_chunks())
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that occurs twice in an object: all but the last value would be lost."""
+    """Reject a key that occurs twice in an object: only its last value would count."""
     document = dict(pairs)
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]
@@ -147,7 +144,7 @@ def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
         raise HistoryError(f"{path}: {wrong}") from None
     used = {Function.SUBSCRIBE, Function.ASSIGN} & case.functions
     if used:
-        # Where one process subscribes, partitions move between all of them.
+        # If one process subscribes, partitions move between all processes.
         via = Function.SUBSCRIBE if Function.SUBSCRIBE in used else Function.ASSIGN
         settings.setdefault("sub_via", via.value)
     times = [] if any(time is None for _, time in case.times) else case.times
@@ -188,7 +185,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 class _WrongError(Exception):
-    """A defect of a file and its place, without the file's name."""
+    """A defect of a file and its position, without the file's name."""
 
 
 def _wrong(where: str, what: str, value: object, legal: str) -> _WrongError:
@@ -204,7 +201,7 @@ def _settings(configuration: object) -> dict[str, Any]:
         if name not in SETTINGS:
             raise _wrong("configuration", "unknown setting", name, ", ".join(SETTINGS))
         if not any(type(value) is type(legal) and value == legal for legal in SETTINGS[name]):
-            legal = ", ".join(json.dumps(one) for one in SETTINGS[name])
+            legal = ", ".join(map(json.dumps, SETTINGS[name]))
             raise _wrong("configuration", f"{name} is", value, legal)
     return {name.replace("-", "_"): value for name, value in configuration.items()}
 
@@ -220,7 +217,7 @@ class _Case:
         self._sent: dict[tuple[str, str], int] = {}
 
     def add(self, number: int, op: object) -> None:
-        """Take in the next operation; `_WrongError` if it is malformed."""
+        """Add the next operation; `_WrongError` if it is malformed."""
         where = f"op {number}"
         if not isinstance(op, dict):
             raise _wrong(where, "is", op, 'an object such as {"proc": 0, "type": "ok", …}')
@@ -238,16 +235,16 @@ class _Case:
             moves = f in (Function.ASSIGN, Function.SUBSCRIBE)
             keys = self._keys(where, op.get("keys")) if moves else []
         self.rows.extend(
-            (number, process, kind.value, f.value, keys, place, *record)
-            for place, record in enumerate(records or [_NO_RECORD])
+            (number, process, kind.value, f.value, keys, index, *record)
+            for index, record in enumerate(records or [_NO_RECORD])
         )
 
     def _records(self, number: int, f: Function, mops: object) -> Iterator[tuple[Any, ...]]:
-        """Return the action, key, offset and value of what an operation sent and polled."""
+        """Yield action, key, offset and value of each record that an operation sent or polled."""
         if not isinstance(mops, list):
             raise _wrong(f"op {number}", "mops is", mops, "a list of micro-operations")
-        for place, mop in enumerate(mops):
-            where = f"op {number}, micro-op {place}"
+        for index, mop in enumerate(mops):
+            where = f"op {number}, micro-op {index}"
             legal = " or ".join(_MICRO_OP[action] for action in _ACTIONS[f])
             if not isinstance(mop, dict) or len(mop) != 1 or next(iter(mop)) not in _ACTIONS[f]:
                 raise _wrong(f"{where} of a {f}", "is", mop, legal)
@@ -316,7 +313,7 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 
 def _name(where: str, value: object) -> str:
-    """Return a process or key as text: in JSON, the keys of a poll can be nothing else."""
+    """Return a process or key as text: in JSON, the keys of a poll are text."""
     if _is_whole(value) or (isinstance(value, str) and value.isprintable()):
         return str(value)
     raise _wrong(where, "is", value, "printable text or a whole number")

@@ -6,43 +6,40 @@ Two values at one offset, one value at two offsets.
     op 1   ok    send  x: b at 0        <- inconsistent-offsets: a and b at offset 0
     op 2   ok    poll  x: b at 3        <- duplicate: b at offsets 0 and 3
 
-`inconsistent-offsets`: an offset of a key's log holds two values or more.
-`duplicate`: a value stands at two offsets or more. Reading the same offset again is none.
+`inconsistent-offsets`: an offset of a key's log has two values or more.
+`duplicate`: a value is at two offsets or more. Reading the same offset again is no duplicate.
 
-Conflicts with `info` sends of which nothing was read do not count: they may not have happened.
+Conflicts with `info` sends without a read value do not count, because they may not have happened.
 
-Lost writes: readers got past a committed record, and none returned it.
+Lost writes: readers got past a committed record, and no reader returned it.
 
     op 0   ok    send  x: a at 0
     op 1   ok    send  x: b at 1, y: c at 0
     op 2   ok    poll  x: d at 2, y: c at 0     <- lost-write: a and b; torn-transaction: op 1
 
-`lost-write`: for a key, let the bound be the highest index that an `ok` poll got to, counting
-each value read where it first stands (one of unknown offset tells nothing). A value that last
-stands at or before the bound must have been read. It is lost if no `ok` poll returned it and its
-operation is known to have committed: `ok`, or `info` with a value that was read.
+`lost-write`: the bound of a key is the highest index of a value that an `ok` poll returned. Each
+value counts at its first offset; values of unknown offset do not count. A value whose last offset
+is at or before the bound must have been read. It is lost if no `ok` poll returned it and its
+operation certainly committed: it is `ok`, or `info` with a value that was read.
 
-`torn-transaction`: a lost write one of whose siblings, sent by the same operation, was read: the
-transaction is visible in part. Judged only where `lost-write` is: readers passed its place.
+`torn-transaction`: another record of the lost write's operation was read, so the transaction is
+visible in part.
 
-A value that no reader got past is `unseen`, not lost.
+Unseen: sent by an `ok` operation, and never returned by an `ok` poll. It is certainly lost only if
+readers got past it (`lost-write`).
 
-Unseen: sent by an `ok` operation, and never returned by an `ok` poll.
+    op 0   ok    send  x: a at 0, b at 1
+    op 1   ok    poll  x: a at 0        <- unseen in the end: b, which may be lost or late
 
-op 0   ok    send  x: a at 0, b at 1
-op 1   ok    poll  x: a at 0        <- unseen in the end: b, which may be lost or just late
-
-A value is known to be lost only once readers got past it: see `lost_writes`.
-
-Records that a poll must not return: aborted ones, uncommitted ones, ones that nobody sent.
+Records that a poll must not return: aborted, uncommitted, and never sent ones.
 
     op 0   fail  send  x: a
     op 1   ok    txn   x: sends b at 1, polls a at 0 and b at 1, c at 2
 
 `G1a`: an `ok` poll returns a value that a `fail` operation sent: a, an aborted read.
-`precommitted-read`: an operation polls what it itself sends: b, before it can have committed.
-`phantom`: a poll returns, whatever became of it, what no operation sent: c. Jepsen's checker
-stops there with an error.
+`precommitted-read`: an operation polls a value that it sends: b, before it can have committed.
+`phantom`: a poll of any outcome returns a value that no operation sent: c. Jepsen's checker stops
+with an error.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ from ackproof_spark.spark.functions import DataFrame, F, Window
 
 
 def misplaced(histories: Histories) -> DataFrame:
-    """Return one row an offset with several values, and one a value with several offsets."""
+    """Return one row for each offset with several values, and each value with several offsets."""
     conflicts = (
         histories.log.groupBy("history", "key", "offset", "index")
         .agg(F.sort_array(F.collect_list("value")).alias("values"))
@@ -66,7 +63,7 @@ def misplaced(histories: Histories) -> DataFrame:
 
 
 def lost_writes(histories: Histories) -> DataFrame:
-    """Return one row a lost write, and one more for each that tears a transaction."""
+    """Return one row for each lost write, and one more if it tears a transaction."""
     lost = _lost(histories)
     visible = (
         histories.sends.where("was_read")
@@ -106,7 +103,7 @@ def _lost(histories: Histories) -> DataFrame:
 
 
 def unseen(histories: Histories) -> DataFrame:
-    """Return one row a key with unseen values at the end of the history."""
+    """Return one row for each key with unseen values at the end of the history."""
     values = (
         histories.sends.where((F.col("type") == Completion.OK) & ~F.col("was_read"))
         .groupBy("history", "key")
@@ -116,10 +113,10 @@ def unseen(histories: Histories) -> DataFrame:
 
 
 def changes(histories: Histories) -> DataFrame:
-    """Return how many values of a key are unseen, wherever that may change.
+    """Return the number of unseen values of a key after each operation that may change it.
 
-    One row an `ok` operation that sends to a key, or is the first to return one of its values:
-    history, op, key, unseen (after that operation).
+    These are `ok` operations that send to a key or are the first to return one of its values.
+    Columns: history, op, key, unseen.
     """
     ok = F.col("type") == Completion.OK
     sent = histories.sends.where(ok).select(*SEND, F.col("op").alias("sent"))
@@ -141,7 +138,7 @@ def changes(histories: Histories) -> DataFrame:
 
 
 def forbidden_reads(histories: Histories) -> DataFrame:
-    """Return one row an operation and forbidden value that it polled."""
+    """Return one row for each operation and forbidden value that it polled."""
     return _aborted(histories).unionByName(_own(histories)).unionByName(_phantoms(histories))
 
 

@@ -1,7 +1,7 @@
-"""The two tables of a history check, as Arrow schemas: micro-operations in, anomalies out.
+"""The tables of a history check, as Arrow schemas: micro-operations in, anomalies out.
 
-Importable without Spark. Everything is keyed by `history`, a number: many histories are checked
-in one set of Spark jobs.
+Importable without Spark. Every row has a `history`, a number, because one set of Spark jobs checks
+many histories.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ackproof_spark.tables import required
 
 
 class Completion(StrEnum):
-    """How an operation ended, in Jepsen's words.
+    """The outcome of an operation, in Jepsen's words.
 
-    `OK`: done. `FAIL`: certainly without effect. `INFO`: may or may not have had effect.
+    `OK`: done. `FAIL`: certainly without effect. `INFO`: unknown.
     """
 
     OK = "ok"
@@ -25,7 +25,7 @@ class Completion(StrEnum):
 
 
 class Action(StrEnum):
-    """How an operation handled a record: it sent it, or a poll returned it."""
+    """An operation sent a record, or a poll returned it."""
 
     SEND = "send"
     POLL = "poll"
@@ -35,7 +35,7 @@ class Function(StrEnum):
     """The kind of an operation.
 
     `SEND`, `POLL`, `TXN`: a transaction of sends, of polls, of both. `SUBSCRIBE`, `ASSIGN`: the
-    process consumes from now on what `keys` lists. `CRASH`: its clients are replaced by new ones.
+    process consumes `keys` from now on. `CRASH`: its clients are replaced by new ones.
     `DEBUG`: Jepsen's `debug-topic-partitions`; has no effect.
     """
 
@@ -79,7 +79,7 @@ class HistoryAnomaly(StrEnum):
     G2_ITEM = "G2-item"
 
 
-#: Anomalies that Jepsen's checker does not name.
+#: Anomalies that Jepsen's checker lacks.
 FURTHER = (
     HistoryAnomaly.PHANTOM,
     HistoryAnomaly.TORN_TRANSACTION,
@@ -89,14 +89,14 @@ FURTHER = (
 )
 
 
-#: One row a record that an operation sent or polled; an operation without any has one row, with
-#: null `action`.
+#: One row for each record that an operation sent or polled; an operation without records has one
+#: row, with null `action`.
 #:
 #: `op` numbers a history's completed operations from 0, in the order of their completion;
 #: `number` an operation's records from 0, in the order it sent and polled them. `process` runs
-#: one operation at a time. `key` stands for one partition of one topic; `value` is what was sent,
-#: as text, sent at most once to a key; `offset` is null if unknown. `keys`: what an `assign` or
-#: `subscribe` lists; of other operations, what was rebalanced while they ran.
+#: one operation at a time. `key` is a partition of a topic; `value` is the record's value as text,
+#: sent at most once to a key; `offset` is null if unknown. `keys`: those of an `assign` or
+#: `subscribe`; of other operations, those that were rebalanced while they ran.
 MICRO_OPS = pa.schema(
     [
         required("history", pa.int64()),
@@ -113,8 +113,8 @@ MICRO_OPS = pa.schema(
     ]
 )
 
-#: One dependency of a cycle: the operation before it in `ops` comes before the one after it.
-#: `relation` is `ww`, `wr`, `rw` or `process`; `key` and `values` say by which records.
+#: A dependency between two successive operations in `ops`. `relation` is `ww`, `wr`, `rw` or
+#: `process`; `key` and `values` are those of the records that prove it.
 STEP = pa.struct(
     [
         required("relation", pa.string()),
@@ -123,10 +123,10 @@ STEP = pa.struct(
     ]
 )
 
-#: One row an anomaly; what a column means for each kind, and which are null, says `evidence`.
+#: One row for each anomaly; `check` documents the columns of each kind.
 #:
-#: `ops` are the operations concerned, the one in which it shows last, at its record `number`.
-#: `index` counts a key's offsets without its gaps.
+#: `ops` are the operations concerned; the anomaly shows in the last one, at its record `number`.
+#: `index` counts a key's offsets without gaps.
 ANOMALIES = pa.schema(
     [
         required("history", pa.int64()),

@@ -1,6 +1,6 @@
-"""One row group of the ledger, read column by column, and the rows that do not match.
+"""A row group of the ledger, read column by column, and the rows that do not match.
 
-Rows of ledger and final log have one schema, `UNMATCHED`, and are distinguished by `kind`.
+Rows of ledger and final log share the schema `UNMATCHED`; their `kind` distinguishes them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ackproof_spark.matching.log_window import integers
-from ackproof_spark.matching.row_groups import SendGroup
+from ackproof_spark.matching.row_groups import Int64s, SendGroup
 from ackproof_spark.tables import FINAL_LOG, LEDGER, Outcome
 
 
 class Kind(StrEnum):
-    """The kind of a row of `UNMATCHED`."""
-
     SEND = "send"
     RECORD = "record"
     LOOKUP = "lookup"
@@ -44,7 +42,7 @@ UNMATCHED = pa.schema(
 class SliceSummary:
     """Counts of one slice.
 
-    `outcomes`: sends by outcome, of the row groups that it owns. `returned`: returned rows by kind.
+    `outcomes`: sends by outcome, of its owned row groups. `returned`: returned rows by kind.
     `order`: `SendOrder.summary`. `unaligned`: why the slice cannot be compared by offset.
     """
 
@@ -69,10 +67,9 @@ def unmatched_rows(kind: Kind, columns: Mapping[str, pa.Array]) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=UNMATCHED)
 
 
-Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: Columns of few distinct texts, read as dictionaries: a million strings cost more than all else.
+#: Columns of few distinct texts, read as dictionaries, because a million strings are slow.
 _WORDS = ["topic", "outcome", "error"]
 
 
@@ -125,12 +122,12 @@ class LedgerGroup:
 
     @property
     def producer(self) -> Int64s | np.int64:
-        """The producer of each send, or one number if all have the same."""
+        """The producer of each send, or one number if it is the same for all."""
         known = self._group.constant.get("producer")
         return self._integers("producer") if known is None else np.int64(known)
 
     def outcomes(self) -> tuple[dict[str, int], Bools | None]:
-        """Return the number of sends by outcome, and which sends are acked (None: all)."""
+        """Return the numbers of sends by outcome, and which sends are acked (None: all)."""
         rows = self._group.rows
         known = self._group.constant.get("outcome")
         if known is not None:
@@ -164,7 +161,7 @@ def find_sends(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `mapInArrow` over indices of `groups`, which yields sends by name.
 
-    `names` are sequences by topic and producer. Only row groups that may contain one are read.
+    `names` are sequences by topic and producer. Only row groups that may contain some are read.
     """
 
     def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,8 +177,8 @@ def find_sends(
         with LedgerGroup(group, filesystem, ["producer", "sequence"]) as sends:
             producer, sequence = sends.producer, sends.sequence
             named = np.zeros(group.rows, np.bool_)
-            for who, sequences in sequences_by_producer.items():
-                named |= (producer == who) & np.isin(sequence, sequences)
+            for number, sequences in sequences_by_producer.items():
+                named |= (producer == number) & np.isin(sequence, sequences)
             if named.any():
                 yield sends.select(np.flatnonzero(named))
 
@@ -189,7 +186,7 @@ def find_sends(
 
 
 def sequences_in(group: SendGroup, names: Mapping[tuple[str, int], Int64s]) -> dict[int, Int64s]:
-    """Return, by producer, the sequences that a row group may contain by its statistics."""
+    """Return by producer the sequences that a row group may contain, by its statistics."""
     low, high = group.sequences
     sequences_by_producer = {}
     for (topic, producer), sequences in names.items():

@@ -1,4 +1,4 @@
-"""A moving window of offsets over the final log, as one slice of the pass by offset holds it."""
+"""A moving window of offsets over the final log, which one slice of the pass by offset uses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ackproof_spark.matching.row_groups import (
     MAX_PRODUCERS,
+    Int64s,
     Producers,
     RecordGroup,
     TakeGeneralPath,
@@ -21,10 +22,8 @@ from ackproof_spark.matching.row_groups import (
 )
 from ackproof_spark.tables import RecordState
 
-Int64s = npt.NDArray[np.int64]
-
-#: Value of a window's `producer` where there is no record.
-NOBODY = MAX_PRODUCERS
+#: Value of a window's `producer` at an offset without a record.
+NO_PRODUCER = MAX_PRODUCERS
 
 #: Records decoded at a time.
 _BATCH = 1 << 17
@@ -51,8 +50,7 @@ class Records:
 class LogReader:
     """Reads the records of one partition with offsets from `begin` to `end` (exclusive).
 
-    A record that is not intact, or whose producer is none of `producers`, cannot match any send and
-    is passed to `aside`.
+    Records that are not intact, or of an unknown producer, cannot match; they go to `aside`.
     """
 
     def __init__(
@@ -147,9 +145,9 @@ def integers(column: pa.Array) -> Int64s:
 class LogWindow:
     """The record at each offset from `base` to `end` (exclusive) of each partition.
 
-    Two-dimensional arrays, a row for each partition and a column for each offset from `base`:
-    `producer` (`NOBODY` for no record), `sequence`, `matched` (by its own send), `contested`
-    (another send was acked at this offset).
+    The arrays have a row for each partition and a column for each offset from `base`: `producer`
+    (`NO_PRODUCER` without a record), `sequence`, `matched` (by its own send), `contested` (another
+    send was acked at this offset).
     """
 
     def __init__(self, partitions: Sequence[int], base: int) -> None:
@@ -162,23 +160,22 @@ class LogWindow:
 
     def _allocate(self, width: int) -> None:
         shape = (len(self.partitions), width)
-        self.producer = np.full(shape, NOBODY, np.uint16)
+        self.producer = np.full(shape, NO_PRODUCER, np.uint16)
         self.sequence = np.empty(shape, np.int64)
         self.matched = np.zeros(shape, np.bool_)
         self.contested = np.zeros(shape, np.bool_)
 
     @property
     def width(self) -> int:
-        """Number of offsets that fit in."""
         return self.producer.shape[1]
 
     def extend(self, end: int) -> None:
         """Extend the window up to offset `end`, without records yet."""
         if end - self.base > self.width:
-            before, held = self._arrays(), self.end - self.base
+            before, used = self._arrays(), self.end - self.base
             self._allocate(max(end - self.base, self.width * 3 // 2))
             for old, new in zip(before, self._arrays(), strict=True):
-                new[:, :held] = old[:, :held]
+                new[:, :used] = old[:, :used]
         self.end = max(self.end, end)
 
     def put(self, row: int, records: Records) -> None:
@@ -192,10 +189,10 @@ class LogWindow:
 
     def drop(self, before: int) -> None:
         """Drop all records before offset `before`."""
-        gone, held = before - self.base, self.end - self.base
-        for array in (self.producer, self.sequence, self.matched, self.contested):
-            array[:, : held - gone] = array[:, gone:held]
-        emptied = slice(held - gone, held)
-        self.producer[:, emptied] = NOBODY
+        gone, used = before - self.base, self.end - self.base
+        for array in self._arrays():
+            array[:, : used - gone] = array[:, gone:used]
+        emptied = slice(used - gone, used)
+        self.producer[:, emptied] = NO_PRODUCER
         self.matched[:, emptied] = self.contested[:, emptied] = False
         self.base = before

@@ -1,20 +1,17 @@
-"""The pass by offset: from a run's big tables to the few rows that any check needs.
+"""The pass by offset: reduces a run's big tables to the few rows that the checks need.
 
-Ledger and final log are both nearly sorted by offset. They are cut into slices of offsets
-(`slices`), each compared by one task (`slice_compare`), without a shuffle. The driver compares the
-slices of a small run itself. Nearly all sends match the record at their acked offset and are
-dropped. The remaining rows have the columns of the tables
-that they came from, so that the checks run on them as on whole tables, with the same result. They
-are:
+Ledger and final log are nearly sorted by offset. They are cut into slices of offsets (`slices`);
+one task compares each (`slice_compare`), without a shuffle. The driver compares the slices of a
+small run itself. Nearly all sends match the record at their acked offset and are dropped. The
+checks run on the remaining rows as on the whole tables, with the same result. These are:
 
-- every send without an acked offset; every send and record at an offset that is not held by one
-  send and its intact record alone;
-- matches that have the name of a remaining record: the other copies of a duplicate, the send of a
+- every send without an acked offset; all sends and records of an offset, unless these are one send
+  and its intact record;
+- matches with the name of a remaining record: the other copies of a duplicate, the send of a
   record in a wrong partition;
 - matches that follow a higher sequence of their producer, and the record that they follow.
 
-Tests show that no check needs more: on random histories the checks on these rows, the checks on
-whole tables and an oracle in plain Python agree.
+Tests compare the checks on these rows with those on the whole tables and with an oracle.
 """
 
 from __future__ import annotations
@@ -68,10 +65,10 @@ _Worker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, kw_only=True)
 class Unmatched(RunTables):
-    """The rows of a run's tables that the pass left, and what it counted.
+    """The remaining rows of a run's tables, and the counts of the pass.
 
-    `whole` is the final log with every row. `left` bounds the rows of `ledger` and `final_log`.
-    Columns that are the same in every row are left out, and `written_at` of `final_log`; `size` is
+    `whole` is the final log with every row. `left` is an upper bound of the rows of `ledger` and of
+    `final_log`. The tables lack constant columns, and `final_log` lacks `written_at`; `size` is
     null for records that matched.
     """
 
@@ -82,22 +79,18 @@ class Unmatched(RunTables):
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
-        """Number of sends by outcome."""
         return dict(self.counted)
 
     @property
     def records(self) -> DataFrame:
-        """Every record of the final log."""
         return self.whole
 
     @property
     def rows(self) -> int:
-        """Upper bound of the remaining rows."""
         return self.left
 
     @cached_property
     def last_offsets(self) -> DataFrame:
-        """The last offset of each partition that has records."""
         rows = [
             {"topic": topic, "partition": partition, "last": last}
             for (topic, partition), last in self.last.items()
@@ -113,10 +106,9 @@ def unmatched(
     sizing: Sizing,
     caches: ExitStack,
 ) -> Unmatched:
-    """Return the rows of `tables` (of `run_dir`) that the pass by offset leaves.
+    """Return the remaining rows of `tables` (of `run_dir`); they are cached until `caches` closes.
 
-    `caches` keeps the rows until it is closed. Raises `TakeGeneralPath` if the layout of the tables
-    does not allow the pass.
+    Raises `TakeGeneralPath` if the layout of the tables does not allow the pass.
     """
     layout = read_layout(run_dir)
     if importlib.util.find_spec("pandas") is None:
@@ -155,7 +147,7 @@ def unmatched(
         log = log.unionByName(records.select(log.columns))
     left = returned + len(names)
     if left <= sizing.few:
-        # Checks of few rows are joins of one partition with another, unshuffled.
+        # Joins of frames with one partition need no shuffle.
         ledger, log = ((rows if here else local(rows)).coalesce(1) for rows in (ledger, log))
     return Unmatched(
         run_id=tables.run_id,
@@ -173,7 +165,7 @@ def unmatched(
 
 
 def _cores(spark: SparkSession) -> int:
-    """Return the number of parallel tasks, if the driver is this process."""
+    """Return the number of parallel tasks; `TakeGeneralPath` if the driver is another process."""
     context = getattr(spark, "sparkContext", None)
     if context is None:
         raise TakeGeneralPath("the driver of Spark Connect may see other files")
@@ -181,7 +173,7 @@ def _cores(spark: SparkSession) -> int:
 
 
 class _Run(Protocol):
-    """Returns the rows that `worker` yields for each index below `positions`, kept."""
+    """Returns the cached rows that `worker` yields for each index below `positions`."""
 
     def __call__(self, worker: _Worker, *, positions: int) -> DataFrame: ...
 
@@ -197,7 +189,7 @@ def _in_tasks(
 
 
 def _in_driver(spark: SparkSession, few: int, worker: _Worker, *, positions: int) -> DataFrame:
-    """Raise `TakeGeneralPath` if more than `few` rows are left: Spark is faster then."""
+    """Raise `TakeGeneralPath` if more than `few` rows remain: then Spark is faster."""
     indices = pa.record_batch({"id": pa.array(range(positions), pa.int64())})
     rows = pa.Table.from_batches(worker([indices]), UNMATCHED)
     if rows.num_rows > few:
@@ -219,7 +211,7 @@ def _compare(
 
 
 def _summaries(compared: DataFrame) -> list[SliceSummary]:
-    """Run the pass and return the summaries of its slices, if all could be compared."""
+    """Run the pass; return the summaries of all slices, or raise `TakeGeneralPath`."""
     from pyspark.errors import PythonException
 
     try:
@@ -230,7 +222,8 @@ def _summaries(compared: DataFrame) -> list[SliceSummary]:
         # Executors of a cluster may lack a library, or see other files than the driver.
         raise TakeGeneralPath(f"the executors' Python fails: {error}") from error
     summaries = sorted(
-        (SliceSummary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
+        (SliceSummary(**json.loads(row["summary"])) for row in rows),
+        key=lambda summary: summary.number,
     )
     for summary in summaries:
         if summary.unaligned is not None:
@@ -241,10 +234,10 @@ def _summaries(compared: DataFrame) -> list[SliceSummary]:
 def _across(
     pieces: Sequence[Slice], summaries: Sequence[SliceSummary], producers: Producers
 ) -> tuple[list[Slice], dict[int, Carry], set[tuple[str, int, int]]]:
-    """Follow each producer's order across the borders of slices.
+    """Check each producer's order across the borders of slices.
 
-    Returns the slices to compare again, because a matched record there follows a higher sequence
-    of an earlier slice; the state before each of them; and the names that remaining records follow.
+    Returns the slices to compare again, in which a matched record follows a higher sequence of an
+    earlier slice; the state before each of them; and the names that remaining records follow.
     """
     again: list[Slice] = []
     carries: dict[int, Carry] = {}
@@ -269,7 +262,7 @@ def _across(
 
 
 def _names(compared: DataFrame, lookups: DataFrame, *, limit: int) -> set[tuple[str, int, int]]:
-    """Return the names to look up, and the names of remaining records whose send matched.
+    """Return the names to look up, including those of remaining records whose send matched.
 
     Raises `TakeGeneralPath` if there are more than `limit`.
     """

@@ -1,8 +1,8 @@
 """The Parquet row groups of ledger and final log, and their statistics.
 
-Both tables are nearly sorted by offset, and the statistics of every row group say which offsets it
-holds. So a range of offsets over all partitions of a topic meets few row groups of either
-(`slices`). Where the statistics do not help, `TakeGeneralPath` says why.
+Both tables are nearly sorted by offset, and the statistics of a row group have its lowest and
+highest offset. So few row groups overlap a range of offsets (`slices`). `TakeGeneralPath` is raised
+if the statistics do not help.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producers:
-    """How many numbers the producers of the workload have, and those of the probe."""
+    """The number of producers of the workload, and of the probe."""
 
     workload: int
     probe: int
@@ -47,7 +47,7 @@ class Producers:
         return self.workload + self.probe
 
     def indices(self, numbers: Int64s) -> Int64s:
-        """Return the index of each number; a negative one for a number that no producer has."""
+        """Return the index of each number; -1 or lower for a number without a producer."""
         if not len(numbers) or numbers.max() < self.workload:
             return numbers
         of_probe = numbers - PROBE_PRODUCERS
@@ -57,7 +57,6 @@ class Producers:
         )
 
     def numbers(self, indices: Int64s) -> Int64s:
-        """Return the number of each index."""
         if not self.probe:
             return indices
         return np.where(indices < self.workload, indices, indices - self.workload + PROBE_PRODUCERS)
@@ -66,10 +65,10 @@ class Producers:
         return int(self.numbers(np.array([index]))[0])
 
 
-#: Writers may truncate longer texts in statistics: only a shorter text can count as constant.
+#: Writers may truncate longer texts in statistics, so only shorter texts count as constant.
 _WHOLE_TEXT = 32
 
-#: Indices of producers are kept in 16 bits; the highest stands for "no record".
+#: Indices of producers have 16 bits; the highest means "no record".
 MAX_PRODUCERS = 2**16 - 1
 
 
@@ -79,13 +78,12 @@ class TakeGeneralPath(Exception):  # noqa: N818  no error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """Where the pass by offset runs, and how much one task handles.
+    """The limits of the pass by offset.
 
-    `from_rows`: sends and records together, below which the driver compares them itself.
-    `rows_a_slice`: sends and records of one slice; fewer, larger slices read less twice.
-    `buffer_bytes`: memory for the log in one task. `placed`: the least share of sends with an
-    offset. `lookups`: the most names to look up again. `few`: rows up to which the checks are
-    planned as small (`small_data.small_plans`).
+    `from_rows`: with fewer sends and records, the driver compares them itself. `rows_a_slice`:
+    sends and records of one slice; larger slices read fewer rows twice. `buffer_bytes`: memory for
+    the log in one task. `placed`: the least share of sends with an offset. `lookups`: the most
+    names to look up again. `few`: up to this many rows, `small_data.small_plans` is used.
     """
 
     from_rows: int = 4_000_000
@@ -98,10 +96,10 @@ class Sizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendGroup:
-    """One row group of the ledger with its statistics.
+    """A row group of the ledger with its statistics.
 
-    `first` and `last`: the lowest and highest acked offset, None if there is none. `constant`:
-    columns with one value throughout, which need not be read.
+    `first` and `last`: the lowest and highest acked offset, if any. `constant`: columns with the
+    same value in all rows, which need not be read.
     """
 
     path: str
@@ -118,7 +116,7 @@ class SendGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordGroup:
-    """One row group of the final log: records `first` to `last` of one partition, sorted."""
+    """A row group of the final log: records `first` to `last` of one partition, sorted."""
 
     path: str
     number: int
@@ -145,7 +143,7 @@ class Layout:
 
     @property
     def producers(self) -> Producers:
-        """The producers of the ledger; TakeGeneralPath if their numbers are too many."""
+        """The producers of the ledger; `TakeGeneralPath` if there are too many."""
         counts = {False: 0, True: 0}
         for low, high in {group.producers for group in self.sends}:
             of_probe = low >= PROBE_PRODUCERS
@@ -156,7 +154,7 @@ class Layout:
 
     @property
     def bounds(self) -> npt.NDArray[np.int64]:
-        """Upper bound of the sequences by the producer's index, -1 without any."""
+        """Upper bound of the sequences by the producer's index, -1 without sequences."""
         producers = self.producers
         bounds = np.full(producers.count, -1, np.int64)
         for group in self.sends:
@@ -167,7 +165,7 @@ class Layout:
 
 
 def read_layout(run_dir: Path | str) -> Layout:
-    """Return the layout of the run's big tables, from the Parquet footers alone.
+    """Return the layout of the run's big tables, from the Parquet footers.
 
     Raises `TakeGeneralPath` if pyarrow has no filesystem for `run_dir` or cannot read the files, or
     if statistics are missing.
@@ -184,11 +182,12 @@ def read_layout(run_dir: Path | str) -> Layout:
         map(_record_group, groups["final_log"]),
         key=lambda group: (group.topic, group.partition, group.first),
     )
-    for one, other in pairwise(records):
-        if (one.topic, one.partition) == (other.topic, other.partition) and (
-            one.last >= other.first
-        ):
-            raise TakeGeneralPath(f"row groups of {one.topic}-{one.partition} overlap in offsets")
+    for group, after in pairwise(records):
+        same_partition = (group.topic, group.partition) == (after.topic, after.partition)
+        if same_partition and group.last >= after.first:
+            raise TakeGeneralPath(
+                f"row groups of {group.topic}-{group.partition} overlap in offsets"
+            )
     return Layout(
         filesystem=filesystem,
         sends=tuple(map(_send_group, groups["ledger"])),
@@ -227,7 +226,7 @@ def _footers(filesystem: pafs.FileSystem, folder: str, schema: pa.Schema) -> lis
     paths = sorted(
         entry.path
         for entry in entries
-        # As Spark does (`tables.PARTS`): hidden files and its own markers are no data.
+        # As Spark does: hidden files and its markers are no data.
         if entry.is_file
         and not entry.base_name.startswith(("_", "."))
         and fnmatch(entry.base_name, PARTS)
@@ -258,7 +257,7 @@ def _footers_of(filesystem: pafs.FileSystem, path: str, schema: pa.Schema) -> li
                 if statistics.has_null_count:
                     nulls[column.path_in_schema] = statistics.null_count
                 if statistics.has_min_max:
-                    with suppress(OverflowError):  # a time that Python has not, of a corrupt record
+                    with suppress(OverflowError):  # a corrupt record's time
                         ranges[column.path_in_schema] = (statistics.min, statistics.max)
             if group.num_rows:
                 footers.append(
@@ -308,9 +307,9 @@ def _record_group(footer: _Footer) -> RecordGroup:
 
 
 def verify_pages(layout: Layout) -> None:
-    """Read every column, those too that a comparison does not need.
+    """Read every column, also those that a comparison does not need.
 
-    Raises `TakeGeneralPath` if a file is damaged: Spark says which, on the general path.
+    Raises `TakeGeneralPath` if a file is damaged: on the general path, Spark reports it.
     """
     sends, records = layout.sends, layout.records
     for path in sorted({group.path for group in sends} | {group.path for group in records}):

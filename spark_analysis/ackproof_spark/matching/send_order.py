@@ -1,11 +1,10 @@
 """The order of a producer's sequences in the log, slice by slice.
 
 A record is late if it follows a higher sequence of its producer in its partition. The check
-`reordered` decides which records count, and part of that is not known here (a copy may have an
-earlier one, a record may have no send). So two running maxima are kept: of all records that may
-have been sent (`sent`), and of those that matched their send (`matched`). Every record below the
-first is returned, and the record that holds the second: that includes every late record, and for
-each the one that it follows.
+`reordered` excludes further copies and records without a send, which are not known here. So there
+are two running maxima: of all records that may have been sent (`sent`), and of those that matched
+their send (`matched`). Every record below the first maximum is returned, with the record of the
+second maximum. That includes every late record and the record that it follows.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ackproof_spark.matching.row_groups import TakeGeneralPath
+from ackproof_spark.matching.row_groups import Int64s, TakeGeneralPath
 
-Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 #: By partition and producer: the highest sequence `sent` and `matched` before a slice.
@@ -33,8 +31,8 @@ _MOST = 4_000_000
 class SendOrder:
     """Running maxima and minima of a slice's sequences, by partition and producer.
 
-    Producers are indices (`producers`). `bounds` is the highest sequence in the ledger of each; a
-    higher one was never sent.
+    Producers are indices (`Producers`). `bounds` has the highest sequence of each in the ledger;
+    higher ones were never sent.
     """
 
     def __init__(self, partitions: Sequence[int], bounds: Int64s, carry: Carry) -> None:
@@ -56,7 +54,8 @@ class SendOrder:
     ) -> Iterator[tuple[int, Int64s]]:
         """Process a partition's next records, in log order; yield names (producer, sequences).
 
-        Named are matched records that are late, and the highest matched one before a late record.
+        The names are those of matched records that are late, and of the highest matched record
+        before each late record.
         """
         if not matched.all():
             sent = matched | (sequence <= self._bounds[producer])
@@ -73,27 +72,27 @@ class SendOrder:
         falls[starts[1:] - 1] = False
         rising = not falls.any()
         for start, end in zip(starts, ends, strict=True):
-            who = int(producer[start])
+            number = int(producer[start])
             part, own = sequence[start:end], matched[start:end]
             rises = rising or not falls[start : end - 1].any()
-            if not rises or part[0] < self._sent[row, who]:
-                yield who, self._behind(row, who, part, own)
+            if not rises or part[0] < self._sent[row, number]:
+                yield number, self._behind(row, number, part, own)
             if whole:
-                self._note(row, who, part, part[:0])
+                self._note(row, number, part, part[:0])
             else:
-                self._note(row, who, part[own], part[~own])
+                self._note(row, number, part[own], part[~own])
 
-    def _behind(self, row: int, who: int, sequence: Int64s, matched: Bools) -> Int64s:
-        before = _running(self._sent[row, who], sequence)
+    def _behind(self, row: int, producer: int, sequence: Int64s, matched: Bools) -> Int64s:
+        before = _running(self._sent[row, producer], sequence)
         highest_matched = _running(
-            self._matched[row, who], np.where(matched, sequence, np.int64(_NONE))
+            self._matched[row, producer], np.where(matched, sequence, np.int64(_NONE))
         )
         behind = sequence < before
         ahead = highest_matched[behind & (sequence < highest_matched)]
         return np.unique(np.r_[sequence[behind & matched], ahead])
 
-    def _note(self, row: int, who: int, matched: Int64s, unmatched: Int64s) -> None:
-        at = row, who
+    def _note(self, row: int, producer: int, matched: Int64s, unmatched: Int64s) -> None:
+        at = row, producer
         if len(matched):
             highest = matched.max()
             self._matched[at] = max(self._matched[at], highest)
@@ -104,9 +103,9 @@ class SendOrder:
             self._low_unmatched[at] = min(self._low_unmatched[at], unmatched.min())
 
     def summary(self) -> list[tuple[int, int, int, int, int, int]]:
-        """Return (partition, producer) with four sequences for each.
+        """Return partition, producer, and four sequences for each.
 
-        The lowest matched and the lowest unmatched, the highest sent and the highest matched.
+        These are the lowest matched and unmatched, and the highest sent and matched sequences.
         """
         met = np.argwhere(self._sent != _NONE).tolist()
         return [

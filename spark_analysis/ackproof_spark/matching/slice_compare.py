@@ -1,16 +1,16 @@
-"""One slice of offsets compared in numpy: sends that match are dropped, the rest is returned.
+"""Compares a slice of offsets in numpy: sends that match are dropped, the rest is returned.
 
-A send matches if it was acked at an offset where an intact record of its name stands. Runs in
-Spark's Python workers, one slice a task. The ledger's row groups are read once each, in the order
-of their lowest offset, beside a window of the log that moves along. So memory holds as much of the
-log as row groups of different producers overlap, whatever the slice's length.
+A send matches if an intact record of its name is at its acked offset. Each task of Spark's Python
+workers compares a slice. The ledger's row groups are read once each, in the order of their lowest
+offset, with a window of the log that moves along. So the memory needed depends on how much the row
+groups of different producers overlap, and not on the slice's length.
 
     ledger, producer 1   7 at 3, 8 at 4, 9 at 6     log  3: 1/7  4: 1/8  5: 2/0  6: 2/1
     dropped              1/7 at 3, 1/8 at 4         returned  send 1/9, records 5 and 6
 
-Returned are rows of `UNMATCHED`: sends and records that do not match. Rows of kind `lookup` name
-sends that match and that a check must see all the same: those that `SendOrder` names, and a send
-whose offset another send claims as well.
+The result are rows of `UNMATCHED`: sends and records that do not match. Rows of kind `lookup` name
+sends that match and that the checks need, too: the late ones (`SendOrder`), and those whose offset
+another send was acked at.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ackproof_spark.matching.ledger_group import (
     SliceSummary,
     unmatched_rows,
 )
-from ackproof_spark.matching.log_window import NOBODY, LogReader, LogWindow
+from ackproof_spark.matching.log_window import NO_PRODUCER, LogReader, LogWindow
 from ackproof_spark.matching.row_groups import Producers, SendGroup, TakeGeneralPath
 from ackproof_spark.matching.send_order import Carry, SendOrder
 from ackproof_spark.matching.slices import Slice
 from ackproof_spark.tables import RecordState
 
-#: Offsets by which the window moves where no send has one.
+#: Offsets by which the window moves after the last send.
 _STEP = 1 << 18
 
 #: Columns of the ledger that a comparison reads.
@@ -55,8 +55,8 @@ def compare_slices(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `mapInArrow` over indices of `pieces`, which yields `UNMATCHED`.
 
-    `bounds` bounds each producer's sequences in the ledger, by its index. `carries` is, by a
-    slice's number, the state before it, for slices that are compared again because of it.
+    `bounds` has the highest sequence in the ledger by the producer's index. `carries` has the state
+    before a slice by its number, for slices that are compared again.
     """
 
     def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,7 +117,7 @@ class _Comparison:
         self._row[partitions] = np.arange(len(partitions))
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """Yield the slice's unmatched rows; its summary last."""
+        """Yield the slice's unmatched rows, and its summary last."""
         window, sends = self._window, self._piece.sends
         try:
             for group in sends:
@@ -175,7 +175,7 @@ class _Comparison:
     def _unmatched(
         self, group: SendGroup, sends: LedgerGroup, acked: Bools | None, *, owned: bool
     ) -> Int64s:
-        """Return this slice's rows without a match; if owned, rows without an offset too."""
+        """Return this slice's rows without a match; if owned, also those without an offset."""
         if group.first is None or group.last is None:
             return np.arange(group.rows) if owned else np.arange(0)
         begin, end, window = self._piece.begin, self._piece.end, self._window
@@ -233,7 +233,7 @@ class _Comparison:
         for row, partition in enumerate(window.partitions):
             producer, sequence = window.producer[row, upto], window.sequence[row, upto]
             matched = window.matched[row, upto]
-            stands = producer != NOBODY
+            stands = producer != NO_PRODUCER
             contested = np.flatnonzero(window.contested[row, upto] & matched)
             for at in contested:
                 # A copy: the window is overwritten before Arrow reads its view.
@@ -244,8 +244,8 @@ class _Comparison:
                     self._return_left(partition, window.base + left, producer[left], sequence[left])
                 here = np.flatnonzero(stands)
                 producer, sequence, matched = producer[here], sequence[here], matched[here]
-            for who, sequences in self._order.advance(row, producer, sequence, matched):
-                self._look_up(who, sequences)
+            for number, sequences in self._order.advance(row, producer, sequence, matched):
+                self._look_up(number, sequences)
         window.drop(before)
 
     def _return_left(

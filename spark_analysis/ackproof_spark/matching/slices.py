@@ -1,4 +1,4 @@
-"""Cut ledger and final log into slices of offsets, which one Spark task compares each."""
+"""Cuts ledger and final log into slices of offsets, one for each Spark task."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ackproof_spark.matching.row_groups import (
     TakeGeneralPath,
 )
 
-#: Offsets for each row of a topic, beyond which its log is too sparse to walk through.
+#: A log with more offsets for each row is too sparse for the pass,
 _OFFSETS_A_ROW = 100
 
-#: Offsets that are walked through however few rows there are.
+#: unless it has at most this many offsets.
 _FEW_OFFSETS = 100_000_000
 
 #: Bytes that one offset of one partition takes in a task's buffer (`LogWindow`).
@@ -29,9 +29,9 @@ _BYTES_AN_OFFSET = 12
 class Slice:
     """The part of a topic that one task compares: offsets from `begin` to `end` (exclusive).
 
-    None is unbounded. `sends` are the row groups with such offsets, sorted by the lowest. `owned`
-    are those of which this slice also counts outcomes and returns sends without an offset: each
-    row group has one owner. `log_ends` is the end of each partition's records.
+    None is unbounded. `sends` are the row groups with such offsets, sorted by the lowest. Each row
+    group is `owned` by one slice, which counts its outcomes and returns its sends without an
+    offset. `log_ends` is the end of each partition's records.
     """
 
     number: int
@@ -122,7 +122,7 @@ def _slices_of(
 
 
 def _cuts(sends: Sequence[SendGroup], records: Sequence[RecordGroup], count: int) -> list[int]:
-    """Return `count - 1` offsets between slices, where few row groups are cut in two."""
+    """Return `count - 1` offsets between slices at which few row groups are cut in two."""
     if count == 1 or not records:
         return []
     first, last = min(g.first for g in records), max(g.last for g in records)
@@ -147,7 +147,7 @@ def _cut_rows(sends: Sequence[SendGroup], records: Sequence[RecordGroup], offset
 
 
 def _check_memory(piece: Slice, sizing: Sizing) -> None:
-    """Refuse a slice whose sends overlap so much that most of the log must be held at once."""
+    """Raise `TakeGeneralPath` if the window of the log would need too much memory."""
     end = max(piece.log_ends.values(), default=0)
     placed = [g for g in piece.sends if g.first is not None and g.last is not None]
     high = 0

@@ -1,19 +1,18 @@
-"""Records of an application: recognized by what its acked log says of them.
+"""Records of an application, which have no header of ackproof's.
 
-They have no header of ackproof's. A send is recognized by its identity: the record's id (a header),
-the digest of its value, or its key, whichever the acked log has (`tables.IDENTITIES`). A record of
-the final log gets the name of a send
+They are identified by the record's id (a header), the digest of its value, or its key, whichever
+the acked log has (`tables.IDENTITIES`). A record of the final log gets the name of a send
 
 1. if that send was acked at its offset, and has its identity;
 2. else, if only one send of the topic has its identity.
 
-Where several sends have one identity, a record that stands at none of their acked offsets may be of
+If several sends have one identity, a record that is at none of their acked offsets may belong to
 any of them::
 
     send 1  acked at orders-0 offset 4, key a       the record at 4 has key a: it is send 1's
     send 2  acked at orders-0 offset 6, key a       the record at 6 has key b, and
                                                     the record at 9 has key a: send 2's? 3's?
-    send 3  unknown, key a                          -> send 2 is undecidable: neither lost nor kept
+    send 3  unknown, key a                          -> send 2 is undecidable
     send 4  acked at orders-0 offset 7, key c       no record has key c: lost
 """
 
@@ -34,7 +33,7 @@ from ackproof_spark.tables import (
     RecordState,
 )
 
-#: The parts of an identity, in the order in which a kind lists them.
+#: The parts of an identity, in the order of a kind's name.
 PARTS = ("id", "digest", "key")
 
 _PLACE = ["topic", "partition", "offset"]
@@ -48,7 +47,7 @@ class Application:
     """The sends of an application, and how its records are recognized.
 
     `ledger` and `identities` are its tables; `kinds` are the kinds of identity in use; `header` is
-    the name of the header that holds a record's id.
+    the name of the header with a record's id.
     """
 
     ledger: DataFrame
@@ -58,8 +57,7 @@ class Application:
 
     @classmethod
     def of_run(cls, spark: SparkSession, run_dir: Path, *, header: str = ID_HEADER) -> Application:
-        """Return the application whose acked logs a run has as tables."""
-        run = StoredRun(spark=spark, place=run_dir)
+        run = StoredRun(spark=spark, run_dir=run_dir)
         identities = run["identities"]
         kinds = sorted(row["kind"] for row in identities.select("kind").distinct().collect())
         return cls(
@@ -71,20 +69,19 @@ class Application:
 
     @property
     def sends(self) -> DataFrame:
-        """The sends with their identities."""
         return self.ledger.select(*_NAME, "topic", "partition", "outcome", "offset").join(
             self.identities.select(*_NAME, *_IDENTITY), _NAME
         )
 
 
 def kind_of(parts: Iterable[str]) -> str:
-    """Return the kind of an identity that has these `PARTS`."""
+    """Return the kind of an identity with these `PARTS`."""
     given = set(parts)
     return "+".join(part for part in PARTS if part in given)
 
 
 def named(records: DataFrame, application: Application, *, run_id: str) -> DataFrame:
-    """Return raw records (with key and headers) as `tables.FINAL_LOG`, named by the sends."""
+    """Return raw records (with key and headers) as `tables.FINAL_LOG`, with the names of sends."""
     name = F.min(F.struct(*_NAME))
     acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
     at_offset = acked.groupBy(*_PLACE, *_IDENTITY).agg(name.alias("at_offset"))
@@ -126,7 +123,6 @@ def store_undecidable(
     run_id: str,
     run_dir: Path | str,
 ) -> None:
-    """Store `undecidable` as a table of the run."""
     rows = [(*place, end) for place, end in ends.items()]
     found = undecidable(
         records,
@@ -150,11 +146,11 @@ def undecidable(
     proven_ends: bool,
     run_id: str,
 ) -> DataFrame:
-    """Return the acked sends that have no record and may yet not be lost: `tables.UNDECIDABLE`.
+    """Return the acked sends that have no record and may not be lost: `tables.UNDECIDABLE`.
 
-    `log` is `named(records)`, stored. `ends` has the `end_offset` of each partition, and
-    `proven_ends` says that a record acked with acks=all stood there: without that proof, an acked
-    record may stand at or after the high watermark.
+    `log` is the stored `named(records)`. `ends` has the `end_offset` of each partition;
+    `proven_ends`: a record acked with acks=all was at each end. Otherwise an acked record may be at
+    or after the high watermark.
     """
     others = log.where(F.col("state") == RecordState.OTHER).select(*_PLACE)
     loose = (
@@ -204,10 +200,7 @@ def undecidable(
 
 
 def _with_identities(records: DataFrame, application: Application) -> DataFrame:
-    """Return one row for each record and kind: its place, kind and identity, and what is stored.
-
-    `identity` is null if the record lacks a part of it.
-    """
+    """Return one row for each record and kind; `identity` is null if the record lacks a part."""
     hashes = {
         "id": F.sha2(_header(application.header), 256),
         "digest": F.sha2(F.coalesce("value", F.lit(b"")), 256),
@@ -225,18 +218,18 @@ def _with_identities(records: DataFrame, application: Application) -> DataFrame:
         F.hex(F.substring("value", 1, _HEAD_SIZE)).alias("head"),
     )
     return records.select(
-        *_PLACE, "timestamp", *stored, F.explode(F.array(*identities)).alias("one")
-    ).select(*_PLACE, "timestamp", "size", "head", "one.kind", "one.identity")
+        *_PLACE, "timestamp", *stored, F.explode(F.array(*identities)).alias("of_kind")
+    ).select(*_PLACE, "timestamp", "size", "head", "of_kind.kind", "of_kind.identity")
 
 
 def _header(name: str) -> Column:
-    """Return the value of a record's first header of this name, null without one."""
+    """Return the value of a record's first header of this name, null if there is none."""
     matching = F.filter("headers", lambda header: header["key"] == F.lit(name))
     return F.get(matching, F.lit(0))["value"]
 
 
 def _twice(sends: DataFrame) -> DataFrame:
-    """Return the offsets at which more than one send of one identity was acked."""
+    """Return the offsets at which several sends with the same identity were acked."""
     return (
         sends.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
         .groupBy(*_PLACE, *_IDENTITY)

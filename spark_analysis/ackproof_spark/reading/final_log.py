@@ -1,8 +1,8 @@
 """The final log: every record of every partition, as Spark reads it from Kafka.
 
-Read after all faults healed and every ISR is full, from `begin_offset` up to `end_offset`, the
-high watermark. A record's bytes decide whether it is intact, corrupt or foreign
-(`tables.RecordState`), in the JVM, by the same rules as `record.decode`.
+It is read after all faults healed and every ISR is full, from `begin_offset` up to `end_offset`,
+the high watermark. Expressions in the JVM classify each record as intact, corrupt or foreign
+(`tables.RecordState`), by the same rules as `record.decode`.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _PARTITION = ["topic", "partition"]
 _OFFSETS_OF_A_TASK = 500_000
 
 _OPTIONS = {
-    # The checks explain gaps; the connector would stop at the first one.
+    # The connector would stop at the first gap; the checks explain gaps.
     "failOnDataLoss": "false",
-    # A damaged record is evidence. The client's own check would refuse its whole batch.
+    # A damaged record is evidence. The client's own check would reject its whole batch.
     "kafka.check.crcs": "false",
 }
 
-#: The connector asks for the bounds of a partition after each poll, and a broker answers that after
-#: the next fetch, which at the end of the partition would wait half a second.
+#: After each poll the connector asks for the partition's bounds. The broker answers after the next
+#: fetch, which would wait half a second at the end of the partition.
 _CONNECTOR_OPTIONS = {"kafka.fetch.max.wait.ms": "10"}
 
 
@@ -68,8 +68,7 @@ _CONNECTOR_OPTIONS = {"kafka.fetch.max.wait.ms": "10"}
 class PartitionEnd:
     """The range of a partition that can be read, as in `tables.PARTITION_ENDS`.
 
-    `end_offset` is exclusive. `complete` is False, with a `reason`, if the final log holds less
-    than the range.
+    `end_offset` is exclusive. `complete` is False, with a `reason`, if the final log lacks a part.
     """
 
     topic: str
@@ -81,7 +80,7 @@ class PartitionEnd:
 
 
 class Reader(StrEnum):
-    """The reader of Kafka; the value is the name of a Spark data source."""
+    """A reader of Kafka; the value is the name of its Spark data source."""
 
     CONNECTOR = "kafka"
     PYTHON = "ackproof-kafka"
@@ -109,13 +108,12 @@ def read_final_log(
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     application: Application | None = None,
 ) -> DataFrame:
-    """Return the records between the ends of each partition, in `tables.FINAL_LOG`'s columns.
+    """Return the records of these ranges, in `tables.FINAL_LOG`'s columns.
 
-    `application` wrote them, if it is given; else they have ackproof's header.
-    `options` are options of the reader (`minPartitions`, or a client setting prefixed `kafka.`, by
-    the name that the reader's client uses); they override those set here. Reading is lazy, except
-    that ackproof's own reader reads a small log at once.
-    Raises `AnalysisError` if this Spark has no such reader.
+    Without `application`, the records have ackproof's header. `options` are options of the reader
+    (`minPartitions`, or a setting of its client, prefixed `kafka.`); they override those set here.
+    Reading is lazy, except that ackproof's own reader reads a small log at once. Raises
+    `AnalysisError` if this Spark has no such reader.
     """
     records = read_records(
         spark,
@@ -138,7 +136,7 @@ def as_final_log(records: DataFrame, application: Application | None, *, run_id:
 
 
 def range_options(bootstrap_servers: str, ends: Iterable[PartitionEnd]) -> dict[str, str]:
-    """Return the options of a reader that say what to read."""
+    """Return the options of a reader for these ranges."""
     partitions: dict[str, list[int]] = defaultdict(list)
     starting: dict[str, dict[str, int]] = defaultdict(dict)
     ending: dict[str, dict[str, int]] = defaultdict(dict)
@@ -163,11 +161,9 @@ def read_records(
     options: Mapping[str, str],
     reader: Reader = Reader.CONNECTOR,
 ) -> DataFrame:
-    """Return raw records: topic, partition, offset, timestamp, value.
+    """Return raw records, as `read_final_log` does: topic, partition, offset, timestamp, value.
 
-    With the option `includeHeaders` also `key`, and `headers`, an array of key and value, null
-    without any.
-    Otherwise as `read_final_log`.
+    With the option `includeHeaders` also `key`, and `headers`: an array of key and value, or null.
     """
     columns, schema = ["topic", "partition", "offset", "timestamp", "value"], RECORD_COLUMNS
     if options.get("includeHeaders", "").lower() == "true":
@@ -177,7 +173,6 @@ def read_records(
     if not nonempty:
         return spark.createDataFrame([], schema)
     offsets = sum(end.end_offset - end.begin_offset for end in nonempty)
-    # With fewer tasks, one task may take too long or too much memory.
     tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(nonempty))
     settings = {
         **_OPTIONS,
@@ -198,9 +193,7 @@ def read_records(
     with explained():
         try:
             records = spark.read.format(reader.value).options(**settings).load().select(columns)
-            _ = (
-                records.schema
-            )  # analysed now: Spark Connect would report a missing connector only later
+            _ = records.schema  # Spark Connect would report a missing connector only later
         except Exception as error:
             if reader is Reader.CONNECTOR and _NO_SOURCE.search(str(error)):
                 raise ConnectorMissing(_NO_CONNECTOR) from error
@@ -210,7 +203,7 @@ def read_records(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalLog:
-    """The stored `log`, its number of records, and how far each partition was read."""
+    """The stored `log`, its number of records, and the range read of each partition."""
 
     log: DataFrame
     records: int
@@ -232,11 +225,10 @@ def take_final_log(
 ) -> FinalLog:
     """Read the final log, as `read_final_log` does, and store it (`write_final_log`).
 
-    Each partition must have a record at its `end_offset`: the end marker that the harness writes,
-    which is read with the log, and not stored. A gap between the last record and the marker then
-    holds only transaction markers and aborted records. A partition whose marker was not read is
-    read again from its last record on. Without `end_markers`, each partition must have a record
-    before its `end_offset`.
+    Each partition must have an end marker of the harness at its `end_offset`, which is read and not
+    stored. If it was read, a gap before it has only transaction markers and aborted records. A
+    partition whose marker was not read is read again from its last record on. Without
+    `end_markers`, each partition must have a record at `end_offset - 1`.
     """
     from pyspark.sql import Observation
 
@@ -289,11 +281,11 @@ def write_final_log(
 ) -> FinalLog:
     """Store `log` and `ends` in the run directory; return the ends that were actually read.
 
-    A partition whose last record is before `end_offset - 1` becomes incomplete, with a reason,
-    unless every partition was read `to_the_end` (which is asked once the log is stored), or
-    `between` (which reads from there up to and including `end_offset`) finds only the record at
-    `end_offset`. `run_dir` is a folder, or as text any address that Spark can write. Raises
-    `AnalysisError` if the brokers cannot be read, or if what was written cannot be read back.
+    A partition whose last record is before `end_offset - 1` is incomplete, unless `to_the_end`
+    (called when the log is stored) returns true, or `between` (which reads the rest up to and
+    including `end_offset`) returns only the record at `end_offset`. `run_dir` is a folder, or an
+    address as text. Raises `AnalysisError` if the brokers cannot be read, or if stored rows cannot
+    be read back.
     """
     place = f"{address(run_dir)}/{LOCATION['final_log']}"
     try:
@@ -328,7 +320,6 @@ def write_final_log(
 def write_partition_ends(
     ends: Iterable[PartitionEnd], *, run_id: str, run_dir: Path | str, spark: SparkSession
 ) -> None:
-    """Store `ends` as the run's `tables.PARTITION_ENDS`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -353,7 +344,7 @@ def _with_marker(end: PartitionEnd) -> PartitionEnd:
 
 
 def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
-    """Whether a raw record is the end marker at one of these ends. Never null."""
+    """Whether a raw record is the end marker of one of these ends. Never null."""
     at_end = F.struct("topic", "partition", "offset").isin(
         *(
             F.struct(
@@ -364,12 +355,12 @@ def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
             for end in ends
         )
     )
-    # First by its bytes: with many partitions the place costs more.
+    # Compare the bytes first: with many partitions `at_end` costs more.
     return F.when(F.col("value") == F.lit(END_MARKER), at_end).otherwise(False)
 
 
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
-    """Return the gaps that do hold records, or that could not be read."""
+    """Return the gaps that have records or could not be read."""
     with explained():
         rows = rest.groupBy(*_PARTITION).agg(F.min("offset").alias("next")).collect()
     following = {(row["topic"], row["partition"]): row["next"] for row in rows}

@@ -1,4 +1,4 @@
-"""A Spark data source that reads Kafka by librdkafka, independent of Spark's connector.
+"""A Spark data source that reads Kafka with librdkafka, independent of Spark's connector.
 
     register(spark)
     spark.read.format("ackproof-kafka")
@@ -6,14 +6,12 @@
         .option("startingOffsets", '{"orders": {"0": 0}}')
         .option("endingOffsets", '{"orders": {"0": 1000}}')
 
-Two clients that share no code and read the same records show that the records exist, and rule out a
-bug of one client. A Spark without the connector can read Kafka as well.
+If two clients that share no code read the same records, a bug of one client is ruled out. A Spark
+without the connector can read Kafka, too.
 
-The options are those of Spark's connector: offsets per topic and partition as JSON, the end
-exclusive; `includeHeaders` (here also the key); and every setting of the client, prefixed
-`kafka.`, by librdkafka's name. The executors' Python needs ackproof and confluent-kafka.
-
-Importing this module imports Spark.
+The options are those of Spark's connector: offsets by topic and partition as JSON, the end
+exclusive; `includeHeaders` (here also the key); and every setting of librdkafka, prefixed `kafka.`.
+The executors' Python needs ackproof and confluent-kafka. Importing this module imports Spark.
 """
 
 from __future__ import annotations
@@ -42,10 +40,10 @@ _PREFIX = "kafka."
 _BATCH = 10_000
 _RANGE = 1_000_000
 
-#: Ranges that `fetch` reads at the same time.
+#: Threads of `fetch`.
 _THREADS = 4
 
-#: How long brokers may be silent, and how long to wait for a log that is shorter than announced.
+#: How long brokers may be silent, and how long to wait at the end of a log that is too short.
 _SILENCE_S = 60.0
 _SHORT_S = 5.0
 _POLL_S = 0.05
@@ -56,12 +54,11 @@ _SETTINGS = {
     "enable.auto.commit": False,
     # Retention may have moved the beginning; the checks explain such gaps.
     "auto.offset.reset": "earliest",
-    # Markers and aborted records are never delivered: only this event shows that the end is
-    # reached.
+    # Markers and aborted records are never delivered: only this event shows the end.
     "enable.partition.eof": True,
-    # A damaged record is evidence. The client's own check would refuse its whole batch.
+    # A damaged record is evidence. The client's own check would reject its whole batch.
     "check.crcs": False,
-    # Everything to read is there: a request at the end of a partition would wait half a second.
+    # A request at the end of a partition would wait half a second for new records.
     "fetch.wait.max.ms": 10,
     "isolation.level": "read_uncommitted",
     "log_level": 0,
@@ -76,7 +73,7 @@ def register(spark: SparkSession) -> None:
 def read_here(options: Mapping[str, str]) -> pa.Table:
     """Read all records of these options in this process.
 
-    For small logs: starting Python processes for Spark tasks takes longer than reading.
+    For small logs, starting Python processes for Spark tasks takes longer than reading.
     """
     import pyarrow as pa
 
@@ -88,8 +85,7 @@ def read_here(options: Mapping[str, str]) -> pa.Table:
 def fetch(options: Mapping[str, str], folder: Path) -> None:
     """Read all records of these options in threads of this process, into Parquet files.
 
-    Spark is not involved, and can read the same log meanwhile. Raises ConnectionError if brokers
-    stay silent.
+    Spark can read the same log meanwhile. Raises ConnectionError if brokers stay silent.
     """
     import pyarrow.parquet as pq
 
@@ -145,7 +141,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
         self._headers = _includes_headers(options)
 
     def partitions(self) -> Sequence[OffsetRange]:
-        """Return ranges of at most as many offsets as one task should read."""
+        """Return ranges of at most `_RANGE` offsets."""
         return [
             OffsetRange(
                 topic=topic, partition=int(partition), begin=begin, end=min(begin + _RANGE, end)
@@ -162,7 +158,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the client among the options of a source."""
+    """Return the client settings among the options, without their prefix."""
     return {
         key.removeprefix(_PREFIX): value
         for key, value in options.items()
@@ -175,14 +171,14 @@ def _includes_headers(options: Mapping[str, str]) -> bool:
 
 
 def _messages(offsets: OffsetRange, settings: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """Yield the messages of a range in batches, until none of it can follow any more."""
+    """Yield the messages of a range in batches, until its end is reached."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-    said = "none of them answered"
+    problem = "none of them answered"
     consumer = Consumer(dict(settings))
     try:
         consumer.assign([TopicPartition(offsets.topic, offsets.partition, offsets.begin)])
-        heard = time.monotonic()
+        last_message = time.monotonic()
         short_since: float | None = None
         while True:
             messages, ended = [], False
@@ -195,7 +191,7 @@ def _messages(offsets: OffsetRange, settings: Mapping[str, Any]) -> Iterator[lis
                     ended = message.offset() >= offsets.end
                     short_since = time.monotonic()
                 else:
-                    said = error.str()
+                    problem = error.str()
             inside = [m for m in messages if offsets.begin <= m.offset() < offsets.end]
             if inside:
                 yield inside
@@ -203,14 +199,14 @@ def _messages(offsets: OffsetRange, settings: Mapping[str, Any]) -> Iterator[lis
                 return
             now = time.monotonic()
             if messages:
-                heard = now
+                last_message = now
             if short_since is not None:
                 if now >= short_since + _SHORT_S:
                     return
-            elif now >= heard + _SILENCE_S:
+            elif now >= last_message + _SILENCE_S:
                 raise ConnectionError(
                     f"the brokers returned nothing of {offsets.topic}-{offsets.partition} from "
-                    f"offset {offsets.begin} for {_SILENCE_S:g} s: {said}"
+                    f"offset {offsets.begin} for {_SILENCE_S:g} s: {problem}"
                 )
     finally:
         consumer.close()

@@ -8,7 +8,7 @@ from ackproof_spark.tables import SCHEMA_VERSION, RecordState
 
 _HEAD_SIZE = 64
 
-#: Raw records, and what else an application's records are recognized by.
+#: The columns of raw records, and those that identify an application's records.
 RECORD_COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
 IDENTITY_COLUMNS = "key binary, headers array<struct<key: string, value: binary>>"
 

@@ -1,7 +1,7 @@
-"""The tables of one run in Spark, each opened once, and the frames that every check starts from.
+"""The tables of a run in Spark, each opened once, and the frames that every check starts from.
 
-Ledger and final log are aggregated once, in `suspects`: sends against records, by name. Only names
-that some check may report remain, so that the checks are cheap and none repeats the work.
+`suspects` aggregates ledger and final log once, by name, and keeps only names that some check may
+report. So the checks are cheap.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ NAME = ["topic", "partition", "producer", "sequence"]
 PLACE = ["topic", "partition", "offset"]
 
 
-#: Tables whose files are smaller are read by this process: no Spark job lists and reads them.
+#: Tables up to this size are read by this process, without a Spark job.
 _SMALL_BYTES = 1 << 20
 
-#: Tables that a run may lack besides `tables.OPTIONAL`: it was killed before these were collected.
+#: Tables that a killed run may lack besides `tables.OPTIONAL`: they are collected last.
 _COLLECTED_LAST = ("partition_states", "broker_states")
 
 
@@ -55,61 +55,60 @@ _COLLECTED_LAST = ("partition_states", "broker_states")
 class StoredRun:
     """The tables of a run by their names (`tables.LOCATION`), each opened at its first use.
 
-    `place` is a folder, or as text any address that Spark can read.
+    `run_dir` is a folder, or the address of one as text.
     """
 
     spark: SparkSession
-    place: Path | str
+    run_dir: Path | str
     _opened: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
     _local: set[str] = field(default_factory=set, init=False, repr=False)
 
     def __getitem__(self, name: str) -> DataFrame:
-        """Return a table: an empty one if a run may lack it and this one does.
+        """Return a table, empty if it is optional and missing; a small table has one partition.
 
-        A small table has one partition. Raises `RunError` if the table is missing.
+        Raises `RunError` if a table is missing that every run has.
         """
         rows = self.listed(name)
         return rows.coalesce(1) if name in self._local else rows
 
     def listed(self, name: str) -> DataFrame:
-        """Return a table whose rows are collected: that of a small one takes no job."""
+        """Return a table to be collected; for a small table this takes no Spark job."""
         if name not in self._opened:
             self._opened[name] = self._open(name)
         return self._opened[name]
 
     def forget(self, name: str) -> None:
-        """Open a table again at its next use: it has been written."""
+        """Open a table again at its next use, after it was written."""
         self._opened.pop(name, None)
         self._local.discard(name)
 
     def has(self, name: str) -> bool:
-        """Return whether the run has left a table."""
-        if isinstance(self.place, Path):
-            return (self.place / LOCATION[name]).exists()
+        if isinstance(self.run_dir, Path):
+            return (self.run_dir / LOCATION[name]).exists()
         try:
-            read_table(self.spark, self.place, name, pa.schema([]))
+            read_table(self.spark, self.run_dir, name, pa.schema([]))
         except RunError:
             return False
         return True
 
     def rows(self, *names: str) -> int:
-        """Return the number of rows of these tables together, from their footers."""
+        """Return the total number of rows of these tables, from their footers."""
         there = [name for name in names if self.has(name)]
-        if isinstance(self.place, Path):
+        if isinstance(self.run_dir, Path):
             try:
-                files = [path for name in there for path in parts(self.place / LOCATION[name])]
+                files = [path for name in there for path in parts(self.run_dir / LOCATION[name])]
                 return sum(pq.read_metadata(path).num_rows for path in files)
             except (pa.ArrowException, OSError):
-                pass  # Spark says what is wrong
-        tables = [read_table(self.spark, self.place, name, pa.schema([])) for name in there]
+                pass  # Spark's error is clearer
+        tables = [read_table(self.spark, self.run_dir, name, pa.schema([])) for name in there]
         return int(union(tables).count()) if tables else 0
 
     def head(self, name: str) -> list[tuple[int, str]]:
-        """Return schema version and run of a table's first row; nothing if it has no rows."""
+        """Return schema version and run id of a table's first row, if any."""
         columns = ["schema_version", "run_id"]
-        if isinstance(self.place, Path):
+        if isinstance(self.run_dir, Path):
             with suppress(pa.ArrowException, OSError, KeyError):
-                for path in parts(self.place / LOCATION[name]):
+                for path in parts(self.run_dir / LOCATION[name]):
                     for batch in pq.ParquetFile(path).iter_batches(1, columns=columns):
                         return [tuple(batch.to_pylist()[0][column] for column in columns)]
         return [tuple(row) for row in self[name].select(columns).limit(1).collect()]
@@ -118,13 +117,12 @@ class StoredRun:
         schema = SCHEMAS[name]
         if name in (*OPTIONAL, *_COLLECTED_LAST) and not self.has(name):
             return no_rows(self.spark, schema)
-        small = (
-            _small(self.place / LOCATION[name], schema) if isinstance(self.place, Path) else None
-        )
-        if small is not None:
-            self._local.add(name)
-            return from_arrow(self.spark, small)
-        return read_table(self.spark, self.place, name, schema)
+        if isinstance(self.run_dir, Path):
+            small = _small(self.run_dir / LOCATION[name], schema)
+            if small is not None:
+                self._local.add(name)
+                return from_arrow(self.spark, small)
+        return read_table(self.spark, self.run_dir, name, schema)
 
 
 def parts(table: Path) -> list[Path]:
@@ -135,10 +133,7 @@ def parts(table: Path) -> list[Path]:
 
 
 def _small(table: Path, schema: pa.Schema) -> pa.Table | None:
-    """Return a small table as Spark reads it; None if it is large, or if Spark is to read it.
-
-    A column that a file of an older version lacks is null.
-    """
+    """Return a small table as Spark reads it, with nulls for missing columns; None if not small."""
     files = parts(table)
     if not files or sum(path.stat().st_size for path in files) > _SMALL_BYTES:
         return None
@@ -155,7 +150,7 @@ def _small(table: Path, schema: pa.Schema) -> pa.Table | None:
             ]
             read.append(pa.table(columns, schema=nullable))
     except (pa.ArrowException, OSError):
-        return None  # Spark says what is wrong
+        return None  # Spark's error is clearer
     return pa.concat_tables(read).combine_chunks()
 
 
@@ -164,7 +159,7 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
 
 
 def cached_for_run(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
-    """Call `make` once for the same tables, and keep its result as `RunTables.keep` says."""
+    """Call `make` once for each `RunTables`, and cache its result with `RunTables.keep`."""
 
     @wraps(make)
     def once(tables: RunTables) -> DataFrame:
@@ -178,11 +173,11 @@ def cached_for_run(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTable
 
 @dataclass(frozen=True, kw_only=True)
 class RunTables:
-    """The tables of a run (columns: `tables`). `run_id` is empty if every table is.
+    """The tables of a run (columns: `tables`). `run_id` is empty if all tables are.
 
-    `undecidable` is None unless an application wrote. `keys`: the number of keys of each topic that
-    is compacted; a send has the key of its sequence modulo this number. `keep` caches frames that
-    several checks start from; the default does not.
+    `undecidable` is None unless an application wrote. `keys`: the number of keys of each compacted
+    topic; the key of a send is its sequence modulo this number. `keep` caches frames that several
+    checks start from.
     """
 
     run_id: str
@@ -197,7 +192,7 @@ class RunTables:
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> RunTables:
-        return cls.of(StoredRun(spark=spark, place=run_dir))
+        return cls.of(StoredRun(spark=spark, run_dir=run_dir))
 
     @classmethod
     def of(cls, run: StoredRun) -> RunTables:
@@ -215,10 +210,10 @@ class RunTables:
 
     @cached_property
     def suspects(self) -> DataFrame:
-        """Names that some check may report: sends and records, matched within their partition.
+        """One row for each name that some check may report.
 
-        One row for each name. Of the send: `acked`, `claimed` (acked or unknown; both null if it
-        was never sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies`
+        Of the send: `acked`, `claimed` (acked or unknown; both null if it was never sent),
+        `acked_offset`, `sent_at`, `resolved_at`. Of its intact records in the partition: `copies`
         and `first_offset`. `absent`: acked, without a copy. `displaced`: acked at another offset
         than its first copy. `phantom`: has a copy, but is not claimed. `ahead`: the highest
         sequence of its producer at a lower offset, if higher than its own. `withdrawn`: has a
@@ -253,8 +248,8 @@ class RunTables:
     def _by_name(self) -> DataFrame:
         """Return sends and intact records, one row for each name.
 
-        One aggregation instead of a join: its columns have fixed width, so that Spark aggregates
-        in place, twice as fast.
+        An aggregation instead of a join is twice as fast: its columns have fixed width, so that
+        Spark aggregates in place.
         """
         outcome = F.col("outcome")
         of_send = {
@@ -281,7 +276,6 @@ class RunTables:
 
     @cached_property
     def damaged(self) -> DataFrame:
-        """The records of the final log that are not intact."""
         return self.final_log.where(F.col("state") != RecordState.INTACT)
 
     @cached_property
@@ -292,12 +286,12 @@ class RunTables:
 
     @property
     def records(self) -> DataFrame:
-        """Every record of the final log, also where `final_log` has but some of them."""
+        """Every record of the final log, also if `final_log` has only a part."""
         return self.final_log
 
     @property
     def rows(self) -> int:
-        """Number of rows of the larger of ledger and final log, or an upper bound."""
+        """Number of rows of the larger table, ledger or final log, or an upper bound."""
         records: int = self.final_log.count()
         return max(sum(self.outcomes.values()), records)
 
@@ -308,7 +302,7 @@ class RunTables:
 
     @cached_property
     def windows(self) -> list[dict[str, int | None]]:
-        """Start and end of each fault window in microseconds since 1970, latest injection first."""
+        """Start and end of each fault window in microseconds since 1970, the latest first."""
         rows = self.fault_windows.select(
             "window",
             F.unix_micros("injected_at").alias("injected_at"),
@@ -319,25 +313,25 @@ class RunTables:
 
 
 def _the_run(run: StoredRun, names: Sequence[str]) -> str:
-    """Return the run id of these tables, from one row of each; empty if they have no rows."""
+    """Return the run id in the first rows of these tables, '' if they have no rows."""
     rows = [row for name in names for row in run.head(name)]
     versions = {version for version, _ in rows} - {SCHEMA_VERSION}
     if versions:
         known = ", ".join(map(str, sorted(versions)))
         raise RunError(
-            f"{run.place} has tables of schema version {known}, and "
+            f"{run.run_dir} has tables of schema version {known}, and "
             f"this ackproof knows version {SCHEMA_VERSION}: read it with the ackproof that wrote it"
         )
     runs = sorted({run_id for _, run_id in rows})
     if len(runs) > 1:
-        raise RunError(f"{run.place} has tables of more than one run: {', '.join(runs)}")
+        raise RunError(f"{run.run_dir} has tables of more than one run: {', '.join(runs)}")
     return runs[0] if runs else ""
 
 
 def read_tables(
     spark: SparkSession, run_dirs: Sequence[str], name: str, schema: pa.Schema
 ) -> DataFrame:
-    """Return one table of many runs on a file system of this machine, read in one scan.
+    """Return one table of many runs in local folders, read in one scan.
 
     Raises `RunError` if a run lacks a table that every run has.
     """
@@ -363,7 +357,7 @@ def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.S
     place = f"{address(run_dir)}/{LOCATION[name]}"
     try:
         table = spark.read.schema(spark_schema(schema)).parquet(place, pathGlobFilter=PARTS)
-        _ = table.schema  # analysed now: Spark Connect would report a missing path only later
+        _ = table.schema  # Spark Connect would report a missing path only later
         return table
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":

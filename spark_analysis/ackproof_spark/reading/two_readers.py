@@ -1,14 +1,13 @@
-"""Compare the final logs that two independent readers read.
+"""Compares the final logs of two independent readers.
 
-The readers share no code (`kafka_source`). Where they agree, a missing record is not the fault of a
-reader. Where they disagree, the record proves nothing, and the run says so.
+The readers share no code (`kafka_source`). If they agree, a missing record is not the fault of a
+reader. If they disagree, the record proves nothing.
 
     orders-0 offset 5, connector: sequence 5        ackproof-kafka: sequence 5      agreed
     orders-0 offset 6, connector: nothing           ackproof-kafka: sequence 6      <- one row
     orders-0 offset 7, connector: sequence 7        ackproof-kafka: corrupt         <- two rows
 
-ackproof's own reader reads into files first. That needs no Spark, so both readers read at the same
-time, and nothing that one of them returns reaches the other.
+ackproof's own reader reads into files, without Spark, so both readers can read at the same time.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def fetch(
     isolation: Isolation,
     headers: bool,
 ) -> None:
-    """Read all records by ackproof's own reader and without Spark, into files for `fetched`.
+    """Read all records with ackproof's own reader, into files for `fetched`.
 
     Raises `AnalysisError` if the brokers cannot be read.
     """
@@ -61,7 +60,7 @@ def fetch(
 def fetched(
     spark: SparkSession, folder: Path, *, run_id: str, application: Application | None = None
 ) -> DataFrame:
-    """Return the records that `fetch` has read, in `tables.FINAL_LOG`'s columns."""
+    """Return the records of `fetch`, in `tables.FINAL_LOG`'s columns."""
     schema = RECORD_COLUMNS if application is None else f"{RECORD_COLUMNS}, {IDENTITY_COLUMNS}"
     records = spark.read.schema(schema).parquet(address(folder))
     return as_final_log(records, application, run_id=run_id)
@@ -71,11 +70,11 @@ _PARTITION = ["topic", "partition"]
 
 
 def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
-    """Return the records that the two readers read differently, as `tables.DISAGREEMENTS`.
+    """Return the records that the readers read differently, as `tables.DISAGREEMENTS`, or None.
 
-    None if they agree. `readings` holds two final logs by the name of their reader. Each partition
-    is first reduced to a few numbers, without a shuffle of its records; only partitions whose
-    numbers differ are compared record by record.
+    `readings` has two final logs by the names of their readers. Each partition is first reduced to
+    a few numbers, without a shuffle; only partitions whose numbers differ are compared record by
+    record.
     """
     digests = _digests(readings)
     one, other = readings
@@ -97,7 +96,7 @@ def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
 
 
 def store_disagreements(readings: dict[str, DataFrame], *, run_dir: Path | str) -> None:
-    """Store the disagreements as a table of the run; store nothing if the readers agree.
+    """Store the disagreements as a table of the run, if there are any.
 
     Raises `AnalysisError` if a reader returned other records when it read a second time.
     """
@@ -112,7 +111,7 @@ def store_disagreements(readings: dict[str, DataFrame], *, run_dir: Path | str) 
 
 
 def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], tuple[int, ...]]]:
-    """Return, by reader and partition, numbers that do not depend on the order of records."""
+    """Return by reader and partition numbers that do not depend on the order of records."""
     record = F.xxhash64(*(F.col(name) for name in FINAL_LOG.names)).alias("record")
     logs = [
         log.select(F.lit(reader).alias("reader"), *_PARTITION, record)

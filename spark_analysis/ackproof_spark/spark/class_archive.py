@@ -1,9 +1,9 @@
-"""An archive of the classes that Spark loads, mapped by each new JVM instead of parsed again.
+"""An archive of the classes that Spark loads, which each new JVM maps instead of parsing them.
 
-Loading and verifying 19,000 classes is a quarter of a small check's CPU time. The JVM can write
+Loading and verifying 19,000 classes takes a quarter of a small check's CPU time. The JVM can write
 them once, parsed and verified, and map them at the next start (class data sharing, JEP 310).
 `python -m ackproof_spark.spark.class_archive` writes the archive if it is missing or outdated. The
-archive fits one JVM and one class path; a JVM that it does not fit starts as if there were none.
+archive fits one JVM and one class path; other JVMs ignore it.
 
 `classes.txt.xz` lists the classes. To record it again, add `-XX:DumpLoadedClassList=FILE` to the
 driver's Java options, and merge the lists of a `run`, a `check` of a history, and a
@@ -37,9 +37,9 @@ def find() -> Path | None:
 
 
 def ensure() -> Path:
-    """Return the archive; write it if `find` has none, which takes half a minute of CPU time.
+    """Return the archive; write it if it is missing, which takes half a minute of CPU time.
 
-    Raises `AnalysisError` with the end of the JVM's report if it writes none.
+    Raises `AnalysisError` with the end of the JVM's report if the JVM writes no archive.
     """
     if present := find():
         return present
@@ -57,13 +57,13 @@ def ensure() -> Path:
 
 
 def _place() -> tuple[Path, Path]:
-    """Return the archive's path and that of its key: one pair, because an archive has 180 MB."""
+    """Return the paths of the archive and its key. Only one is cached: it has 180 MB."""
     cache = connector.cache_dir()
     return cache / "classes.jsa", cache / "classes.key"
 
 
 def _key() -> str:
-    """Return a digest of all that the JVM compares before it maps an archive, and of the list."""
+    """Return a digest of the list, and of all that the JVM compares before it maps an archive."""
     digest = hashlib.sha256(_CLASSES.read_bytes())
     digest.update(connector.java_version().encode())
     for jar in [*connector.jars(), *sorted((spark_home() / "jars").glob("*.jar"))]:
@@ -73,7 +73,7 @@ def _key() -> str:
 
 
 def spark_home() -> Path:
-    """Return pyspark's folder. An archive fits a class path as text, so links are resolved."""
+    """Return pyspark's folder, with links resolved: the JVM compares class paths as text."""
     import pyspark
 
     return Path(pyspark.__file__).resolve().parent
@@ -88,7 +88,6 @@ def _write(archive: Path) -> None:
     )
     home = spark_home()
     class_path = os.pathsep.join(map(str, connector.jars()))
-    # Spark's own launcher makes the class path, as it does for a session.
     try:
         done = _dump(home, class_path, options)
     except subprocess.TimeoutExpired as error:

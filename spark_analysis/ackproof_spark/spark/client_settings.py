@@ -1,9 +1,8 @@
-"""One set of client settings for two Kafka clients.
+"""Client settings by librdkafka's names, translated for the Java client.
 
-librdkafka and the Java client share most names, and differ in security: what librdkafka calls
-`ssl.ca.location` and `sasl.password` are PEM trust stores and a JAAS line to the Java client
-(KIP-651 and `org.apache.kafka.common.config.SaslConfigs`). Settings are given by librdkafka's
-names.
+The clients share most names, except for security: instead of `ssl.ca.location` and `sasl.password`
+the Java client has PEM trust stores and a JAAS line (KIP-651 and
+`org.apache.kafka.common.config.SaslConfigs`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _PEM = {
     "ssl.certificate": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
     "ssl.key": ("ssl.keystore.type", "ssl.keystore.key"),
 }
-#: A setting that names a file is replaced by its content: executors have other disks.
+#: A file is replaced by its content, because executors have other disks.
 _FILES = {f"{name}.location": java for name, java in _PEM.items()}
 _INLINE = {f"{name}.pem": java for name, java in _PEM.items()}
 
@@ -46,7 +45,7 @@ def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return `settings` as options of Spark's Kafka connector; raise as `for_java` does."""
+    """Return `settings` as options of Spark's Kafka connector; raises as `for_java` does."""
     return {f"kafka.{key}": value for key, value in for_java(settings).items()}
 
 
@@ -77,7 +76,7 @@ def for_java(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _translated(key: str, value: str) -> str:
-    # librdkafka accepts protocols in any case, and "none" for no check of the host name.
+    # librdkafka accepts protocols in any case, and "none" to switch off the check of host names.
     if key == "security.protocol":
         return value.upper()
     return "" if key.startswith("ssl.endpoint") and value == "none" else value

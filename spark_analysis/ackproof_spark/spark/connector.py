@@ -1,9 +1,9 @@
-"""Jars that Spark does not bring, fetched once and cached.
+"""Jars that pyspark lacks, fetched once and cached.
 
-Every run needs Spark's Kafka connector; a warehouse may be written in Delta Lake or Iceberg.
+Every run needs Spark's Kafka connector; a warehouse may need Delta Lake or Iceberg.
 `python -m ackproof_spark.spark.connector [kafka|delta|iceberg]` fetches a package if it is missing
-and prints where it is. Spark itself fetches it (`spark.jars.packages`), from the package sources
-that this machine's JVM tools are configured for.
+and prints its folder. Spark fetches it (`spark.jars.packages`), from the package sources that are
+configured for this machine's JVM tools.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ ADVICE = "Ask who runs this machine's Maven repository what it serves."
 
 
 def difference(folder: Path, pins: Traversable) -> str:
-    """Say which jar of `folder` is first to differ from the digests in `pins`; '' if none does.
+    """Describe the first jar of `folder` that differs from the digests in `pins`; '' if none does.
 
-    `pins` is a JSON file of names and SHA-256; it need not exist, and a jar need not be there.
+    `pins` is a JSON file of names and SHA-256. The file and the jars may be missing.
     """
     if not pins.is_file():
         return ""
@@ -49,9 +49,8 @@ OLDEST_JAVA = 17
 _SCALA = "2.13"
 _FINISHED = "finished"
 
-#: Delta Lake is made for one minor version of Spark; these pairs were tried.
+#: Delta Lake and Iceberg are made for one minor version of Spark; these pairs were tried.
 _DELTA_FOR = {"4.0": "4.0.0"}
-#: So is Iceberg.
 _ICEBERG_FOR = {"4.0": "1.10.0"}
 
 
@@ -118,7 +117,7 @@ def check_java() -> int:
 
 
 def java_version() -> str:
-    """Return the version of the Java that Spark will use; raise as `check_java` does."""
+    """Return the version of the Java that Spark will use; raises as `check_java` does."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     return _version_of(shutil.which(java) or java)
@@ -129,22 +128,19 @@ def _version_of(java: str) -> str:
     needed = f"Spark needs Java {OLDEST_JAVA} or later"
     remedy = "install a JRE, or set JAVA_HOME to one"
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise AnalysisError(f"{needed}, but {java!r} does not run ({error}); {remedy}") from None
     # `openjdk version "17.0.15" 2025-04-15`; before Java 9 it was "1.8.0_292".
-    version = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', said.stderr)
+    version = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', done.stderr)
     if version is None or int(version[2]) < OLDEST_JAVA:
-        first_line = (said.stderr.splitlines() or ["nothing"])[0]
+        first_line = (done.stderr.splitlines() or ["nothing"])[0]
         raise AnalysisError(f"{needed}, but {java!r} is {first_line}; {remedy}")
     return version[1]
 
 
 def jars(package: Package = Package.KAFKA) -> list[Path]:
-    """Return a package's cached jars, an empty list if it was not fetched.
-
-    An interrupted fetch leaves none: the jars are moved into place together.
-    """
+    """Return a package's cached jars, an empty list if it was not fetched completely."""
     folder = cache_dir() / _FOLDER[package]
     return sorted(folder.glob("*.jar")) if (folder / _FINISHED).exists() else []
 
@@ -159,7 +155,7 @@ def resolve(package: Package = Package.KAFKA) -> list[Path]:
     check_java()
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    # Two processes may fetch at the same time, each into its own folder; the first one wins.
+    # Two processes may fetch at the same time, each into its own folder; the first wins.
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache) as fetching:
         _fetch(Path(fetching), package)
         fetched = Path(fetching) / "jars"
@@ -180,7 +176,7 @@ def resolve(package: Package = Package.KAFKA) -> list[Path]:
 
 
 def _fetch(ivy: Path, package: Package) -> None:
-    """Make Spark fetch a package into `ivy`/jars, by submitting an empty job."""
+    """Let Spark fetch a package into `ivy`/jars, by submitting an empty job."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -214,7 +210,7 @@ def _fetch(ivy: Path, package: Package) -> None:
 
 
 def _drop_what_spark_has(folder: Path) -> None:
-    """Delete jars that pyspark has itself: a session that copies fewer jars starts sooner."""
+    """Delete jars that pyspark has, too: a session that copies fewer jars starts sooner."""
     import pyspark
 
     brought = {jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}

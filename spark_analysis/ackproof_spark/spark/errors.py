@@ -1,8 +1,4 @@
-"""Turn Spark's failures into one clear message each.
-
-Spark reports a failed job as a Java stack trace inside a Python one. Every failure becomes an
-`AnalysisError`, never a count.
-"""
+"""Turns Spark's failures, Java stack traces inside Python ones, into an `AnalysisError` each."""
 
 from __future__ import annotations
 
@@ -83,12 +79,12 @@ def explained() -> Iterator[None]:
 
 
 def cause(error: BaseException) -> str:
-    """Return the first line of the root cause: Java's innermost cause, if there is one."""
+    """Return the first line of the root cause: Java's innermost cause, if any."""
     java: Any = getattr(error, "java_exception", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()
-    said = str(error if java is None else java.toString())
-    return said.strip().partition("\n")[0] or type(error).__name__
+    text = str(error if java is None else java.toString())
+    return text.strip().partition("\n")[0] or type(error).__name__
 
 
 def _is_sparks(error: BaseException) -> bool:
@@ -98,8 +94,8 @@ def _is_sparks(error: BaseException) -> bool:
 
 
 def _meaning(error: BaseException) -> str:
-    said = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
     for pattern, meaning in _MEANINGS:
-        if re.search(pattern, said):
+        if re.search(pattern, text):
             return meaning
     return "Spark could not finish"

@@ -1,8 +1,8 @@
 """This package as a zip that Spark can send to its executors.
 
-`python -m ackproof_spark.spark.executor_zip ackproof.zip` writes it from whatever is installed: a
-wheel, or a checkout. The wheel itself does not serve: Spark puts only `.zip`, `.egg` and `.jar`
-files on the Python path (`SparkContext.PACKAGE_EXTENSIONS`).
+`python -m ackproof_spark.spark.executor_zip ackproof.zip` writes it from the installed package. A
+wheel cannot be used, because Spark puts only `.zip`, `.egg` and `.jar` files on the Python path
+(`SparkContext.PACKAGE_EXTENSIONS`).
 """
 
 from __future__ import annotations

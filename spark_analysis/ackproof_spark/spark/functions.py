@@ -1,6 +1,6 @@
 """Spark's functions, imported at their first use, and its types, for annotations.
 
-Importing pyspark takes a second, and the commands that never start Spark do not need it.
+Importing pyspark takes a second, and many commands do not need Spark.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Window: Any = _Lazy("pyspark.sql", "Window")
 
 
 def union(frames: Iterable[DataFrame], *, sparse: bool = False) -> DataFrame:
-    """Return the rows of all frames, by the names of columns; `sparse`: absent ones are null."""
+    """Return the rows of all frames, by column names; `sparse`: missing columns are null."""
     return reduce(lambda some, more: some.unionByName(more, allowMissingColumns=sparse), frames)
 
 

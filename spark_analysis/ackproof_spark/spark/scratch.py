@@ -1,4 +1,4 @@
-"""The temporary files of a Spark session, and those of sessions whose process was killed."""
+"""The temporary folders of Spark sessions, also of those whose process was killed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from pathlib import Path
 
 _PREFIX = "ackproof-spark-"
 
-#: The process that owns a folder holds a lock on this file in it; the kernel frees it with the
-#: process, however that ends.
+#: The owner of a folder locks this file in it; the kernel frees the lock when the process ends.
 _LOCK = "lock"
 
 _locks: dict[Path, int] = {}
 
 
 def create() -> Path:
-    """Return a new folder, which `remove_orphans` leaves alone while this process lives."""
+    """Return a new folder, which `remove_orphans` does not delete while this process lives."""
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     lock = os.open(folder / _LOCK, os.O_CREAT | os.O_WRONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -33,12 +32,12 @@ def remove(folder: Path) -> None:
 
 
 def remove_orphans() -> int:
-    """Delete the folders of processes that have ended; return how many."""
+    """Delete the folders of processes that have ended; return their number."""
     removed = 0
     for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         try:
-            with lock.open("a") as held:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with lock.open("a") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent)
         except OSError:  # its process lives, or it is another user's
             continue

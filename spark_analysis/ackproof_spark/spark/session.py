@@ -1,7 +1,7 @@
-"""The one Spark session of a process: local, on a cluster, or by Spark Connect.
+"""The Spark session of this process: local, on a cluster, or by Spark Connect.
 
-Locally it logs errors only, uses little memory, and binds to the loopback interface. To a cluster
-it sends this package, and the Kafka connector where the driver is this process.
+A local session logs errors only, uses little memory, and binds to the loopback interface. A cluster
+gets this package, and also the Kafka connector if the driver is this process.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from ackproof_spark.spark.functions import SparkSession
 #: The default master: in this process, on all cores.
 LOCAL = "local[*]"
 
-#: Spark's own default, INT96, is deprecated in Parquet and has lost its time zone elsewhere.
+#: Spark's default, INT96, is deprecated in Parquet and has no time zone.
 TIMESTAMP_TYPE = "TIMESTAMP_MICROS"
 
-#: Settings that every session needs for correct results, wherever it runs. A cluster may have
-#: other defaults: with the two `ignore…` set, records of a missing file would count as lost.
+#: Settings that every session needs for correct results. A cluster may have other defaults: with
+#: `ignoreMissingFiles`, records of a missing file would count as lost.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": TIMESTAMP_TYPE,
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # A flipped bit in a file is not to look like an anomaly of Kafka's.
+    # A flipped bit in a file must not look like an anomaly of Kafka.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.hadoop.parquet.page.write-checksum.enabled": "true",
     "spark.sql.ansi.enabled": "true",
@@ -48,14 +48,13 @@ SETTINGS = {
 _DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Tasks that read a Delta log; those of a warehouse are short.
+    # Tasks that read a Delta log; the logs of a warehouse are short.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Tasks in which VACUUM lists files, however few there are; the default is 10,000.
+    # Tasks in which VACUUM lists files; the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
-#: Memory of the JVM of this process, which runs the tasks unless the master is a cluster. Spark's
-#: own variable sets it.
+#: Memory of this process's JVM, unless SPARK_DRIVER_MEMORY is set.
 _DRIVER_MEMORY = "1g"
 
 _CONNECT_PORT = 15002
@@ -75,7 +74,7 @@ _gateway: Any = None
 
 
 def choose(master: str) -> None:
-    """Set where this process's session runs; a session that runs elsewhere is stopped.
+    """Set the master of this process's session; a session on another master is stopped.
 
     `master` is `local[*]`, `local[N]`, `spark://HOST:PORT` (a standalone cluster) or
     `sc://HOST:PORT` (Spark Connect). Raises `AnalysisError` for anything else.
@@ -94,8 +93,7 @@ def choose(master: str) -> None:
 def use(package: connector.Package) -> None:
     """Add a table format's jars to this process's session; a session without them is stopped.
 
-    Only warehouses of that format pay for its rules in every query. Raises `AnalysisError` if its
-    jars were not fetched.
+    Raises `AnalysisError` if the jars were not fetched.
     """
     if not connector.jars(package):
         raise AnalysisError(
@@ -108,27 +106,24 @@ def use(package: connector.Package) -> None:
 
 
 def is_connect() -> bool:
-    """Whether the session is of Spark Connect, so that the driver is another process."""
+    """Whether the session uses Spark Connect, so that the driver is another process."""
     return _master.startswith("sc://")
 
 
 def session() -> SparkSession:
-    """Return this process's Spark session; the first call starts it where `choose` said.
+    """Return this process's Spark session; the first call starts it on the chosen master.
 
-    A call from another thread meanwhile waits for it.
-
-    Spark's connector can read Kafka if `connector.resolve` has fetched it (with Spark Connect: if
-    the server has it). Our JVM's output goes to a file, not to this process's stderr.
-
-    Raises `AnalysisError` if pyspark or a suitable Java is missing, if the JVM dies, or if the
-    cluster does not answer or gives no executor.
+    Calls from other threads wait meanwhile. Spark's connector can read Kafka if
+    `connector.resolve` has fetched it (with Spark Connect: if the server has it). The JVM's output
+    goes to a file. Raises `AnalysisError` if pyspark or a suitable Java is missing, if the JVM
+    dies, or if the cluster does not answer or gives no executor.
     """
     with _starting:
         return _session()
 
 
 def _session() -> SparkSession:
-    global _running, _scratch  # noqa: PLW0603  Spark allows one session a process: so do we
+    global _running, _scratch  # noqa: PLW0603  a process has one Spark session
     if _running is not None and _alive():
         return _running
     stop()
@@ -152,7 +147,7 @@ def _session() -> SparkSession:
 
 
 def stop() -> None:
-    """Stop the session and its JVM, and delete its temporary files; no-op if none runs."""
+    """Stop the session and its JVM, and delete its temporary files; no-op without a session."""
     global _running, _scratch  # noqa: PLW0603
     if _running is None:
         return
@@ -177,7 +172,7 @@ def configure(spark: SparkSession) -> SparkSession:
 
 
 def _alive() -> bool:
-    """Whether the JVM still runs; that of a Connect server is not watched."""
+    """Whether the JVM still runs; the JVM of a Connect server is not checked."""
     if is_connect():
         return True
     if _gateway is None or _gateway.proc.poll() is not None:
@@ -190,7 +185,7 @@ def _alive() -> bool:
 
 
 def _stop_jvm() -> None:
-    """End the JVM. Spark leaves it running, and the next session would inherit its settings."""
+    """End the JVM, which Spark leaves running: the next session would inherit its settings."""
     global _gateway  # noqa: PLW0603
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -226,9 +221,9 @@ def _connect(folder: Path) -> SparkSession:
 
 
 def _check_reachable() -> None:
-    """Raise `AnalysisError` at once if nothing listens: Spark itself would retry for a minute."""
-    place = urlsplit(_master)
-    where = (place.hostname or "", place.port or _CONNECT_PORT)
+    """Raise `AnalysisError` at once if nothing listens: Spark would retry for a minute."""
+    url = urlsplit(_master)
+    where = (url.hostname or "", url.port or _CONNECT_PORT)
     try:
         socket.create_connection(where, timeout=10).close()
     except OSError as error:
@@ -259,20 +254,20 @@ def _start(folder: Path) -> SparkSession:
         **(_local_settings(folder) if _is_local() else _cluster_settings(folder)),
         **(_DELTA_SETTINGS if connector.Package.DELTA in _used else {}),
     }
-    # The jars match the installed pyspark; ignore another Spark on this machine.
+    # The jars match the installed pyspark, not another Spark on this machine.
     os.environ["SPARK_HOME"] = str(class_archive.spark_home())
     if _is_local():
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
-        # Executors run the Python of their own machine, whose path may differ.
+        # Executors run the Python of their own machine, which may have another path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if _on_loopback():
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    said = folder / "jvm.log"
+    jvm_log = folder / "jvm.log"
     try:
-        with said.open("w") as log, _temporary_files_in(folder):
-            # Spark 4.0 makes a folder `artifacts` where its JVM starts.
+        with jvm_log.open("w") as log, _temporary_files_in(folder):
+            # Spark 4.0 creates a folder `artifacts` in the JVM's working directory.
             _gateway = launch_gateway(
                 conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
             )
@@ -282,7 +277,7 @@ def _start(folder: Path) -> SparkSession:
             _await_executor(spark)
             context.addPyFile(str(executor_zip.write(folder / "ackproof.zip")))
         if not context.getConf().contains("spark.sql.shuffle.partitions"):
-            # The default of 200 would start 200 tasks for each small step of a comparison.
+            # The default is 200 tasks for each small step of a comparison.
             spark.conf.set("spark.sql.shuffle.partitions", str(4 * context.defaultParallelism))
         return spark
     except AnalysisError:
@@ -290,7 +285,7 @@ def _start(folder: Path) -> SparkSession:
         raise
     except Exception as error:
         _stop_jvm()
-        report = "\n".join(said.read_text(errors="replace").splitlines()[-20:])
+        report = "\n".join(jvm_log.read_text(errors="replace").splitlines()[-20:])
         raise AnalysisError(
             f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM needs "
             f"{memory} of memory (SPARK_DRIVER_MEMORY), and free space in {folder.parent}. Its log "
@@ -300,7 +295,7 @@ def _start(folder: Path) -> SparkSession:
 
 @contextlib.contextmanager
 def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Have pyspark write its JVM's secret into `folder`: a SIGKILL would leave it elsewhere."""
+    """Let pyspark write its JVM's secret into `folder`, which is deleted even after SIGKILL."""
     before, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
@@ -320,8 +315,8 @@ def _local_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        # An analysis lasts seconds: the optimising compiler and a concurrent garbage
-        # collector cost more than they give back, at a million records still.
+        # An analysis lasts seconds: the optimising compiler and a concurrent garbage collector
+        # cost more than they save, even with a million records.
         "spark.driver.extraJavaOptions": " ".join(
             ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_archive(), _quiet(folder)]
         ),
@@ -331,7 +326,7 @@ def _local_settings(folder: Path) -> dict[str, str]:
 
 
 def _archive() -> list[str]:
-    """Return the JVM option that maps the archive of classes; a table format's jars forbid it."""
+    """Return the JVM option that maps the class archive, which fits no table format's jars."""
     archive = None if _used else class_archive.find()
     return [f'"-XX:SharedArchiveFile={archive}"'] if archive else []
 
@@ -357,7 +352,7 @@ def _quiet(folder: Path) -> str:
 
 
 def _await_executor(spark: SparkSession) -> None:
-    """Run a job of one row: without an executor, it would wait forever."""
+    """Run a job of one row, which waits forever if there is no executor."""
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(spark.range(1).count)
         try:

@@ -1,7 +1,7 @@
-"""Plans for few rows, several questions at once, and small results kept at the driver.
+"""Plans for few rows, several queries at once, and small results at the driver.
 
-For some thousand rows, Spark takes ten times as long to plan and compile a check as to run it, and
-repeats that in every query for everything that the query is built from.
+With some thousand rows, Spark takes ten times as long to plan and compile a check as to run it, and
+every query plans and compiles all its inputs again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SMALL_PLANS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    # A broadcast is a job of its own; joins within one partition need none. So hints are ignored.
+    # Joins within one partition need no broadcast, which is a job of its own.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.optimizer.disableHints": "true",
 }
@@ -31,11 +31,7 @@ _SMALL_PLANS = {
 
 @contextmanager
 def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[None]:
-    """Configure Spark for small plans while `rows` is at most `few`.
-
-    The checks are a hundred small stages. For few rows, compiling them and planning again after
-    each stage takes several times as long as running them.
-    """
+    """Configure Spark for small plans, if `rows` is at most `few`."""
     if rows > few:
         yield
         return
@@ -50,26 +46,25 @@ def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[N
 
 
 def side_by_side(*questions: Callable[[], Any], rows: int) -> list[Any]:
-    """Return the answers to questions of Spark, asked at the same time if there are few `rows`.
+    """Return the results of several queries, run at the same time if there are few `rows`.
 
-    A question of few rows keeps one core busy: it is planned, and its short tasks are started, one
-    after the other. Many rows keep all cores busy, and would share the memory.
+    A query of few rows uses one core. Queries of many rows use all cores, and would share memory.
     """
     if rows > FEW:
         return [question() for question in questions]
     with ThreadPoolExecutor(len(questions), thread_name_prefix="spark-question") as threads:
-        return [asked.result() for asked in [threads.submit(each) for each in questions]]
+        return [future.result() for future in [threads.submit(query) for query in questions]]
 
 
 def local(frame: DataFrame) -> DataFrame:
-    """Evaluate a small frame now; return its rows as a frame of one partition without lineage."""
+    """Evaluate a small frame; return its rows as a frame of one partition without lineage."""
     return from_arrow(frame.sparkSession, frame.toArrow(), frame.schema).coalesce(1)
 
 
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return the table as a data frame; `schema` is needed where Arrow's does not say everything.
+    """Return the table as a data frame; `schema` is needed if Arrow's is not exact enough.
 
-    The table is passed in one batch: of several, Spark Connect 4.0.0 silently keeps only the first.
+    The table is passed in one batch: of several batches, Spark Connect 4.0.0 uses only the first.
     """
     return spark.createDataFrame(table.combine_chunks(), schema)
 

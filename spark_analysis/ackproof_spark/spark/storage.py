@@ -1,7 +1,7 @@
-"""Store tables with Spark, and prove that they can be read back.
+"""Stores tables with Spark, and checks that they can be read back.
 
-An executor may write to its own disk instead of a shared one, and Spark reports success. So rows
-are counted while they are written, and again when they are read back.
+Spark also reports success if an executor writes to its own disk instead of a shared one. So rows
+are counted when they are written, and again when they are read back.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ackproof_spark.spark.small_data import from_arrow
 
 
 def address(place: Path | str) -> str:
-    """Return the URI of `place`: a folder of this machine, or as text any address that Spark knows.
+    """Return the URI of `place`: a local folder, or as text any address that Spark knows.
 
-    A folder becomes a `file:` URI, because a cluster's default file system may be another one.
+    A folder becomes a `file:` URI, because a cluster may have another default file system.
     """
     return f"file://{place.resolve()}" if isinstance(place, Path) else place.rstrip("/")
 
 
 def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
-    """Write `frame` as Parquet to `place`, replacing what is there; return the stored table.
+    """Write `frame` as Parquet to `place`, replacing its content; return the stored table.
 
-    On a disk of this machine, this process writes `few` rows itself; their frame is returned.
-    Raises `AnalysisError` if not every row that was written can be read back.
+    On a local disk, this process writes `few` rows itself, and returns them. Raises `AnalysisError`
+    if not every written row can be read back.
     """
     if few and is_here(place):
         rows = frame.toArrow()
@@ -52,12 +52,12 @@ def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
 
 
 def is_here(place: str) -> bool:
-    """Return whether an address is on a disk of this machine."""
+    """Return whether an address is on a local disk."""
     return place.startswith("file://")
 
 
 def store_here(rows: pa.Table, place: str) -> None:
-    """Write rows as Parquet to a place on a disk of this machine, replacing what is there."""
+    """Write rows as Parquet to an address on a local disk, replacing its content."""
     folder = Path(place.removeprefix("file://"))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:

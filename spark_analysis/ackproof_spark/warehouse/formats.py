@@ -1,7 +1,4 @@
-"""Tables as Parquet, Delta Lake or Iceberg, written by the format's own Spark writer.
-
-A plain Spark reads them by SQL: tables as views, and analyses of them.
-"""
+"""Tables as Parquet, Delta Lake or Iceberg, and the views by which a plain Spark reads them."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-#: The partition of rows whose `run_id` is null. There are none, but Parquet needs a file to know
-#: the columns of a table without rows.
+#: The partition of rows with a null `run_id`. It is empty, but Parquet needs a file to have the
+#: columns of a table without rows.
 _NO_RUN = "run_id=__HIVE_DEFAULT_PARTITION__"
 
 #: Replace only the partitions that the written rows have. Iceberg calls the option differently.
@@ -35,7 +32,6 @@ _DYNAMIC = {"partitionOverwriteMode": "dynamic", "overwrite-mode": "dynamic"}
 
 
 def frame(spark: SparkSession, rows: Iterable[dict[str, object]], schema: pa.Schema) -> DataFrame:
-    """Return rows as a frame of a schema."""
     return from_arrow(spark, pa.Table.from_pylist(list(rows), schema=schema))
 
 
@@ -47,17 +43,14 @@ class Tables:
     address: str
 
     def sql_name(self, table: str) -> str:
-        """Return what a SELECT reads the table from."""
+        """Return the table's name in a SELECT."""
         if self.format is Format.ICEBERG:
             return f"{self._catalog}.{table}"
         return f"{self.format}.`{self.address}/{table}`"
 
     @property
     def settings(self) -> dict[str, str]:
-        """Spark settings that a session needs before it reads or writes the tables.
-
-        Iceberg reaches a folder of tables through a catalog; each warehouse has its own.
-        """
+        """The settings of a session that reads or writes the tables: the catalog of Iceberg."""
         if self.format is not Format.ICEBERG:
             return {}
         key = f"spark.sql.catalog.{self._catalog}"
@@ -77,8 +70,8 @@ class Tables:
             writer.partitionBy("run_id").save(self._target(table))
 
     def replace_runs(self, table: str, rows: DataFrame) -> None:
-        """Replace the rows of every run that `rows` has; other runs stay."""
-        # One file a run instead of one a task and run; large runs are split again.
+        """Replace the rows of every run in `rows`; other runs stay."""
+        # One file for each run instead of one for each task and run; large runs are split again.
         writer = rows.hint("rebalance", "run_id").write.format(self.format).mode("overwrite")
         writer.options(**_DYNAMIC).partitionBy("run_id").save(self._target(table))
 
@@ -92,7 +85,7 @@ class Tables:
         return f"ackproof_{hashlib.sha256(self.address.encode()).hexdigest()[:8]}"
 
 
-#: Analyses, in the order in which they may build on each other; each is a file of `analyses`.
+#: Analyses, each a file of `analyses`; later ones may use earlier ones.
 ANALYSES = ("loss_rates", "loss_causes", "recovery_times", "duplicates", "cost", "trend")
 
 _HEAD = """\
@@ -102,7 +95,7 @@ _HEAD = """\
 
 
 def statements(tables: Tables, *, temporary: bool = False) -> Iterator[str]:
-    """Yield a statement for each setting of the format and for each view, in the order to run."""
+    """Yield the statements that set the format's settings and create the views."""
     for key, value in tables.settings.items():
         yield f"SET {key}={value}"
     create = f"CREATE OR REPLACE {'TEMPORARY ' if temporary else ''}VIEW"
@@ -113,7 +106,7 @@ def statements(tables: Tables, *, temporary: bool = False) -> Iterator[str]:
 
 
 def script(tables: Tables, *, temporary: bool = False) -> str:
-    """Return all views as one SQL script; each statement ends with a semicolon at a line's end."""
+    """Return `statements` as an SQL script; each ends with a semicolon at a line's end."""
     head = _HEAD.format(address=tables.address)
     return head + "".join(
         f"\n{statement};\n" for statement in statements(tables, temporary=temporary)
@@ -130,6 +123,5 @@ def _view(tables: Tables, name: str) -> str:
 
 
 def analysis(name: str) -> str:
-    """Return the query of an analysis."""
     folder = resources.files("ackproof_spark.warehouse") / "analyses"
     return (folder / f"{name}.sql").read_text(encoding="utf-8").strip()

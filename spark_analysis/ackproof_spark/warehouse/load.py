@@ -22,8 +22,6 @@ from ackproof_spark.warehouse.warehouse import Warehouse
 
 
 class Loaded(StrEnum):
-    """Result of loading one run."""
-
     NEW = "loaded"
     AGAIN = "loaded again"
     PRESENT = "already there"
@@ -31,10 +29,10 @@ class Loaded(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
-    """A run and its verdict. Rows lack the columns that every table has (`schemas.COMMON`).
+    """A run and its verdict. Rows lack the columns that every table has.
 
-    `run` is the row of `runs` without the columns that loading fills in. `trial` is None for a run
-    that belongs to no comparison. `digest` changes with anything that is here.
+    `run` is the row of `runs` without the columns that loading adds. `trial` is None for a run
+    outside a comparison. `digest` is that of all this data.
     """
 
     run_id: str
@@ -53,11 +51,11 @@ class JudgedRun:
 def load(
     warehouse: Warehouse, runs: Sequence[JudgedRun], *, sends: bool = False, reads: bool = False
 ) -> dict[str, Loaded]:
-    """Load runs, each with its sends and its final log if asked for; return the result by run id.
+    """Load runs, on request with their sends and final logs; return the result by run id.
 
     A run whose digest is stored already is skipped, unless `sends` or `reads` is new for it. A run
-    that is loaded again keeps the sends and reads that it had. Raises `AnalysisError` if a table
-    of a run is missing or the warehouse cannot be written.
+    that is loaded again keeps its sends and reads. Raises `AnalysisError` if a table of a run is
+    missing or the warehouse cannot be written.
     """
     with explained(), warehouse.storage.lock():
         stored = _stored(warehouse, [run.run_id for run in runs])
@@ -80,7 +78,7 @@ def load(
 
 
 def _stored(warehouse: Warehouse, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the rows of `runs` that exist for these runs."""
+    """Return the existing rows of `runs` for these runs."""
     rows = (
         warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name('runs')}")  # noqa: S608
         .where(F.col("run_id").isin(*run_ids))
@@ -100,7 +98,7 @@ def _write(
         "with_sends": with_sends,
         "with_reads": with_reads,
     }
-    # Last: its `load_id` is what makes the rows of the other tables visible.
+    # Last: its `load_id` makes the rows of the other tables visible.
     written["runs"] = _rows(
         spark, "runs", {run.run_id: [{**run.run, **loading, "digest": run.digest}] for run in runs}
     )
@@ -118,7 +116,7 @@ _LOAD_IDS = pa.schema([("run_id", pa.string()), ("load_id", pa.string())])
 def _frames(
     spark: SparkSession, runs: Sequence[JudgedRun], *, with_sends: bool, with_reads: bool
 ) -> dict[str, DataFrame]:
-    """Return the rows of all runs for every table but `runs`."""
+    """Return the rows of all runs for every table except `runs`."""
     directories = [run.directory for run in runs]
 
     def table(name: str, schema: pa.Schema) -> DataFrame:
@@ -170,7 +168,6 @@ def _rows(
 
 
 def _conform(rows: DataFrame, load_ids: DataFrame, schema: pa.Schema) -> DataFrame:
-    """Return the columns of a schema, in its order and its types."""
     whole = rows.drop("load_id").join(F.broadcast(load_ids), "run_id")
     return whole.withColumn("schema_version", F.lit(WAREHOUSE_VERSION)).select(
         *(

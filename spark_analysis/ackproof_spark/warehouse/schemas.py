@@ -1,7 +1,7 @@
 """Columns of every warehouse table, as Arrow schemas. `ackproof_spark.tables` has those of a run.
 
 Every row has `schema_version` (the version of the warehouse), `run_id`, and `load_id` (the digest
-of what was loaded). Counts are sends or anomalies, latencies milliseconds, times UTC microseconds,
+of the loaded data). Counts are sends or anomalies, latencies milliseconds, times UTC microseconds,
 shares from 0 to 1. JSON is a string.
 """
 
@@ -31,7 +31,7 @@ def _of_run(schema: pa.Schema) -> pa.Schema:
     return _table(*(field.with_nullable(True) for field in own))
 
 
-#: Anomalies that have a column in `runs`; `observed` has the count of every one.
+#: Anomalies that have a column in `runs`; `observed` has all counts.
 ANOMALY_COUNTS = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unseen")
 
 #: One row a run. `configuration` and `observed` are JSON objects: the settings that a comparison
@@ -39,7 +39,7 @@ ANOMALY_COUNTS = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unse
 #: `availability` is 1 minus the worst partition's unavailability by the run's duration, null if
 #: nothing was sent. Latencies are null if nothing was acked. `digest` is that of the verdict, the
 #: commit and the trial. `with_sends` and `with_reads` say whether these tables were loaded.
-#: `outcome` says in words what became of the acked records; `report` is the address of the page.
+#: `outcome` describes the fate of the acked records; `report` is the address of the page.
 RUNS = _table(
     required("scenario", pa.string()),
     required("configuration_name", pa.string()),
@@ -98,7 +98,7 @@ FINDINGS = _table(
     required("explanation", pa.string()),
 )
 
-#: One row a cause of lost records, that of most records first; `case` is that of
+#: One row a cause of lost records, most losses first; `case` is that of
 #: docs/explanation/forensics.md, `title` its name.
 CAUSES = _of_run(tables.CAUSES).append(required("title", pa.string()))
 
@@ -114,8 +114,7 @@ AVAILABILITY = _table(
 )
 
 #: One row a setting of the run: `scope` is `producer`, `topic` or `broker`; `name` is the topic,
-#: null for the workload's producers and for what all brokers share.
-#: Values are text, as in Kafka's files.
+#: null for the settings of producers and brokers. Values are text, as in Kafka's files.
 SETTINGS = _table(
     required("scope", pa.string()),
     pa.field("name", pa.string()),

@@ -1,4 +1,4 @@
-"""Runs in time: the tables `events` (of faults, partitions, brokers) and `metrics` (by second)."""
+"""The tables `events` (of faults, partitions, brokers) and `metrics` (by second)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EDGES = ("injected", "verified", "healed", "recovered")
 def events(
     *, fault_windows: DataFrame, partition_states: DataFrame, broker_states: DataFrame
 ) -> DataFrame:
-    """Return the run and the columns of `schemas.EVENTS` from `at` on, without troubles.
+    """Return `run_id` and the columns of `schemas.EVENTS`, without troubles.
 
     A fault has one event for each of its brokers.
     """
@@ -69,17 +69,17 @@ PARTITION = ["run_id", "topic", "partition"]
 
 
 def second(time: Column) -> Column:
-    """Return a time in whole seconds since the epoch."""
+    """Return a time in whole seconds since 1970."""
     return F.floor(F.unix_micros(time) / 1_000_000).cast("bigint")
 
 
 def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
-    """Return `run_id`, `s` and `lag` at the end of each second: of the group with the highest lag.
+    """Return `run_id`, `s` and the highest `lag` of a group at the end of each second.
 
     `seconds` has the run's seconds: `run_id`, `s`. A group's lag is the sum over partitions of the
     highest acked offset minus the highest offset that the group read; before its first read, minus
-    the offset before the first acked one. Seconds before the first ack with an offset have no row,
-    and a run without consumers has none.
+    the offset before the first acked one. There is no row before the first ack with an offset, and
+    for runs without consumers.
     """
     sends = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
     acked = sends.groupBy(*PARTITION, second(F.coalesce("resolved_at", "sent_at")).alias("s")).agg(
@@ -116,9 +116,9 @@ _ACCURACY = 10_000
 
 
 def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
-    """Return the run and the columns of `schemas.METRICS` from `at` on, for each second of a run.
+    """Return `run_id` and the columns of `schemas.METRICS`, for each second of a run.
 
-    A run without sends has no row. A send that never resolved, because its producer died, counts
+    A run without sends has no row. A send without an outcome, because its producer died, counts
     when it was sent.
     """
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
@@ -169,9 +169,8 @@ def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
 def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
     """Return every second of `seconds` with its availability.
 
-    Of the partitions that had a send in flight at some time in the second, the share that
-    acknowledged one in it. A partition's sends in flight in a second are those sent until its end,
-    less those resolved before its start.
+    This is the share of partitions with an ack in the second, of those with a send in flight. The
+    sends in flight are those sent before its end, minus those resolved before its start.
     """
     zero = F.lit(0)
     acked = (F.col("outcome") == Outcome.ACKED).cast("int")

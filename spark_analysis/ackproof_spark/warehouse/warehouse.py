@@ -1,4 +1,4 @@
-"""An open warehouse: creating it, its version, its views, queries over them, and its text files."""
+"""A warehouse: its creation, version, views, queries and text files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Files(Protocol):
     address: str
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, None if there is no such file."""
+        """Return the text of a file, None if it does not exist."""
 
     def write(self, name: str, text: str) -> None:
         """Write a text file, replacing the one that exists."""
@@ -39,7 +39,7 @@ class Storage:
     """The files below one address; raises `AnalysisError` for every error of the file system."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        # The driver of Spark Connect is another process: Hadoop's classes are out of reach.
+        # With Spark Connect, Hadoop's classes are in another process.
         jvm: Any = None if is_connect() else getattr(spark, "_jvm", None)
         self._location = location
         self._files: Files = (
@@ -77,7 +77,7 @@ class Storage:
 
 
 class _HadoopFiles:
-    """Files by Hadoop's `FileSystem`, as Spark itself reads the tables."""
+    """Files by Hadoop's `FileSystem`, by which Spark reads the tables."""
 
     def __init__(self, spark: SparkSession, jvm: Any, location: str) -> None:
         self._location = location
@@ -177,7 +177,6 @@ class Warehouse:
 
     @property
     def format(self) -> Format:
-        """Table format."""
         return self.tables.format
 
     @classmethod
@@ -197,9 +196,9 @@ class Warehouse:
 
     @classmethod
     def create(cls, spark: SparkSession, location: str, kind: Format) -> Warehouse:
-        """Create an empty warehouse of format `kind`, or return the one that exists.
+        """Create an empty warehouse of format `kind`, or return the existing one.
 
-        Raises `WarehouseError` as `open` does, or if the one that exists has another format.
+        Raises `WarehouseError` if the existing one has another version or format.
         """
         storage = Storage(spark, location)
         with storage.lock(), explained():
@@ -227,7 +226,6 @@ class Warehouse:
         return cls(spark=spark, storage=storage, tables=tables)
 
     def write_views(self) -> None:
-        """Write the script that creates the views."""
         self.storage.write(VIEWS_FILE, script(self.tables))
 
     def register(self, database: str) -> list[str]:
@@ -237,7 +235,7 @@ class Warehouse:
             before = self.spark.catalog.currentDatabase()
             self.spark.catalog.setCurrentDatabase(database)
             try:
-                # A temporary view of an earlier query would stand for the table of its name.
+                # A temporary view of an earlier query would hide the table of its name.
                 for name in [*TABLES, *ANALYSES]:
                     self.spark.catalog.dropTempView(name)
                 for statement in statements(self.tables):
@@ -251,7 +249,7 @@ class Warehouse:
         return self.queries({"": sql})[""]
 
     def queries(self, asked: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows of each query over the views, which are made once for all of them."""
+        """Return the rows of each query over the views, which are created once for all queries."""
         with explained():
             for statement in statements(self.tables, temporary=True):
                 self.spark.sql(statement)

@@ -31,7 +31,7 @@ def test_every_fault_declares_what_it_does(name: str) -> None:
 
 def test_a_fault_from_outside_may_do_anything() -> None:
     class Undeclared(Kill):
-        effects = Fault.effects  # type: ignore[pydantic-field]
+        effects = Fault.effects
 
     assert Undeclared(target="all").effects == (Anything(),)
 

@@ -1,4 +1,4 @@
-"""What a run cost, on ledgers small enough to compute by hand."""
+"""The metrics of a run, on ledgers small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def _run(run_dir, *sends: str):
 
 
 def metrics(spark, run_dir):
-    return as_metrics(answers(**metric_questions(StoredRun(spark=spark, place=run_dir)["ledger"])))
+    return as_metrics(
+        answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,13 +34,13 @@ def metrics(spark, run_dir):
         pytest.param(
             ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [1-3]"],
             2.0,
-            id="from the first send under way to its ack",
+            id="from the first send in flight to its ack",
         ),
         pytest.param(
             ["1/0 to 0: acked at 0 [1-2]", "1/1 to 0: acked at 1 [0-5]"],
-            # 0 to 2 until the first ack, then 2 to 5 with sequence 1 under way all the time.
+            # 0 to 2 until the first ack, then 2 to 5 with sequence 1 in flight all the time.
             5.0,
-            id="from the ack before, if a send is under way already",
+            id="from the ack before, if a send is in flight already",
         ),
         pytest.param(
             [
@@ -73,7 +75,7 @@ def metrics(spark, run_dir):
             ],
             # From the dead producer's attempt at 0.2 to 9.1; not from 9.1 to 20 as well.
             8.9,
-            id="a send of a dead producer was attempted, and is not under way for ever",
+            id="a send of a dead producer counts only when it was sent",
         ),
         pytest.param(
             [
@@ -92,7 +94,7 @@ def test_unavailability(spark, tmp_path, sends, unavailable_s):
     assert measured["unavailability_gap_s"] == 0.5
 
 
-def test_unavailability_of_many_sends_costs_no_more_than_sorting_them(spark, tmp_path):
+def test_unavailability_of_many_sends_is_computed_in_time(spark, tmp_path):
     from ackproof_spark.metrics import unavailability
 
     spark.range(200_000).selectExpr(
@@ -123,7 +125,7 @@ def test_durations_rates_and_latencies(spark, tmp_path):
     }
 
 
-def test_sends_of_the_probe_are_not_the_workloads(spark, tmp_path):
+def test_sends_of_the_probe_do_not_count(spark, tmp_path):
     sends = ["1/0 to 0: acked at 0 [0-1]", "1/1 to 0: acked at 1 [1-2]"]
     probe = "1000000/0 to 0: acked at 2 [50-90]"
     assert metrics(spark, _run(tmp_path / "probed", *sends, probe)) == metrics(
@@ -131,7 +133,7 @@ def test_sends_of_the_probe_are_not_the_workloads(spark, tmp_path):
     )
 
 
-def test_a_run_without_sends_costs_nothing(spark, tmp_path):
+def test_the_metrics_of_a_run_without_sends_are_0(spark, tmp_path):
     assert metrics(spark, _run(tmp_path)) == {
         "duration_s": 0.0,
         "acked_per_s": 0.0,
@@ -142,7 +144,7 @@ def test_a_run_without_sends_costs_nothing(spark, tmp_path):
     }
 
 
-def test_partitions_that_were_written_to_and_acked_nothing_are_named(spark, tmp_path) -> None:
+def test_partitions_with_sends_and_without_acks_are_listed(spark, tmp_path) -> None:
     run_dir = _run(tmp_path, "1/0 to 0: acked at 0", "1/1 to 1: unknown", "1/2 to 0: unknown")
     assert metrics(spark, run_dir)["unacked_partitions"] == ["t-1"]
 

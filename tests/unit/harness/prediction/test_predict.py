@@ -200,10 +200,7 @@ def test_several_of_many_brokers_are_bounded() -> None:
 def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
-
-        @property
-        def effects(self) -> Effects:
-            return (Anything(),)
+        effects: ClassVar[Effects] = (Anything(),)
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
@@ -216,9 +213,7 @@ def test_an_unknown_fault_excludes_nothing() -> None:
     ("acks", "min_insync", "lost"),
     [("all", 1, "possible"), ("all", 2, "impossible"), ("1", 3, "certain")],
 )
-def test_what_strangers_ask_first_is_searched_to_its_end(
-    acks: str, min_insync: int, lost: str
-) -> None:
+def test_default_question_is_answered_exactly(acks: str, min_insync: int, lost: str) -> None:
     found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
     found["topics"]["orders"]["settings"]["min.insync.replicas"] = min_insync
     found["workload"]["settings"] |= {"acks": acks, "enable.idempotence": acks == "all"}

@@ -192,7 +192,7 @@ BAD_BLOCKS = [
     ("  - {fault: purge_client, client: consumers}\n", 1, "producers"),
     ("  - {fault: pause_client, client: all}\n", 1, "'all'"),
     ("  - {fault: remove_controller}\n", 1, "there is one controller only"),
-    ("  - {fault: remove_controller, target: 1}\n", 1, "'broker 1' is no controller"),
+    ("  - {fault: remove_controller, target: 1}\n", 1, "'broker 1' is not a controller"),
     ("  - {fault: upgrade_feature, feature: transaction.version, level: 0}\n", 1, "level"),
     ("  - {fault: link, target: 1, api: Fetsch, direction: response, action: cut}\n", 1, "'Fetch'"),
 ]

@@ -1,7 +1,7 @@
-"""What is told of transactions and consumers: each anomaly, and right beside it what is none.
+"""The checks of transactions and consumers: each anomaly, and similar cases that are none.
 
-Each case is a topic of one run, with producers, consumers and a group of its own. The run is
-compared once.
+Each case is a topic of one run, with its own producers, consumers and group. The run is compared
+once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark_histories import RUN_ID
 pytestmark = pytest.mark.spark
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-#: Fewer producers and consumers than this in a case.
+#: Each case has fewer producers and consumers.
 APART = 10
 
 
@@ -65,9 +65,8 @@ class Run:
             }
             for sequence in sorted(acked if readable is None else readable)
         ]
-        place = {"topic": self.topic, "partition": 0}
         end = {"begin_offset": 0, "end_offset": len(outcomes), "complete": True}
-        self.partition_ends = [place | end]
+        self.partition_ends = [{"topic": self.topic, "partition": 0, **end}]
 
     def name(self, sequence: int) -> dict[str, Any]:
         return {
@@ -167,7 +166,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What happens in a run, and the anomalies and sequences that are found."""
+    """The events of a run, and the expected anomalies with their sequences."""
 
     outcomes: str
     readable: set[int] | None
@@ -190,19 +189,19 @@ def case(
 
 
 @case("axxua", (Anomaly.ABORTED_READ, 2), readable={0, 2, 4})
-def aborted_sends_are_neither_lost_where_absent_nor_allowed_where_visible(run: Run) -> None:
+def an_absent_aborted_send_is_not_lost_and_a_visible_one_is_an_aborted_read(run: Run) -> None:
     run.transaction(0, 0, 1)
 
 
 @case("axa", (Anomaly.ABORTED_READ, 1), (Anomaly.READ_THEN_GONE, 1))
-def an_aborted_record_that_a_consumer_was_given_is_an_aborted_read(run: Run) -> None:
+def an_aborted_record_that_a_consumer_read_is_an_aborted_read(run: Run) -> None:
     run.transaction(0, 0, 1)
     run.poll(0, 0, 1, 2)
     run.process(0, 1, 2)
 
 
 @case("aaaaa", (Anomaly.REPROCESSED, 1), (Anomaly.UNPROCESSED, 2))
-def what_a_group_skipped_is_unprocessed_and_what_it_did_again_reprocessed(run: Run) -> None:
+def skipped_records_are_unprocessed_and_repeated_ones_reprocessed(run: Run) -> None:
     run.poll(0, 0, 1, 2)
     run.process(0, 1)
     run.poll(0, 3, 4, consumer=1)
@@ -210,13 +209,13 @@ def what_a_group_skipped_is_unprocessed_and_what_it_did_again_reprocessed(run: R
 
 
 @case("aaaa")
-def what_stood_before_a_groups_first_poll_was_not_its_to_process(run: Run) -> None:
+def records_before_a_groups_first_poll_are_not_unprocessed(run: Run) -> None:
     run.poll(0, 2, 3)
     run.process(2, 3)
 
 
 @case("aaaaaa", (Anomaly.NONMONOTONIC_POLL, 2), (Anomaly.POLL_SKIP, 3))
-def polls_that_do_not_go_on_where_they_were_are_told(run: Run) -> None:
+def polls_that_do_not_continue_where_the_last_one_ended_are_reported(run: Run) -> None:
     run.event("assigned", poll=0)
     for poll, sequences in enumerate([(0, 1), (3,), (2, 3), (4, 5)]):
         run.poll(poll, *sequences)
@@ -237,7 +236,7 @@ def after_a_rebalance_a_poll_may_begin_anywhere(run: Run) -> None:
 
 
 @case("aaaa")
-def what_a_consumer_rewound_it_may_poll_again(run: Run) -> None:
+def a_consumer_may_poll_rewound_records_again(run: Run) -> None:
     run.event("assigned", poll=0)
     run.poll(0, 0, 1)
     run.event("rewound", poll=1)
@@ -247,7 +246,7 @@ def what_a_consumer_rewound_it_may_poll_again(run: Run) -> None:
 
 
 @case("aaaa", (Anomaly.ZOMBIE_COMMIT, 2), (Anomaly.ZOMBIE_COMMIT, 3))
-def what_a_producer_commits_after_its_successor_began_is_a_zombies(run: Run) -> None:
+def a_commit_after_the_successor_began_is_a_zombie_commit(run: Run) -> None:
     run.transaction(0, 0, 2, ended_at=at(9))
     run.transaction(1, 2, 4, ended_at=at(11))
     run.transaction(0, 0, 0, producer=1, predecessor=run.first, initialized_at=at(10))
@@ -260,27 +259,27 @@ def what_a_producer_commits_after_its_successor_began_is_a_zombies(run: Run) -> 
     (Anomaly.READ_THEN_GONE, 3),
     readable={0, 1},
 )
-def what_a_consumer_read_and_the_log_lacks_is_told_beside_the_loss(run: Run) -> None:
+def a_record_that_a_consumer_read_and_the_log_lacks_is_reported_beside_the_loss(run: Run) -> None:
     run.poll(0, 0, 1, 2, 3)
     run.process(0, 1, 2, 3)
 
 
 @case("aau", (Anomaly.READ_THEN_GONE, 2), readable={0, 1})
-def the_probe_alone_sees_what_is_gone(run: Run) -> None:
+def a_record_that_only_the_probe_read_is_reported_if_it_is_gone(run: Run) -> None:
     run.probe_read(1, offset=1)
     run.probe_read(2, offset=2)
     run.probe_read(None, offset=3)
 
 
 @case("aaxuu", (Anomaly.LOST, 1), (Anomaly.READ_THEN_GONE, 1), readable={0})
-def what_the_probe_alone_saw_of_a_transaction_must_stay_if_it_was_committed(run: Run) -> None:
+def a_transactions_record_that_only_the_probe_read_must_stay_if_committed(run: Run) -> None:
     run.transaction(0, 0, 5)
     for sequence in range(5):
         run.probe_read(sequence, offset=sequence)
 
 
 @case("aax", (Anomaly.HANGING_TRANSACTION, None))
-def what_nobody_ends_hangs_and_its_aborted_send_is_not_lost(run: Run) -> None:
+def a_transaction_without_an_end_hangs_and_its_aborted_send_is_not_lost(run: Run) -> None:
     run.transaction(0, 0, 2)
     run.transaction(1, 2, 3, outcome="aborted")
     run.hangs(2)
@@ -299,10 +298,10 @@ def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
     for number, (name, made) in enumerate(CASES.items()):
         runs[name] = Run(number, made.outcomes, readable=made.readable)
         made.happens(runs[name])
-    for table, place in LOCATION.items():
+    for table, location in LOCATION.items():
         rows = [row for run in runs.values() for row in getattr(run, table, [])]
         if rows or table == "fault_windows":
-            path = directory / place
+            path = directory / location
             path = path if path.suffix else path / "part-0.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_table(path, getattr(tables, table.upper()), RUN_ID, rows)

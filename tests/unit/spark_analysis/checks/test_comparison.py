@@ -1,4 +1,4 @@
-"""A comparison's own frame: what it counts, shows, stores and refuses."""
+"""A comparison counts, shows and stores the anomalies, and rejects runs without a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def test_all_are_counted_and_those_within_a_window_shown_first(spark, tmp_path):
     write_run(tmp_path, {"t": _loses(20)})
     result = compare(spark, tmp_path)
     assert result.counts == {**dict.fromkeys(Anomaly, 0), Anomaly.LOST: 20}
-    # Those within the fault window first, then the earliest.
     assert [row["sequence"] for row in result.shown] == [10, 11, 0, 1, 2, 3, 4, 5]
     assert len(result.shown) == SHOWN_PER_ANOMALY
     assert set(result.shown[0]) == set(ANOMALIES.names)
@@ -119,7 +118,7 @@ def test_the_job_names_a_missing_table(spark, tmp_path, capsys):
 
 
 def test_any_number_of_sends_may_have_been_acked_at_one_offset(spark, tmp_path) -> None:
-    # A join of each of them with each would not end within the deadline of a test.
+    # A join of all pairs would take too long.
     sends = [f"1/{i} to 0: acked at 5" for i in range(20_000)]
     write_run(tmp_path, {"t": parse({"sends": sends, "ends": ["0: 0-6"]})})
     assert compare(spark, tmp_path).counts[Anomaly.INCONSISTENT] == 20_000

@@ -1,4 +1,4 @@
-"""What retention and compaction removed is told from what was lost."""
+"""Records that retention or compaction removed are not counted as lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spark_histories import parse, write_run
 
 pytestmark = pytest.mark.spark
 
-#: All runs are few rows; without the first, the whole log is not at hand when sends are checked.
+#: With and without the plans for few rows.
 SIZINGS = [Sizing(), Sizing(few=0)]
 
-#: Of ten keys each send has that of its sequence's last digit.
+#: Ten keys: the key of a send is the last digit of its sequence.
 TEN = {"t": 10}
 
 
@@ -47,7 +47,7 @@ def test_without_compaction_the_same_records_are_lost(spark, tmp_path, sizing):
 
 @pytest.mark.parametrize("sizing", SIZINGS)
 def test_the_newest_record_of_a_key_is_lost_if_it_is_absent(spark, tmp_path, sizing):
-    # Of key 7 nothing stands: 7, 17 and 27 are lost. Of key 8 an earlier one does: 28 is lost.
+    # The log has no record of key 7: 7, 17 and 27 are lost. Of key 8 it has 18: 28 is lost.
     log = [f"0@{n}: 1/{n}" for n in range(20, 30) if n not in (27, 28)]
     log.insert(0, "0@18: 1/18")
     result = compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)
@@ -82,7 +82,7 @@ def test_a_later_record_in_another_partition_or_topic_replaces_nothing(spark, tm
     assert counted(result) == (1, 0, 0)
 
 
-def test_a_send_without_an_offset_may_have_been_removed_if_its_key_stands(spark, tmp_path):
+def test_a_send_without_an_offset_may_be_removed_if_the_log_has_its_key(spark, tmp_path):
     sends = ["1/3 to 0: acked", "1/4 to 0: acked", "1/13 to 0: acked at 2"]
     result = compared(spark, tmp_path, sends, ["0@2: 1/13"], ends="0: 0-3", keys=TEN)
     assert counted(result) == (1, 1, 0)
@@ -100,6 +100,6 @@ def test_records_before_the_begin_of_the_log_were_removed(spark, tmp_path, sizin
     )
 
 
-def test_it_is_counted_where_that_is_asked_for(spark, tmp_path):
+def test_removed_sends_are_counted_only_on_request(spark, tmp_path):
     write_run(tmp_path, {"t": parse({"ends": ["0: 0-0"]})})
     assert compare(spark, tmp_path).removed is None

@@ -1,4 +1,4 @@
-"""Every rule that names a case: one set of circumstances that fits, and near misses that do not."""
+"""Every rule of a case: circumstances that fit, and similar ones that do not."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_each_case_is_recognized(case):
 
 
 @pytest.mark.parametrize("case", [case for case in FITTING if case is not Case.B13])
-def test_a_loss_whose_bytes_still_stand_fits_no_case(case):
+def test_a_loss_whose_records_are_still_in_the_segments_fits_no_case(case):
     unread = replace(FITTING[case], held_by=(1, 2), standing=False)
     assert classify(unread) == (
         Case.UNEXPLAINED,
@@ -136,7 +136,7 @@ def test_a_loss_whose_bytes_still_stand_fits_no_case(case):
     )
 
 
-#: What these rules ask for does not include where the next leader's log began.
+#: These rules do not use the begin of the next leader's log.
 UNDATED = (Case.B1, Case.B10, Case.B13)
 
 
@@ -304,7 +304,7 @@ def test_an_unexplained_loss_gives_its_reason():
     assert cause(lost, case, because, None).startswith("unexplained: no later leader's log begins")
 
 
-def test_a_loss_outside_every_fault_is_not_said_to_be_during_one():
+def test_the_sentence_of_a_loss_outside_every_fault_names_no_fault():
     lost = replace(B1, timely=False, faults=(fault("isolate_replication", 1),))
     phrase = cause(lost, *classify(lost), None)
     assert phrase.startswith("unexplained: no fault was in force")
@@ -351,9 +351,9 @@ def test_every_fault_in_force_is_named_once(case):
     known = FITTING[case]
     for circumstances in (known, replace(known, faults=known.faults[:1])):
         phrase = cause(circumstances, case, "", None)
-        for one in circumstances.faults:
-            assert phrase.count(f"fault {one.window + 1})") == 1
-            assert one.fault in phrase
+        for fault in circumstances.faults:
+            assert phrase.count(f"fault {fault.window + 1})") == 1
+            assert fault.fault in phrase
 
 
 def test_a_fault_that_the_headline_omits_is_in_the_list():

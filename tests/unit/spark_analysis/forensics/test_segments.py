@@ -1,4 +1,4 @@
-"""The segment reader: what real brokers wrote, as Kafka's own tool reads it; and damage."""
+"""The segment reader, compared with Kafka's own tool on real segments; and damaged segments."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def read(data: bytes, size: int | None = None):
     return found, tail
 
 
-def as_dumped(one) -> dict[str, str]:
+def as_dumped(header) -> dict[str, str]:
     return {
-        "baseOffset": str(one.base_offset),
-        "lastOffset": str(one.last_offset),
-        "count": str(one.records),
-        "baseSequence": str(one.base_sequence),
-        "producerId": str(one.producer_id),
-        "producerEpoch": str(one.producer_epoch),
-        "partitionLeaderEpoch": str(one.leader_epoch),
-        "isTransactional": str(one.transactional).lower(),
-        "isControl": str(one.control).lower(),
-        "position": str(one.position),
-        "CreateTime": str(one.max_timestamp),
-        "size": str(one.size),
-        "magic": str(one.magic),
-        "compresscodec": one.codec,
-        "crc": str(one.crc),
-        "isvalid": str(one.crc_ok).lower(),
+        "baseOffset": str(header.base_offset),
+        "lastOffset": str(header.last_offset),
+        "count": str(header.records),
+        "baseSequence": str(header.base_sequence),
+        "producerId": str(header.producer_id),
+        "producerEpoch": str(header.producer_epoch),
+        "partitionLeaderEpoch": str(header.leader_epoch),
+        "isTransactional": str(header.transactional).lower(),
+        "isControl": str(header.control).lower(),
+        "position": str(header.position),
+        "CreateTime": str(header.max_timestamp),
+        "size": str(header.size),
+        "magic": str(header.magic),
+        "compresscodec": header.codec,
+        "crc": str(header.crc),
+        "isvalid": str(header.crc_ok).lower(),
     }
 
 
@@ -59,16 +59,16 @@ def test_real_batches_read_as_kafkas_own_tool_reads_them() -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_real_records_are_unpacked_with_every_compression(codec: str) -> None:
-    one = next(b for b in read(REAL)[0] if b.codec == codec and not b.transactional)
-    found = list(records(REAL[one.position : one.position + one.size]))
-    assert [record.offset for record in found] == [*range(one.base_offset, one.last_offset + 1)]
+    real = next(b for b in read(REAL)[0] if b.codec == codec and not b.transactional)
+    found = list(records(REAL[real.position : real.position + real.size]))
+    assert [record.offset for record in found] == [*range(real.base_offset, real.last_offset + 1)]
     assert [(record.key, record.value) for record in found] == [
         (b"k", b"first " * 20),
         (None, b"second " * 20),
         (b"tombstone", None),
     ]
     assert found[1].headers == (("name", b"value"), ("none", None))
-    assert max(record.timestamp for record in found) == one.max_timestamp
+    assert max(record.timestamp for record in found) == real.max_timestamp
 
 
 @pytest.mark.parametrize("byte", [21, 40, 61, -1])
@@ -83,8 +83,8 @@ def test_a_flipped_byte_breaks_the_checksum_and_nothing_else(byte: int) -> None:
 def test_the_checksum_does_not_cover_fields_that_brokers_set() -> None:
     data = bytearray(batch(0))
     data[15] = 7  # the leader epoch's last byte
-    (one,) = read(bytes(data))[0]
-    assert (one.leader_epoch, one.crc_ok) == (7, True)
+    (changed,) = read(bytes(data))[0]
+    assert (changed.leader_epoch, changed.crc_ok) == (7, True)
 
 
 @pytest.mark.parametrize("left", [1, 11, 12, 40, 60, len(batch(3)) - 1])

@@ -58,12 +58,12 @@ def test_an_election_is_judged_by_the_state_before(states, election):
     assert all(term.leader > 0 for term in found)
 
 
-def test_states_count_in_the_controllers_order_not_in_the_tables():
+def test_states_count_in_the_controllers_order():
     found = of(state(9, 2, 1, (2, 3)), FIRST)
     assert [term.leader for term in found] == [1, 2]
 
 
-def test_segments_say_where_a_log_began_and_the_leaders_line_where_they_do_not():
+def test_a_term_starts_at_its_first_batch_or_at_the_offset_of_the_leaders_line():
     line = {
         "at": START,
         "kind": "leader",
@@ -97,7 +97,7 @@ def loaded(second, broker, offset):
         ([state(7, 1, 1, (1,))], None),
     ],
 )
-def test_before_0_11_a_leader_elected_again_begins_where_its_loaded_log_ended(states, start):
+def test_before_0_11_a_leader_elected_again_starts_at_the_end_of_its_loaded_log(states, start):
     loads = [loaded(0, 1, 0), loaded(8, 1, 70), loaded(8, 2, 75), loaded(20, 1, 90)]
     assert of(FIRST, *states, events=loads)[-1].start == start
     assert of(FIRST, *states, events=loads, starts={("t", 0, 1): 3, ("t", 0, 2): 3})[-1].start == 3

@@ -11,7 +11,7 @@ from ackproof_spark.jepsen.configuration import (
 )
 from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
 
-#: What nothing allows, whatever the configuration.
+#: Anomalies that no configuration allows.
 NEVER = {Is.INT_POLL_SKIP, Is.INT_NONMONOTONIC_POLL, Is.PHANTOM}
 CONFIGURATIONS = {
     "sub_via": Configuration(sub_via="subscribe"),
@@ -21,13 +21,13 @@ CONFIGURATIONS = {
 }
 
 
-def test_every_anomaly_has_its_place() -> None:
+def test_every_anomaly_is_allowed_forbidden_or_undecided() -> None:
     mentioned = {anomaly for row in ALLOWED for anomaly in row.anomalies} | set(UNDECIDED)
     assert sorted([*mentioned, *NEVER]) == sorted(Is)
 
 
 @pytest.mark.parametrize("row", ALLOWED, ids=lambda row: row.anomalies[0].value)
-def test_an_anomaly_is_allowed_where_its_row_says_and_forbidden_elsewhere(row) -> None:
+def test_an_anomaly_is_allowed_by_its_setting_and_otherwise_forbidden(row) -> None:
     for anomaly in row.anomalies:
         with_it = CONFIGURATIONS.get(row.setting, DEFAULTS)
         assert judge({anomaly: 1}, with_it, records=1).verdict == "holds"
@@ -39,7 +39,7 @@ def test_an_anomaly_is_allowed_where_its_row_says_and_forbidden_elsewhere(row) -
 
 
 @pytest.mark.parametrize("anomaly", sorted(NEVER))
-def test_some_are_never_allowed(anomaly: Is) -> None:
+def test_anomalies_that_are_never_allowed(anomaly: Is) -> None:
     loose = Configuration(
         sub_via="subscribe", isolation_level="read_uncommitted", acks="0", idempotence=False
     )
@@ -55,7 +55,7 @@ def test_an_undecided_history_is_inconclusive() -> None:
     assert judge({Is.UNSEEN: 0, Is.PHANTOM: 0}, DEFAULTS, records=1).verdict == "holds"
 
 
-def test_a_cycle_of_reads_is_allowed_to_read_uncommitted_consumers_under_both_names() -> None:
+def test_a_cycle_of_reads_is_allowed_with_read_uncommitted_under_both_names() -> None:
     """Without ww_deps a cycle of wr edges is a G1c and a G1c-wr."""
     counts = {Is.G1C: 1, Is.G1C_WR: 1}
     without = Configuration(ww_deps=False)

@@ -38,7 +38,7 @@ def test_cycles_of_each_kind(name: str) -> None:
     assert found == expected
 
 
-def test_one_cycle_a_component() -> None:
+def test_each_component_has_one_cycle() -> None:
     found = cycles(parse("0 ww 1, 1 ww 0, 2 ww 3, 3 ww 2, 1 ww 2"))
     assert [[step.source for step in cycle.steps] for cycle in found] == [[0, 1], [2, 3]]
 

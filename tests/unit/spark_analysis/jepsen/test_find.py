@@ -1,4 +1,4 @@
-"""The entry for others: micro-operations in, anomalies out, with Spark as it comes."""
+"""The public entry point: micro-operations in, anomalies out, with Spark's default settings."""
 
 from __future__ import annotations
 

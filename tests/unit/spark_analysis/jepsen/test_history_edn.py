@@ -1,4 +1,4 @@
-"""Jepsen's `history.edn`: the notation, and what its operations become."""
+"""Jepsen's `history.edn`: the notation, and the operations read from it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXPECTED = [
     operation(6, 2, "info", "txn", 7, mops=[{"poll": {}}, send(6, None, 1)]),
     operation(8, 1, "ok", "poll", 9, mops=[{"poll": {"5": [[272, 140], [273, 141]]}}])
     | {"rebalance-log": [{"keys": [5]}]},
-    # Nobody knows what became of an invocation at the end.
+    # The outcome of an invocation at the end is unknown.
     operation(9, 3, "info", "send", 10, mops=[send(5, None, 142)]),
 ]
 
@@ -93,7 +93,7 @@ def test_the_notation() -> None:
             'op 0, micro-op 0 of a txn: is [":append", 3, 2]; legal',
         ),
         ("{:type :ok, :process 0, :f :send, :value 3}", "mops is 3; legal: a list"),
-        # Read as nothing at all, these would hide what was sent and polled.
+        # If these were ignored, sends and polls would be missing.
         ('{:type :ok, :process 0, :f :poll, :value ""}', 'mops is ""; legal: a list'),
         ("{:type :ok, :process 0, :f :poll, :value 0}", "mops is 0; legal: a list"),
         ("{:type :ok, :process 0, :f :poll, :value {}}", "mops is {}; legal: a list"),

@@ -1,4 +1,4 @@
-"""When the aligned pass is taken, what it costs Spark, and what it refuses."""
+"""The pass by offset: the rows that remain, its plans, and the layouts that it refuses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(tmp_path_factory) -> tuple[Path, set]:
     [
         FORCED,
         Sizing(),
-        # Random histories of a few rows go these ways in every run: golden/test_aligned.py.
+        # golden/test_aligned.py has these with random histories of a few rows.
         pytest.param(NEVER, marks=pytest.mark.slow),
         pytest.param(Sizing(from_rows=0, rows_a_slice=200_000), marks=pytest.mark.slow),
         pytest.param(Sizing(from_rows=0, few=0), marks=pytest.mark.slow),
@@ -74,7 +74,7 @@ def executed(frame) -> str:
 
 
 @pytest.mark.spark
-def test_nearly_everything_is_dropped_without_any_exchange(spark, run):
+def test_nearly_all_rows_are_dropped_without_an_exchange(spark, run):
     run_dir, _ = run
     whole = RunTables.read(spark, run_dir)
     with ExitStack() as caches:
@@ -86,7 +86,7 @@ def test_nearly_everything_is_dropped_without_any_exchange(spark, run):
             plan = executed(table)
             assert "MapInArrow" in plan
             assert "Exchange" not in plan
-            assert "FileScan" not in plan  # the files are the Python workers' to read
+            assert "FileScan" not in plan  # the Python workers read the files
         assert sum(left.outcomes.values()) == SENDS
     # The control: the general path shuffles both tables.
     plan = executed(whole.suspects)
@@ -111,7 +111,7 @@ def test_the_driver_compares_a_small_run_itself(spark, run):
 
 
 @pytest.mark.spark
-def test_a_small_run_of_which_much_is_left_takes_the_general_path(spark, run):
+def test_a_small_run_with_many_remaining_rows_takes_the_general_path(spark, run):
     run_dir, _ = run
     whole = RunTables.read(spark, run_dir)
     with ExitStack() as caches, pytest.raises(TakeGeneralPath, match="do not match"):
@@ -119,7 +119,7 @@ def test_a_small_run_of_which_much_is_left_takes_the_general_path(spark, run):
 
 
 @pytest.mark.spark
-def test_undecidable_sends_stay_with_the_rows(spark, run):
+def test_undecidable_sends_are_passed_on(spark, run):
     run_dir, _ = run
     reasons = spark.createDataFrame([("t", 0, 1, 7, "why")], UNDECIDABLE)
     whole = replace(RunTables.read(spark, run_dir), undecidable=reasons)
@@ -128,7 +128,7 @@ def test_undecidable_sends_stay_with_the_rows(spark, run):
         assert left.undecidable is reasons
 
 
-def test_a_record_of_no_year_of_pythons_is_laid_out_like_any_other(run, tmp_path):
+def test_a_time_beyond_pythons_years_is_no_error(run, tmp_path):
     folder = tmp_path / tables.LOCATION["final_log"]
     folder.mkdir()
     (tmp_path / tables.LOCATION["ledger"]).symlink_to(run[0] / tables.LOCATION["ledger"])
@@ -156,7 +156,7 @@ def test_slices_cover_every_row_group_and_own_each_once(run):
     assert pieces[0].begin is None
     assert pieces[-1].end is None
     assert all(one.end == other.begin for one, other in pairwise(pieces))
-    owned = [place for piece in pieces for place in piece.owned]
+    owned = [group for piece in pieces for group in piece.owned]
     assert sorted(owned) == sorted((group.path, group.number) for group in layout.sends)
     read = {(group.path, group.number) for piece in pieces for group in piece.records}
     assert read == {(group.path, group.number) for group in layout.records}
@@ -197,8 +197,8 @@ def test_a_log_of_several_partitions_in_one_row_group_is_refused(run, tmp_path, 
 
 
 @pytest.mark.spark
-def test_a_log_out_of_order_is_compared_all_the_same(spark, tmp_path):
-    """The statistics do not show it; the pass does, and the general path takes over."""
+def test_a_log_out_of_order_takes_the_general_path(spark, tmp_path):
+    """The statistics do not show the order, so the pass begins and stops."""
     from ackproof_spark.checks.comparison import compare
 
     history = {

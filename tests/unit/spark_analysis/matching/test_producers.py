@@ -1,4 +1,4 @@
-"""Producers' numbers as indices, those of the probe behind those of the workload."""
+"""Producers' numbers as indices: those of the workload, then those of the probe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def layout(*groups: SendGroup) -> Layout:
     return Layout(filesystem=pafs.LocalFileSystem(), sends=groups, records=())
 
 
-def test_an_index_stands_for_one_number_and_unknown_numbers_have_none() -> None:
+def test_each_index_has_one_number_and_unknown_numbers_have_no_index() -> None:
     numbers = np.array([0, 2, PROBE, PROBE + 1])
     assert BOTH.indices(numbers).tolist() == [0, 2, 3, 4]
     assert BOTH.numbers(np.arange(BOTH.count)).tolist() == [0, 1, 2, PROBE, PROBE + 1]
@@ -48,7 +48,7 @@ def test_an_index_stands_for_one_number_and_unknown_numbers_have_none() -> None:
     assert (none.indices(np.array([2, 3, PROBE])) < 0).tolist() == [False, True, True]
 
 
-def test_a_ledger_says_which_producers_there_are_and_how_far_they_came() -> None:
+def test_producers_and_their_highest_sequences_follow_from_the_ledger() -> None:
     both = layout(
         group(0, 1, last_sequence=7), group(1, 1, last_sequence=9), group(PROBE + 1, PROBE + 1)
     )
@@ -60,6 +60,6 @@ def test_a_ledger_says_which_producers_there_are_and_how_far_they_came() -> None
 @pytest.mark.parametrize(
     ("low", "high"), [(-1, 0), (0, PROBE), (0, MAX_PRODUCERS), (PROBE, PROBE + MAX_PRODUCERS)]
 )
-def test_more_producers_than_an_index_has_bits_for_are_refused(low: int, high: int) -> None:
+def test_too_many_producers_are_refused(low: int, high: int) -> None:
     with pytest.raises(TakeGeneralPath, match=f"producers are numbered {low} to {high}"):
         _ = layout(group(low, high)).producers

@@ -1,4 +1,4 @@
-"""Records of an application get the names of its sends, and none where two are possible."""
+"""Records of an application get the names of its sends, unless two sends are possible."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def judged(
             fields[column] = text.encode()
         return tuple(fields)
 
-    records = spark.createDataFrame([row(*one) for one in log], RAW)
+    records = spark.createDataFrame([row(*item) for item in log], RAW)
     app = application(spark, sends, kind)
     ends = spark.createDataFrame([("t", 0, end)], "topic string, partition int, end_offset bigint")
     with small_plans(spark, rows=len(log)):
@@ -86,12 +86,12 @@ def judged(
         )
 
 
-def test_a_kind_lists_its_parts_in_one_order() -> None:
+def test_a_kind_lists_its_parts_in_a_fixed_order() -> None:
     assert kind_of(["key", "digest"]) == kind_of(["digest", "key"]) == "digest+key"
 
 
 @pytest.mark.parametrize("kind", ["key", "digest", "id"])
-def test_a_unique_identity_is_found_wherever_it_stands(spark: SparkSession, kind: str) -> None:
+def test_a_unique_identity_is_recognized_at_any_offset(spark: SparkSession, kind: str) -> None:
     sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("b", None, "acked")]
     names, doubtful = judged(spark, sends, [(0, "a"), (1, "b"), (2, "a"), (3, "z")], kind=kind)
     assert names == {0: 0, 1: 1, 2: 0, 3: None}
@@ -105,7 +105,7 @@ def test_offsets_distinguish_equal_identities(spark: SparkSession) -> None:
     assert doubtful == {}  # no record can be send 1's: it is lost
 
 
-def test_a_record_that_may_be_of_two_sends_is_of_neither(spark: SparkSession) -> None:
+def test_a_record_that_may_belong_to_two_sends_gets_no_name(spark: SparkSession) -> None:
     sends: list[tuple[str, int | None, str]] = [
         ("a", 0, "acked"),
         ("a", 1, "acked"),
@@ -116,7 +116,7 @@ def test_a_record_that_may_be_of_two_sends_is_of_neither(spark: SparkSession) ->
     assert doubtful == {1: "a record of the partition may be this one, or that of another send"}
 
 
-def test_a_line_given_twice_is_not_a_loss(spark: SparkSession) -> None:
+def test_a_repeated_line_is_not_a_loss(spark: SparkSession) -> None:
     sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("a", 0, "acked")]
     names, doubtful = judged(spark, sends, [(0, "a")])
     assert names == {0: 0}
@@ -130,7 +130,7 @@ def test_an_offset_that_never_existed_proves_nothing(spark: SparkSession) -> Non
     assert doubtful == {0: "offset 1000000000000 never existed: the log ends at 2"}
 
 
-def test_without_an_end_marker_the_log_may_go_on(spark: SparkSession) -> None:
+def test_without_an_end_marker_the_log_may_be_longer(spark: SparkSession) -> None:
     sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("b", 1, "acked")]
     _, doubtful = judged(spark, sends, [], end=1, proven=False)
     assert doubtful == {1: "the log may go on after its high watermark, 1"}

@@ -1,4 +1,4 @@
-"""The final log: bytes judged in the JVM as `record.decode` judges them, ends as really read."""
+"""The final log: the JVM classifies bytes as `record.decode` does, and ends are as read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _expected(value: bytes | None) -> tuple[str, int | None, int | None, int, st
     return (state, None, None, size, None if value is None else value[:64].hex().upper())
 
 
-def test_every_value_is_judged_as_python_judges_it(spark):
+def test_spark_and_python_classify_values_alike(spark):
     values: list[bytes | None] = []
 
     @seed(1)
@@ -100,8 +100,8 @@ def _end(partition: int, begin: int, end: int, **rest) -> PartitionEnd:
 
 def test_stored_tables_have_the_declared_types_and_the_ends_as_read(spark, tmp_path):
     encode = encoder(run_id=RUN_ID, producer=1, size=40)
-    places = [(0, 0), (0, 1), (1, 5), (1, 7)]
-    records = spark.createDataFrame([("t", p, o, NOW, encode(o)) for p, o in places], SCHEMA)
+    offsets = [(0, 0), (0, 1), (1, 5), (1, 7)]
+    records = spark.createDataFrame([("t", p, o, NOW, encode(o)) for p, o in offsets], SCHEMA)
     ends = [
         _end(0, 0, 2),
         _end(1, 5, 9),
@@ -112,7 +112,7 @@ def test_stored_tables_have_the_declared_types_and_the_ends_as_read(spark, tmp_p
     log = write_final_log(
         parse_records(records, run_id=RUN_ID), run_id=RUN_ID, ends=ends, run_dir=tmp_path
     )
-    assert log.records == len(places)
+    assert log.records == len(offsets)
     assert [(end.complete, end.reason) for end in log.ends] == [
         (True, None),
         (False, "read up to 8 of 9"),
@@ -122,13 +122,13 @@ def test_stored_tables_have_the_declared_types_and_the_ends_as_read(spark, tmp_p
     ]
     stored = pq.read_table(tmp_path / tables.LOCATION["final_log"])
     assert [(f.name, f.type) for f in stored.schema] == [(f.name, f.type) for f in tables.FINAL_LOG]
-    assert stored["written_at"].to_pylist() == [NOW] * len(places)
+    assert stored["written_at"].to_pylist() == [NOW] * len(offsets)
     stored_ends = pq.read_table(tmp_path / tables.LOCATION["partition_ends"])
     assert stored_ends.schema.equals(tables.PARTITION_ENDS)
     assert stored_ends["reason"].to_pylist() == [end.reason for end in log.ends]
 
 
-def test_with_nothing_to_read_the_log_is_empty_and_asks_no_broker(spark, tmp_path):
+def test_an_empty_range_gives_an_empty_log_without_a_broker(spark, tmp_path):
     ends = [_end(0, 3, 3)]
     log = read_final_log(
         spark, run_id=RUN_ID, bootstrap_servers="127.0.0.1:1", ends=ends, options={}
@@ -149,17 +149,17 @@ spark = session()
 end = PartitionEnd(topic="t", partition=0, begin_offset=0, end_offset=1)
 try:
     read_final_log(spark, run_id="r", bootstrap_servers="127.0.0.1:1", ends=[end], options={})
-    said = ""
+    message = ""
 except AnalysisError as error:
-    said = str(error)
+    message = str(error)
 zone = spark.conf.get("spark.sql.session.timeZone")
 same = session() is spark
 stop()
-print(json.dumps({"said": said, "zone": zone, "same": same}))
+print(json.dumps({"message": message, "zone": zone, "same": same}))
 """
 
 
-def test_a_session_is_quiet_leaves_nothing_and_says_when_the_connector_is_missing(tmp_path):
+def test_a_session_is_quiet_leaves_no_files_and_reports_a_missing_connector(tmp_path):
     here, temporary = tmp_path / "here", tmp_path / "temporary"
     here.mkdir()
     temporary.mkdir()
@@ -177,16 +177,16 @@ def test_a_session_is_quiet_leaves_nothing_and_says_when_the_connector_is_missin
         },
     )
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert "python -m ackproof_spark.spark.connector" in told["said"]
-    assert (told["zone"], told["same"]) == ("UTC", True)
+    result = json.loads(done.stdout)
+    assert "python -m ackproof_spark.spark.connector" in result["message"]
+    assert (result["zone"], result["same"]) == ("UTC", True)
     assert list(here.iterdir()) == []
     assert list(temporary.iterdir()) == []
 
 
-def raw(spark, *places: tuple[int, int, bytes | None]):
+def raw(spark, *records: tuple[int, int, bytes | None]):
     return spark.createDataFrame(
-        [("t", p, offset, NOW, value) for p, offset, value in places], SCHEMA
+        [("t", p, offset, NOW, value) for p, offset, value in records], SCHEMA
     )
 
 
@@ -221,7 +221,7 @@ def take(spark, tmp_path, monkeypatch):
     return taken
 
 
-def test_an_end_marker_that_was_read_proves_the_gap_before_it_without_a_second_reading(spark, take):
+def test_a_partition_whose_end_marker_was_read_is_complete(spark, take):
     mine = encoder(run_id=RUN_ID, producer=1, size=40)
     records = raw(
         spark,

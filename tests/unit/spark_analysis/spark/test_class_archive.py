@@ -1,4 +1,4 @@
-"""The archive of Spark's classes is mapped by the JVM that it fits, and by no other."""
+"""The archive of Spark's classes is mapped only by the JVM that it fits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_archive_of_another_class_path_or_java_is_not_found(cache, monkeypatc
     assert class_archive.find() is None
 
 
-def test_a_java_that_writes_none_is_an_error_and_leaves_nothing(cache, monkeypatch, tmp_path):
+def test_a_java_that_writes_no_archive_is_an_error(cache, monkeypatch, tmp_path):
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\nexit 0\n")

@@ -1,4 +1,4 @@
-"""librdkafka's settings as the Java client takes them."""
+"""librdkafka's settings, translated for the Java client."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark.client_settings import for_connector, for_librdkafka
 
 
-def test_librdkafkas_are_only_prefixed() -> None:
+def test_settings_for_librdkafka_only_get_a_prefix() -> None:
     assert for_librdkafka({"ssl.ca.location": "x"}) == {"kafka.ssl.ca.location": "x"}
 
 
-def test_a_user_and_a_password_are_a_login_module() -> None:
+def test_user_and_password_become_a_login_module() -> None:
     given = {
         "security.protocol": "sasl_ssl",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -48,7 +48,7 @@ def test_certificates_are_passed_by_their_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"sasl.oauthbearer.config": "x"}, "sasl.oauthbearer.config has no known counterpart"),
         ({"ssl.ca.location": "/nowhere/ca.pem"}, "ssl.ca.location: /nowhere/ca.pem cannot be read"),
@@ -58,6 +58,6 @@ def test_certificates_are_passed_by_their_content(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_setting_without_a_counterpart_is_refused(given: dict[str, str], said: str) -> None:
-    with pytest.raises(AnalysisError, match=said):
+def test_a_setting_without_a_counterpart_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
         for_connector(given)

@@ -1,4 +1,4 @@
-"""What is missing is said in one message; what was fetched in part never counts."""
+"""A missing Java or package is reported in one message; incomplete fetches do not count."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_java_at_all_is_refused(monkeypatch, tmp_path):
 
 
 def _fetches(monkeypatch, *names: str, fails: bool = False) -> list[Path]:
-    """Stand in for Spark's own fetching; return the folders it was asked to fill."""
+    """Replace Spark's fetching; return the folders that it had to fill."""
     asked: list[Path] = []
 
     def fetch(ivy: Path, package: connector.Package) -> None:
@@ -96,7 +96,7 @@ def test_a_jar_with_a_different_digest_than_published_is_refused(monkeypatch, ca
     assert connector.jars() == []
 
 
-def test_a_fetch_cut_short_never_counts(monkeypatch, cache):
+def test_an_interrupted_fetch_does_not_count(monkeypatch, cache):
     _fetches(monkeypatch, "org.example_half.jar", fails=True)
     with pytest.raises(AnalysisError, match="cut short"):
         connector.resolve()
@@ -134,7 +134,7 @@ def test_jars_that_spark_has_are_dropped(monkeypatch):
     assert [jar.name for jar in connector.resolve()] == ["org.example_new.jar"]
 
 
-def test_each_package_has_a_place_of_its_own(monkeypatch):
+def test_each_package_has_its_own_folder(monkeypatch):
     asked: list[connector.Package] = []
 
     def fetch(ivy: Path, package: connector.Package) -> None:

@@ -1,4 +1,4 @@
-"""What Spark's failures become: one message with its meaning, and never a count."""
+"""Spark's failures become one message each, with its meaning."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.session import choose, session, stop
 
 choose("local[1]")
-said = ""
+message = ""
 try:
     with explained():
         # An array of 2.4 GB, on a heap of one.
         session().range(1).selectExpr("size(sequence(0L, id + 300000000L)) as n").collect()
 except AnalysisError as error:
-    said = str(error)
-# Spark ends a JVM that ran out of memory, in its own time.
+    message = str(error)
+# Spark ends a JVM that ran out of memory after a while.
 SparkContext._gateway.proc.wait(300)
 again = session().range(3).count()
 stop()
-print(json.dumps({"said": said, "again": again}))
+print(json.dumps({"message": message, "again": again}))
 """
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
+def test_out_of_memory_is_reported_and_the_next_session_works() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _OUT_OF_MEMORY],
         capture_output=True,
@@ -46,13 +46,13 @@ def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
         check=True,
         env=dict(os.environ),
     )
-    told = json.loads(done.stdout)
-    assert "ran out of memory" in told["said"]
-    assert told["again"] == 3
+    result = json.loads(done.stdout)
+    assert "ran out of memory" in result["message"]
+    assert result["again"] == 3
 
 
 @pytest.mark.parametrize(
-    ("said", "means"),
+    ("message", "means"),
     [
         ("Job aborted: ExecutorLostFailure (executor 1 exited)", "lost executors"),
         ("java.lang.OutOfMemoryError: Java heap space", "out of memory"),
@@ -63,15 +63,15 @@ def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
         ),
         ("ModuleNotFoundError: No module named 'ackproof'", "--py-files"),
         ("ModuleNotFoundError: No module named 'confluent_kafka'", "install it on every worker"),
-        # What Py4J has to say of a JVM that ran out of memory before it could tell.
+        # Py4J's message if the JVM ran out of memory before it could report it.
         ("ConnectionRefusedError: [Errno 111] Connection refused", "ran out of memory"),
         ("who knows", "could not finish"),
     ],
 )
-def test_each_failure_has_its_meaning(said: str, means: str) -> None:
+def test_each_failure_has_its_meaning(message: str, means: str) -> None:
     with pytest.raises(AnalysisError, match=means) as caught, explained():
-        raise PySparkException(said)
-    assert said in str(caught.value)
+        raise PySparkException(message)
+    assert message in str(caught.value)
 
 
 def test_other_exceptions_pass_through() -> None:

@@ -1,4 +1,4 @@
-"""The one session of a process, without Spark."""
+"""The session of a process, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What few rows save Spark: plans are small while they last, and a kept frame has no origin."""
+"""Small data: small plans, local frames without lineage, and several queries at once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_local_frame_has_the_same_rows_and_types_and_is_joined_without_exchang
         joined = kept_here.join(local(frame), "id")
         assert joined.count() == 2
         assert "Exchange" not in executed(joined)
-    # The control: what was not kept is shuffled together.
+    # The control: frames that are not local are shuffled.
     with small_plans(spark, rows=3):
         other = frame.repartition(2).join(frame.repartition(3), "id")
         assert "Exchange" in executed(other)
@@ -83,7 +83,7 @@ def test_an_error_of_one_question_is_raised():
         side_by_side(list, fail, rows=FEW)
 
 
-def test_a_frame_of_several_checks_is_made_once_for_the_same_tables(spark):
+def test_a_cached_frame_is_computed_once_for_the_same_tables(spark):
     made = []
 
     @cached_for_run

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 
 def counts(warehouse) -> dict[str, int]:
-    """Return how many rows each view has."""
+    """Return the number of rows of each view."""
     counted = " UNION ALL ".join(
         f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES
     )
@@ -37,7 +37,7 @@ def counts(warehouse) -> dict[str, int]:
 
 
 def stored(warehouse) -> dict[str, list[str]]:
-    """Return the rows of each table as they are stored, whether a view shows them or not."""
+    """Return the stored rows of each table, also those that no view shows."""
     tables = " UNION ALL ".join(
         f"SELECT '{name}' AS name, to_json(struct(*)) AS row FROM "
         f"(SELECT * {'EXCEPT (loaded_at) ' if name == 'runs' else ''}FROM "
@@ -114,7 +114,7 @@ def test_causes_are_loaded_with_settings_and_availability(loaded, run_dirs):
 
 
 def jobs_of(warehouse, runs) -> int:
-    """Return how many Spark jobs it takes to load these runs."""
+    """Return the number of Spark jobs that load these runs."""
     context = warehouse.spark.sparkContext
     context.setJobGroup(f"load of {len(runs)}", "")
     try:
@@ -126,7 +126,7 @@ def jobs_of(warehouse, runs) -> int:
 
 
 @pytest.mark.slow
-def test_more_runs_in_a_load_take_no_job_each(spark, tmp_path):
+def test_the_number_of_jobs_does_not_grow_with_the_runs_of_a_load(spark, tmp_path):
     many = [judged(make_run(tmp_path / f"run-{number}")) for number in range(12)]
     one = jobs_of(Warehouse.create(spark, str(tmp_path / "one"), Format.PARQUET), many[:1])
     twelve = jobs_of(Warehouse.create(spark, str(tmp_path / "twelve"), Format.PARQUET), many)
@@ -208,7 +208,7 @@ def test_sends_that_were_loaded_once_are_loaded_again_with_the_run(warehouse, tm
 
 @pytest.mark.slow
 def test_writing_the_same_run_twice_stores_it_once(warehouse, tmp_path, monkeypatch):
-    """The format's writer guarantees it: the check for runs that are stored is switched off."""
+    """The format's writer guarantees it, because the check for stored runs is switched off."""
     from ackproof_spark.warehouse import load as loading
 
     monkeypatch.setattr(loading, "_stored", lambda *_: {})

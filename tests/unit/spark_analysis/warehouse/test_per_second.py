@@ -121,7 +121,7 @@ ACKED = [
 ]
 
 
-def test_lag_is_that_of_the_group_with_the_highest_lag_over_all_partitions(spark):
+def test_lag_is_the_highest_lag_of_a_group_over_all_partitions(spark):
     reads = [
         read(0, 0.9, 10),
         read(0, 2.5, 14),

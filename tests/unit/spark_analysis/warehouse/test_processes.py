@@ -88,7 +88,7 @@ def test_concurrent_loads_and_a_load_that_is_killed(tmp_path, kind):
 
 
 def stored(place: Path, kind: Format) -> dict[str, int]:
-    """Return how many commits or, in Parquet, data files two tables have."""
+    """Return the number of commits (in Parquet: of data files) of two tables."""
     pattern = {
         Format.DELTA: "_delta_log/*.json",
         Format.ICEBERG: "metadata/*.metadata.json",

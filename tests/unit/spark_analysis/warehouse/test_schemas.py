@@ -1,4 +1,4 @@
-"""A warehouse's columns change with its version only.
+"""The columns of a warehouse change only with its version.
 
 Some of its tables are those of a run: a change of their columns changes the warehouse and raises
 `WAREHOUSE_VERSION`. Then `python tests/unit/spark_analysis/warehouse/test_schemas.py` records the
