@@ -234,7 +234,7 @@ def _state_conditions(stage: Stage, brokers: Sequence[int], partition: str) -> l
     informed = [
         number
         for number, replica in enumerate(scene.state.replicas)
-        if replica.alive and not scene.held(OperationKind.CUT_OFF, number)
+        if replica.alive and not scene.is_in_force(OperationKind.CUT_OFF, number)
     ]
     if not informed:
         return []

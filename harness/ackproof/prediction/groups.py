@@ -91,7 +91,7 @@ def _question(
     model = OffsetModel(
         kafka_version=scenario.kafka,
         commit=group.commits.value,
-        heedless=True,  # our consumers record a refused commit and go on
+        continues_after_refused_commit=True,  # as our consumers do
         reset="earliest" if reset in _EARLIEST else "latest",
         killed_in_poll=group.crash_after is not None,
         budgets=OffsetBudgets(

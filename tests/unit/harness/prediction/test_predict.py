@@ -46,7 +46,7 @@ Asked = list[tuple[Configuration, tuple[Injection, ...]]]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """What the model is asked; it answers as if there were no faults."""
+    """The questions to the model, which answers as if there were no faults."""
     questions: Asked = []
 
     def answer(
@@ -77,7 +77,7 @@ def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> Non
     ("acks", "probe", "expected"),
     [("0", False, "impossible"), ("0", True, "possible"), ("1", False, "possible")],
 )
-def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
+def test_probe_with_acks_0_makes_inconsistent_possible(
     acks: str, probe: bool, expected: str
 ) -> None:
     asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
@@ -94,7 +94,7 @@ def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
         ({"fault": "pause"}, True, "possible"),
     ],
 )
-def test_a_write_that_the_probe_has_given_up_may_come_late(
+def test_late_write_of_the_probe_may_be_reordered(
     fault: dict[str, str], probe: bool, expected: str
 ) -> None:
     step = {"target": "leader of orders-0", "heal_after": "12s", **fault}
@@ -137,7 +137,7 @@ def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> Non
     )
 
 
-def test_in_another_partition_they_hit_any_one_broker_at_any_time(
+def test_faults_on_another_partitions_leader_hit_any_broker_at_any_time(
     asked: Asked,
 ) -> None:
     predict(scenario())
@@ -163,9 +163,7 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         ({"fault": "kill", "target": "active controller"}, "possible"),
     ],
 )
-def test_what_cannot_be_searched_exactly_is_bounded(
-    step: dict[str, Any], lost: str, asked: Asked
-) -> None:
+def test_unsupported_schedules_are_bounded(step: dict[str, Any], lost: str, asked: Asked) -> None:
     record = predict(scenario(cluster={"controllers": 3}, faults=[step]))
     assert record.predicted["lost"] == lost
     assert record.prediction.bounds.startswith("Bounds, since the exact search does not support")
