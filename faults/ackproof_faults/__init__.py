@@ -6,8 +6,8 @@
 
     Kill(target=leader("orders", 0), when=acked(3000) & (isr("orders", 0) == 3))
 
-Fault classes are found by the registry when the first of them is used. The imports of
-`TYPE_CHECKING` tell type checkers and editors about them; a test compares both.
+The registry imports the fault classes when the first of them is used. Only type checkers and
+editors read the imports under `TYPE_CHECKING`; a test compares them with the registry.
 """
 
 from typing import TYPE_CHECKING
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from ackproof_faults.process.rolling_restart import RollingRestart as RollingRestart
     from ackproof_faults.process.skew_clock import SkewClock as SkewClock
 
-if not TYPE_CHECKING:  # or a type checker would accept every name
+if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
     def __getattr__(name: str) -> type[Fault]:
         """Return the fault class of this package with this name."""

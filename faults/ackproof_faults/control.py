@@ -23,10 +23,7 @@ class NoFault(Fault):
     fault: Literal["none"] = "none"
     proof: ClassVar[str] = "nothing was touched"
     target: Target = untargeted("ignored: nothing is touched")
-
-    @property
-    def effects(self) -> Effects:
-        return ()
+    effects: ClassVar[Effects] = ()
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None: ...
 

@@ -18,7 +18,7 @@ Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json
 class Evidence:
     """The observations of `Fault.verify`: `text` for people, `facts` for programs.
 
-    Both are stored in the run's table `fault_windows`, `facts` as JSON. Nobody parses `text`.
+    Both are stored in the run's table `fault_windows`, `facts` as JSON. No program parses `text`.
     """
 
     text: str
@@ -26,5 +26,5 @@ class Evidence:
 
     @classmethod
     def joined(cls, texts: Iterable[str]) -> Evidence:
-        """Return the evidence of several nodes or clients, in words."""
+        """Return the evidence of several nodes or clients."""
         return cls(text="; ".join(texts))

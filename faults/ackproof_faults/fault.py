@@ -1,8 +1,8 @@
 """The base class of faults.
 
 A `Fault` is a frozen pydantic model. Its fields are the YAML keys, the JSON Schema and the report's
-parameters; its class attributes are everything that other modules need to know of it. It acts on a
-cluster only through the interfaces of `interfaces.cluster.Cluster`.
+parameters; other modules use only its class attributes. It acts on a cluster only through the
+interfaces of `interfaces.cluster.Cluster`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_model.effects import Anything, Client, Effects
 
-#: A field of a scenario's fault, and why its value is refused.
+#: A field of a fault, and the reason why its value is refused.
 Problem = tuple[str, str]
 
 
@@ -56,7 +56,7 @@ class Shape:
 
 
 def fault_of(fault: str, nodes: str, hit: str | None) -> str:
-    """Return a fault with what it hit: `kill of broker 1`, `pause_client of producer 0`.
+    """Return a fault and its nodes or clients: `kill of broker 1`, `pause_client of producer 0`.
 
     `nodes`: its nodes or its target, in words. `hit`: as `Fault.hit_by` returns it.
     """
@@ -65,7 +65,7 @@ def fault_of(fault: str, nodes: str, hit: str | None) -> str:
 
 
 def untargeted(description: str) -> Any:
-    """Return the field `target` of a fault that hits something else than chosen nodes."""
+    """Return the field `target` of a fault whose target cannot be chosen."""
     return Field(default=TargetSpec(role="all"), description=description)
 
 
@@ -77,39 +77,36 @@ class Fault(BaseModel, ABC):
     neither, a fault is healed as soon as no other fault is waiting to start and no fault with a
     `heal_when` or `heal_after` is in force.
 
-    `inject` returns an immutable record of what it did (None if there is nothing to remember).
-    The guard passes it as `done` to `verify`, `heal` and `verify_healed`, which narrow its type;
-    a fault itself holds no state. `done` is None if `inject` failed.
+    A fault has no state. `inject` returns an immutable record of its actions, or None. The guard
+    passes it as `done` to `verify`, `heal` and `verify_healed`, which narrow its type; `done` is
+    None if `inject` failed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: ClassVar[str]
-    #: Interfaces of the cluster that the fault uses. A cluster that lacks one is refused before
-    #: the run.
+    #: Interfaces of the cluster that the fault uses; a cluster without them is refused.
     requires: ClassVar[InterfaceNames] = ("metadata",)
     #: Kernel features that the fault uses; probed before the cluster boots.
     needs: ClassVar[tuple[Need, ...]] = ()
-    #: The resource of a node that the fault occupies; a schedule refuses a second fault on the
-    #: same one, because one would undo the other. '' stands for a resource of this fault alone.
+    #: The resource of a node that the fault occupies. A schedule refuses a second fault on it,
+    #: because one would undo the other. '' stands for a resource of this fault alone.
     occupies: ClassVar[str] = ""
-    #: The field that says what it hits: `target`, `client` or `topic`; '' if none does, because it
-    #: hits the cluster as a whole.
+    #: The field that names what it hits: `target`, `client` or `topic`; '' for the whole cluster.
     hits: ClassVar[str] = "target"
-    #: Whether its targets do not serve while it holds; the blast radius counts such targets.
+    #: Whether its targets do not serve during the fault; the blast radius counts such targets.
     disables: ClassVar[bool] = True
-    #: Whether the model's rules explain all that controllers and replicas log under this fault.
-    #: The traces of a run with any other fault are not validated.
+    #: Whether the model explains everything that controllers and replicas log under this fault;
+    #: otherwise the run's traces are not validated.
     explained: ClassVar[bool] = False
     #: Whether a broker's log may hold fewer records afterwards.
     takes_bytes: ClassVar[bool] = False
     #: Whether it sets brokers' clocks, so that their logs cannot be ordered by time.
     skews_clocks: ClassVar[bool] = False
-    #: Whether a healed cluster is as before once the run's topics are deleted, so that a next run
-    #: may use it.
+    #: Whether another run may use the healed cluster, once this run's topics are deleted.
     traceless: ClassVar[bool] = False
-    #: What it did to a broker that it stopped or damaged ("was killed"), for the stories of lost
-    #: records; '' for faults that do neither.
+    #: What happened to a broker that it stopped or damaged ("was killed"), for explanations of
+    #: lost records; '' for other faults.
     past_tense: ClassVar[str] = ""
     #: What `verify` checks, for the table of faults.
     proof: ClassVar[str] = ""
@@ -150,17 +147,16 @@ class Fault(BaseModel, ABC):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Take the name from the field `fault`, by which a scenario names it."""
+        """Take the name from the field `fault`."""
         super().__pydantic_init_subclass__(**kwargs)
         if "fault" in cls.model_fields and "name" not in vars(cls):
             cls.name = cls.model_fields["fault"].default
 
     @classmethod
     def hit_by(cls, parameters: Mapping[str, Any]) -> str | None:
-        """Return what a fault with these parameters hits in place of nodes; None if it hits nodes.
+        """Return `producer 0`, `topic orders` or `orders-0`; None for a fault that hits nodes.
 
-        `producer 0`, `topic orders`, `orders-0`; '' if no parameter says it. Parameters that are
-        left out have their defaults.
+        '' if no parameter names it. Missing parameters have their defaults.
         """
         if cls.hits == "target":
             return None
@@ -174,13 +170,13 @@ class Fault(BaseModel, ABC):
 
     @classmethod
     def hit_by_stored(cls, parameters: str) -> str | None:
-        """As `hit_by`, of parameters as a window stores them; None if they are no JSON object."""
+        """Return `hit_by` of a window's parameters; None if they are not a JSON object."""
         known = _stored(parameters)
         return None if known is None else cls.hit_by(known)
 
     @staticmethod
     def id_of_stored(parameters: str) -> str | None:
-        """Return the `id` among parameters as a window stores them; None if there is none."""
+        """Return the `id` in a window's parameters, None without one."""
         name = (_stored(parameters) or {}).get("id")
         return name if isinstance(name, str) else None
 
@@ -189,28 +185,28 @@ class Fault(BaseModel, ABC):
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether it has a trigger to be healed."""
+        """Whether it has `heal_when` or `heal_after`."""
         return bool(self.heal_when) or self.heal_after is not None
 
     @property
     def effects(self) -> Effects:
-        """The effects, for the prediction; a fault that declares none may do anything."""
+        """The effects, for the prediction. A fault that does not override this may do anything."""
         return (Anything(),)
 
     @property
     def touches_brokers(self) -> bool:
-        """Whether it does anything but make clients misbehave."""
+        """Whether it has an effect on something other than clients."""
         return any(not isinstance(effect, Client) for effect in self.effects)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        """Yield why the fault cannot be injected into such a cluster, before anything boots."""
+        """Yield the reasons why the fault cannot be injected into such a cluster."""
         yield from ()
 
     @abstractmethod
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Any:
-        """Put the fault into force on `nodes` and return what was done.
+        """Start the fault on `nodes` and return a record of the actions.
 
-        Raises FaultError. Whatever only `done` would tell how to undo is undone before.
+        Raises FaultError, after undoing every action that cannot be undone without this record.
         """
 
     @abstractmethod
@@ -222,15 +218,12 @@ class Fault(BaseModel, ABC):
         """End the fault. A second call changes nothing."""
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> bool:
-        """Whether everything that the fault touched works again: each target is in every ISR."""
+        """Whether everything that the fault touched works again, here: each target is in sync."""
         return all(cluster.metadata.in_sync(node) for node in nodes)
 
 
 def _stored(parameters: str) -> dict[str, Any] | None:
-    """Return parameters as a window stores them; None if they are no JSON object.
-
-    A window may come from a run directory that somebody has changed.
-    """
+    """Return a window's parameters; None if they are not a JSON object (a damaged run)."""
     try:
         known = json.loads(parameters)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The table of all faults: what each does, its fields, what it needs, and how it is proved.
+"""The table of all faults: description, fields, needs and proof.
 
 `docs/reference/faults.md` is this table; `ackproof faults` prints it.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from ackproof_faults.fault import Fault
 
-#: Descriptions of the fields that every fault has; the table leaves them out.
+#: Descriptions of the fields of all faults; the table omits them.
 _COMMON = frozenset(field.description for field in Fault.model_fields.values())
 
 _HEAD = """# Faults

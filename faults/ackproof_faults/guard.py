@@ -1,4 +1,4 @@
-"""A guard injects one fault, heals it, and keeps its window."""
+"""A guard injects one fault, heals it, and records its window."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ackproof_faults.interfaces.cluster import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultWindow:
-    """When a fault held. Times are UTC; None means that it has not happened.
+    """The time of a fault. Times are UTC; None means that it has not happened.
 
-    `parameters` is the fault as JSON, without defaults. `evidence` says how the fault was verified,
-    or why not; `facts` are the numbers of that evidence.
+    `parameters` is the fault as JSON, without defaults. `evidence` is how the fault was verified,
+    or why it was not; `facts` are the numbers of that evidence.
     """
 
     fault: str
@@ -34,7 +34,6 @@ class FaultWindow:
 
     @property
     def verified(self) -> bool:
-        """Whether the fault was proved to hold."""
         return self.verified_at is not None
 
 
@@ -84,7 +83,7 @@ class Guard:
         )
 
     def heal(self) -> None:
-        """End the fault; raise FaultError if it cannot be ended."""
+        """End the fault; raise FaultError if that fails."""
         if self.window.healed_at is not None:
             return
         self.fault.heal(self._cluster, self.window.nodes, self.done)

@@ -1,4 +1,4 @@
-"""All faults by name: ackproof's own, found by scanning the families, and those of other packages.
+"""All faults by name: those in ackproof's family folders, and those of other packages.
 
 Another package adds a fault under the entry-point group `ackproof.faults` (ADDING_A_FAULT.md).
 """
@@ -22,8 +22,7 @@ FAMILIES = ("process", "network", "disk", "clients", "operations", "external")
 def registered() -> dict[str, type[Fault]]:
     """Return every registered fault by name, sorted by name.
 
-    Raises TypeError if an entry point is not a `Fault`, or if its name differs from the class's
-    `name`, because a scenario could not name it then.
+    Raises TypeError if an entry point is not a `Fault`, or if its name is not the class's `name`.
     """
     kinds = {kind.name: kind for kind in _own()}
     for point in entry_points(group=GROUP):

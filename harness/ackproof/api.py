@@ -280,7 +280,7 @@ def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, V
     from ackproof.scenario.loader import load
 
     configurations = load(Path(scenario))
-    ours = any(one.scenario.cluster.attach is None for one in configurations)
+    ours = any(configured.scenario.cluster.attach is None for configured in configurations)
     runs = run_suite(
         configurations,
         out=Path(out),

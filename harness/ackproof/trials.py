@@ -14,13 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
 from ackproof.errors import AckproofError, DiskError
 from ackproof.execution.runner import run
 from ackproof.progress import Reporter
 from ackproof.runs.directory import append_line, read_lines
-from ackproof.runs.verdict import Verdict
+from ackproof.runs.verdict import Record, Verdict
 from ackproof.scenario.loader import Configured
 
 if TYPE_CHECKING:
@@ -41,10 +39,6 @@ class RunTrial(Protocol):
 GIVE_UP_AFTER = 2
 
 _TRIALS = "trials.jsonl"
-
-
-class Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Trial(Record):

@@ -15,9 +15,9 @@ Label = TypeVar("Label")
 class SearchResult(Generic[Label, State]):
     """The result of a search.
 
-    traces: by anomaly, a shortest trace to it, as (label, state after it). states: how many were
-    stored. complete: whether the search reached its end; then an anomaly that was searched for and
-    is not in `traces` is impossible.
+    traces: by anomaly, a shortest trace to it, as (label, state after it). states: the number of
+    stored states. complete: whether the search reached its end; then an anomaly that is not in
+    `traces` is impossible.
     """
 
     traces: Mapping[str, tuple[tuple[Label, State], ...]]
@@ -35,7 +35,7 @@ def explore(
 ) -> SearchResult[Label, State]:
     """Search the states reachable from `start`, at most `max_states`.
 
-    The search ends early once all anomalies of `until` are found; with none given, it does not.
+    The search ends early once all anomalies of `until`, if any, are found.
     """
     before: dict[State, tuple[State, Label] | None] = {start: None}
     first: dict[str, State] = {}
@@ -66,8 +66,8 @@ def _traces(
 def _trace(
     before: Mapping[State, tuple[State, Label] | None], state: State
 ) -> tuple[tuple[Label, State], ...]:
-    way = []
+    trace = []
     while (step := before[state]) is not None:
-        way.append((step[1], state))
+        trace.append((step[1], state))
         state = step[0]
-    return tuple(reversed(way))
+    return tuple(reversed(trace))

@@ -1,7 +1,7 @@
 """The input of a prediction: a configuration, and the profile of its Kafka version.
 
-A `Configuration` holds the settings that decide what happens to acked records, under Kafka's names.
-A `Profile` holds the rules that differ between Kafka versions.
+A `Configuration` has the settings that decide about acked records, under Kafka's names. A `Profile`
+has the rules that differ between Kafka versions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OLDEST = (0, 10, 2)
 
 
 class Truncation(StrEnum):
-    """Up to where a follower keeps its log when it begins to follow a leader.
+    """The offset to which a follower truncates its log when it begins to follow a leader.
 
     HIGH_WATERMARK: its own high watermark. KIP_101: the end of its latest epoch in the leader's
     log, its own high watermark if the leader does not know a later epoch. KIP_279: the end of the
@@ -41,18 +41,17 @@ class Profile:
         are alive as long as their ZooKeeper session; before 3.3, as ackproof runs these versions.
     failover_keeps_isr: a new ZooKeeper controller leaves dead brokers in the ISR; before 2.4
         (KAFKA-3143).
-    alter_partition: a leader asks the controller to change the ISR, and goes on meanwhile; from 2.7
-        (KIP-497). Before, it writes the ISR to ZooKeeper itself, and waits for that.
+    alter_partition: a leader requests an ISR change from the controller and continues meanwhile;
+        from 2.7 (KIP-497). Before, it writes the ISR to ZooKeeper itself and waits.
     shrink_bumps_epoch: an ISR that shrinks raises the leader epoch; before 3.6 (KAFKA-15021).
     truncation: see `Truncation`. epoch_start: a replica joins the ISR only once it has reached the
-    start of the leader epoch; from
-        2.0.1 (KAFKA-7128).
+    start of the leader epoch; from 2.0.1 (KAFKA-7128).
     fetch_fencing: a leader refuses fetches of another leader epoch, from 2.1 (KIP-320).
     hw_freeze: the leader never advances its high watermark while |ISR| is below
         min(min.insync.replicas, replication_factor); from 3.7.0 (KAFKA-15583).
     elr: eligible leader replicas, on by default for new clusters from 4.1 (KIP-966).
     stale_fetch: a follower may append a late fetch response of an older leader epoch; before
-        3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). No rule of the model does that.
+        3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). Not modelled by a rule.
     broker_epochs: a replica joins the ISR only as the incarnation that fetched, from 3.5
         (KIP-903).
     fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
@@ -75,7 +74,7 @@ class Profile:
     group_fencing: the group refuses a transaction's offsets of another generation, and waits for
         transactions in progress, from 2.5 (KIP-447).
     clients_truncate: clients compare leader epochs after an election (KIP-320), from 2.4: before,
-        metadata has no epochs to rely on (`MetadataResponse.hasReliableLeaderEpochs`).
+        metadata has no reliable epochs (`MetadataResponse.hasReliableLeaderEpochs`).
     """
 
     zookeeper: bool = False
@@ -192,8 +191,8 @@ class Configuration:
     Times are in seconds. retries: how often a producer sends a record again after a retriable
     error; three and more count as unlimited. unclean_leader_election, replica_lag_time_max_s,
     session_timeout_s: None for the version's default. brokers: the brokers in the cluster, None for
-    as many as replicas; it matters to a fault on any one broker, and with ZooKeeper, where one of
-    the brokers is the controller. elr: whether the feature eligible.leader.replicas.version is on,
+    as many as replicas; it matters to a fault on any broker, and with ZooKeeper, where a broker is
+    the controller. elr: whether the feature eligible.leader.replicas.version is on,
     None for the version's default.
 
     Raises ValueError for values that Kafka or its clients refuse.
@@ -256,12 +255,12 @@ class Configuration:
 
     @property
     def lag_time_s(self) -> float:
-        """After how long a follower that lags leaves the ISR."""
+        """The seconds after which a lagging follower leaves the ISR."""
         given = self.replica_lag_time_max_s
         return self.profile.lag_time_s if given is None else given
 
     @property
     def session_s(self) -> float:
-        """After how long the controller takes a silent broker for dead."""
+        """The seconds after which the controller fences a silent broker."""
         given = self.session_timeout_s
         return self.profile.session_timeout_s if given is None else given

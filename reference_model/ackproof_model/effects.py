@@ -1,14 +1,13 @@
 """Effects of faults on a cluster and its clients: the vocabulary of faults and of the model.
 
-Each fault declares its effects, which take place at once, in their order. An effect applies to the
-nodes of the fault's target (brokers or controllers), unless its `nodes`, `topic` or `client` says
-otherwise, and holds until the fault is healed, unless it says otherwise: a process that ended is
-started, one that stalled continues, connections are restored, a setting gets its old value back.
-Removed data and elections have nothing to undo. A fault without effects does nothing.
+Each fault declares its effects, which begin at once, in their order. By default an effect applies
+to the nodes of the fault's target (brokers or controllers) until the fault is healed: then an ended
+process is started, a stalled process continues, connections are restored, a setting gets its old
+value. Removed data and elections are not undone. A fault without effects does nothing.
 
-Each effect has three meanings. `exact`: for the exact search of a schedule. `bounds`: at most what
-it does to a partition, for the sum over a schedule in any order. `disturbances`: what it does to
-coordinators and to requests on their way.
+Each effect has three meanings. `exact`: its effects in the exact search of a schedule. `bounds`:
+the most that it does to a partition, for the sum over a schedule in any order. `disturbances`: its
+effects on coordinators and requests.
 """
 
 from __future__ import annotations
@@ -23,21 +22,20 @@ from typing import ClassVar, Literal
 from ackproof_model.configuration import Configuration, Profile
 from ackproof_model.exposure import NOTHING, Budget, Exposure
 
-#: A fault holds longer than it says: injecting, verifying and healing take time, seconds.
+#: Injecting, verifying and healing make a fault this much longer, seconds.
 SLACK_S = 5.0
 
-#: A broker's heartbeats are so long apart (`broker.heartbeat.interval.ms`), seconds.
+#: Interval of a broker's heartbeats (`broker.heartbeat.interval.ms`), seconds.
 _HEARTBEAT_S = 2.0
 
-#: As often as the cluster likes, while the effect holds.
 _ANY_NUMBER = math.inf
 
 _LEADER_EPOCHS = (0, 11)
-#: From here on a replica's directory is part of its assignment (KIP-858).
+#: Since this version, a replica's directory is part of its assignment (KIP-858).
 _DIRECTORY_IDS = (3, 7)
 
-#: replication: between brokers (with ZooKeeper, the controller is one of them); controllers:
-#: between nodes and controllers (or ZooKeeper); clients: between brokers and clients.
+#: replication: between brokers (with ZooKeeper, the controller is a broker); controllers: between
+#: nodes and controllers (or ZooKeeper); clients: between brokers and clients.
 Channel = Literal["replication", "controllers", "clients"]
 CHANNELS: tuple[Channel, ...] = ("replication", "controllers", "clients")
 
@@ -45,8 +43,8 @@ CHANNELS: tuple[Channel, ...] = ("replication", "controllers", "clients")
 #: and controllers.
 Nodes = Literal["targets", "others", "every"]
 
-#: What is left of a log: all (`kept`), what was fsynced and any prefix of the rest (`fsynced`), any
-#: prefix (`prefix`), nothing (`empty`).
+#: The part of a log that remains: all (`kept`), the fsynced part and any prefix of the rest
+#: (`fsynced`), any prefix (`prefix`), nothing (`empty`).
 LogKept = Literal["kept", "fsynced", "prefix", "empty"]
 
 
@@ -57,7 +55,7 @@ class Partition:
     assigned: the brokers of its replicas, the preferred leader first; empty if Kafka chooses them.
     request_timeout_s: of the producer. fsynced: every record is fsynced before its ack, during the
     whole run. other_ways: clients may reach a broker by another listener, or through the proxy.
-    proxied: the proxy stands between brokers.
+    proxied: the proxy is between brokers.
     """
 
     topic: str
@@ -86,11 +84,11 @@ class Partition:
         return tuple(map(int, re.findall(r"\d+", self.configuration.kafka_version)))
 
     def is_among(self, topic: str, partition: int | None) -> bool:
-        """Whether it is this partition of the topic; None for all of them."""
+        """Whether it is this partition of the topic; None stands for all."""
         return topic == self.topic and partition in (None, self.number)
 
     def is_named(self, partitions: tuple[str, ...]) -> bool:
-        """Whether it is one of `orders-0`, ...; no name stands for every partition."""
+        """Whether its name (`orders-0`) is listed; an empty list stands for every partition."""
         return not partitions or str(self) in partitions
 
 
@@ -98,9 +96,9 @@ class Partition:
 class Hit:
     """How a fault hits a partition.
 
-    replicas: how many of its replicas at most. controllers: whether it hits controllers. lasts_s:
-    for how long at most; impaired_s: for how long replicas may not hear each other, by this fault
-    and those that it overlaps or follows.
+    replicas: the most replicas that it hits. controllers: whether it hits controllers. lasts_s: its
+    longest duration. impaired_s: the longest time for which replicas may be unable to reach each
+    other, by this fault and those that it overlaps or follows.
     """
 
     fault: str
@@ -112,12 +110,12 @@ class Hit:
 
     @property
     def ends_sessions(self) -> bool:
-        """Whether it may hold for longer than a broker's session lasts without a heartbeat."""
+        """Whether it may last longer than a broker's session without a heartbeat."""
         return self.lasts_s + SLACK_S >= self.partition.configuration.session_s - _HEARTBEAT_S
 
     @property
     def lags(self) -> bool:
-        """Whether it may hold for longer than a follower may lag."""
+        """Whether it may last longer than `replica.lag.time.max.ms`."""
         longest = max(self.lasts_s, self.impaired_s)
         return longest + SLACK_S >= self.partition.configuration.lag_time_s
 
@@ -125,10 +123,11 @@ class Hit:
 class Disturbance(StrEnum):
     """A disturbance of a coordinator, or of a request.
 
-    MOVES: a partition gets another leader, and so a coordinator moves. DEPOSED: a broker that is no
+    MOVES: a partition gets another leader, so a coordinator moves. DEPOSED: a broker that is no
     longer the coordinator still answers. UNANSWERED: a request is carried out at once or never, and
-    its sender gets no response. LATE_…: its sender repeats it, and it is carried out later: adding
-    a partition to a transaction, a record, the end of a transaction, a commit of offsets, a marker.
+    its sender gets no response. LATE_…: the sender repeats a request, and it is carried out later:
+    adding a partition to a transaction, a record, the end of a transaction, a commit of offsets, a
+    marker.
     """
 
     MOVES = "moves"
@@ -143,34 +142,34 @@ class Disturbance(StrEnum):
 
 D = Disturbance
 
-#: Requests of clients, of all, that may be late.
+#: Requests of clients that may be late, and all requests that may be late.
 CLIENTS_LATE = (D.LATE_ADD, D.LATE_PRODUCE, D.LATE_END, D.LATE_OFFSETS)
 _LATE = (*CLIENTS_LATE, D.LATE_MARKER)
 
-#: While no controller is active, or another one becomes it, brokers' sessions may end.
+#: Brokers' sessions may end while no controller is active, or another becomes active.
 _CONTROLLERS = Exposure(budget=Budget(fencings=_ANY_NUMBER), unanswered=True, late=True)
 
 
 class Effect:
-    """One effect of a fault. The defaults are those of an effect that touches no broker."""
+    """An effect of a fault. The defaults are for effects that touch no broker."""
 
     __slots__ = ()
 
-    #: Brokers run, but do not hear each other.
+    #: Brokers run, but do not reach each other.
     impairs: ClassVar[bool] = False
     #: Followers may lag although they run.
     delays_fetches: ClassVar[bool] = False
-    #: Requests may get lost or late, although both ends run.
+    #: Requests may be lost or late, although both ends run.
     disturbs_requests: ClassVar[bool] = False
 
     @property
     def closes_connections(self) -> bool:
-        """Whether clients' connections end, so that they repeat at once what was unanswered."""
+        """Whether clients' connections end, so that they repeat unanswered requests at once."""
         return False
 
     @property
     def only_absent(self) -> bool:
-        """Whether the nodes are away until the fault is healed, and keep all that they stored."""
+        """Whether the nodes only stop until the fault is healed, without loss of data."""
         return False
 
     @property
@@ -180,31 +179,31 @@ class Effect:
 
     @property
     def holds_requests(self) -> bool:
-        """Whether a producer's request may wait for long while its connection stays."""
+        """Whether a producer's request may wait for long while its connection stays open."""
         return False
 
     def silences(self, *, timed: bool) -> bool:
-        """Whether producers may get no answer for as long as it holds.
+        """Whether producers may get no answer during the whole effect.
 
-        timed: the fault says for how long it holds. A leader that the controllers cannot reach
-        either is replaced meanwhile.
+        timed: the fault has `heal_after`. If the controllers cannot reach the leader either, they
+        replace it meanwhile.
         """
         return False
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
-        """Return the effects that the exact search supports, for this partition.
+        """Return this effect on the partition, as effects that the exact search supports.
 
-        Empty if nothing touches the partition's records; None if the search does not support it.
-        Lost or late requests may keep others from the partition, so they are never left out.
+        Empty if it does not affect the partition's records; None if the search does not support it.
+        An effect that disturbs requests is never left out.
         """
         return None if self.disturbs_requests or self.bounds(hit) != NOTHING else ()
 
     def bounds(self, hit: Hit) -> Exposure:
-        """Return at most what it does to the partition."""
+        """Return the most that it may do to the partition."""
         return NOTHING
 
     def disturbances(self) -> tuple[Disturbance, ...]:
-        """Return what it may do to coordinators and requests, whatever its order and duration."""
+        """Return its possible effects on coordinators and requests, in any order and duration."""
         return ()
 
 
@@ -213,11 +212,11 @@ class Ends(Effect):
     """The nodes' processes end; healing starts them again.
 
     clean: by a controlled shutdown; otherwise by SIGKILL, after which the page cache survives.
-    log: what the logs keep. partitions: the partitions (`orders-0`) whose logs are not kept, all if
-    empty. log_dir: the only log directory that is not kept, counted from 1. renewed: a directory
-    that lost its logs has a new id (KIP-858). times: how often each process ends. one_by_one: each
-    node starts again before the next one ends; `in_sync`: and is in every ISR before. for_good:
-    healing starts nothing. silent: connections are not closed.
+    log: the part of the logs that remains. partitions: the partitions (`orders-0`) that lose logs,
+    all if empty. log_dir: the only log directory that loses logs, counted from 1. renewed: a
+    directory that lost its logs has a new id (KIP-858). times: how often each process ends.
+    one_by_one: each node starts again before the next ends; `in_sync`: and is in every ISR.
+    for_good: healing does not start the processes. silent: connections are not closed.
     """
 
     clean: bool = False
@@ -270,7 +269,7 @@ class Ends(Effect):
             budget = Budget(clean_stops=number) if self.clean else Budget(kills=number)
         exposure = Exposure(
             budget=budget,
-            # A new directory id is assigned anew, which the searched rules leave out (KIP-858).
+            # The search has no rules for a new directory id (KIP-858).
             moved=bool(self.renewed and number and partition.version >= _DIRECTORY_IDS),
             unanswered=bool(number),
         )
@@ -286,7 +285,7 @@ class Ends(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls(Effect):
-    """The nodes' processes stand still, and their connections stay open."""
+    """The nodes' processes stop temporarily, and their connections stay open."""
 
     impairs: ClassVar[bool] = True
     delays_fetches: ClassVar[bool] = True
@@ -331,11 +330,11 @@ class Starts(Effect):
 class Cuts(Effect):
     """The nodes' channels are cut.
 
-    direction: which packets are lost: all, those to the other side, or those from it; no connection
-    survives either way. served: only connections to the nodes, by rules at the other side, so that
-    the nodes still fetch from others. some: only the channels to some of the other side. repeated:
-    the cut comes and goes. among: the nodes are cut off from each other, too. resets: connections
-    are reset at once, instead of hanging.
+    direction: which packets are lost: all, those to the other side, or those from it; in each case
+    connections end. served: only connections to the nodes are cut, by rules at the other side, so
+    that the nodes still fetch from others. some: only the channels to some of the other side.
+    repeated: the cut is installed and removed repeatedly. among: the nodes are also cut off from
+    each other. resets: connections are reset at once, instead of hanging.
     """
 
     impairs: ClassVar[bool] = True
@@ -359,14 +358,14 @@ class Cuts(Effect):
         return "clients" in self.channels and "controllers" not in self.channels
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
-        """Return one cut a channel; it fails both ways, except that of clients."""
+        """Return a cut for each channel, in both directions except for clients."""
         partition = hit.partition
         if self.some or self.repeated:
             return None
         if self.served:
             return (self,) if self.channels == ("replication",) else None
         if self.channels and partition.profile.zookeeper:
-            return None  # the controller is a broker, and reaches others by replication's listener
+            return None  # the controller is a broker and uses the listener of replication
         cuts = [self._exact(channel, partition) for channel in self.channels]
         known = tuple(cut for cut in cuts if cut is not None)
         return known if len(known) == len(cuts) else None
@@ -379,7 +378,7 @@ class Cuts(Effect):
         if channel == "controllers":
             return Cuts(channels=(channel,), nodes=self.nodes)
         if self.resets or partition.other_ways:
-            return None  # a producer is told at once, or uses another way
+            return None  # a producer notices at once, or uses another listener
         return Cuts(channels=(channel,), nodes=self.nodes, direction=self.direction)
 
     def bounds(self, hit: Hit) -> Exposure:
@@ -399,9 +398,9 @@ class Cuts(Effect):
         return total
 
     def disturbances(self) -> tuple[Disturbance, ...]:
-        """Packets that were lost are sent again until the cut ends.
+        """Return late requests, because lost packets are resent until the cut ends.
 
-        Packets that the nodes send are no requests of clients, but may be markers.
+        Packets that the nodes send are not requests of clients, but may be markers.
         """
         disturbances: list[Disturbance] = []
         if "clients" in self.channels:
@@ -415,7 +414,7 @@ class Cuts(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resets(Effect):
-    """Every open connection of the nodes is closed once; new ones are possible at once."""
+    """Every open connection of the nodes is closed once; they can reconnect at once."""
 
     disturbs_requests: ClassVar[bool] = True
 
@@ -432,7 +431,7 @@ class Resets(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slows(Effect):
-    """Everything that the nodes send arrives later; packets may have to be sent again.
+    """All packets that the nodes send arrive later, or have to be sent again.
 
     by: seconds for each packet, None if unknown: a limit on bandwidth, or a loss of packets.
     """
@@ -464,15 +463,15 @@ class Slows(Effect):
         return (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
 
 
-#: Requests of consumers and their groups, with which no producer has to do.
+#: Requests of consumers and their groups only.
 _OF_GROUPS = frozenset(
     {
         *("ListOffsets", "OffsetCommit", "OffsetFetch"),
         *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup"),
     }
 )
-#: Requests of consumer groups, transactions and clients' metadata: no log depends on them.
-_ASIDE = frozenset(
+#: Requests of consumer groups, transactions and clients' metadata: replication does not use them.
+_NOT_OF_REPLICATION = frozenset(
     {
         *_OF_GROUPS,
         *("FindCoordinator", "ApiVersions", "Metadata", "InitProducerId"),
@@ -480,13 +479,13 @@ _ASIDE = frozenset(
         *("WriteTxnMarkers", "AllocateProducerIds"),
     }
 )
-#: Requests on which brokers' sessions and the active controller depend.
+#: Requests that brokers' sessions and the active controller depend on.
 _OF_CONTROLLERS = frozenset({"Vote", "BeginQuorumEpoch", "FetchSnapshot", "BrokerHeartbeat"})
 #: Requests between brokers and controllers without which a broker is fenced.
 _SESSION = frozenset({"BrokerHeartbeat", "BrokerRegistration"})
 
-#: The requests that may be late. A log asks the coordinator before a transaction's first record
-#: (KIP-890), so that request keeps a record waiting, too.
+#: The requests that may be late. AddPartitionsToTxn also delays a record: the leader verifies a
+#: transaction with the coordinator before its first record (KIP-890).
 _LATE_REQUESTS: Mapping[str, tuple[Disturbance, ...]] = {
     "AddPartitionsToTxn": (D.LATE_ADD, D.LATE_PRODUCE),
     "AddOffsetsToTxn": (D.LATE_ADD,),
@@ -503,8 +502,7 @@ class Intercepts(Effect):
     """Requests of one kind to the nodes, or their responses, are held, delayed, lost or repeated.
 
     api: Kafka's name of the request. action: `cut` closes the connection instead. by: seconds of a
-    delay. client: a prefix of the client.id of those concerned, all if empty. count: at most so
-    many messages.
+    delay. client: a prefix of the client.id, all clients if empty. count: the most messages.
     """
 
     delays_fetches: ClassVar[bool] = True
@@ -532,7 +530,7 @@ class Intercepts(Effect):
         return () if self.api in _OF_GROUPS else None
 
     def bounds(self, hit: Hit) -> Exposure:
-        if self.api in _ASIDE:
+        if self.api in _NOT_OF_REPLICATION:
             return NOTHING
         if self.api in _OF_CONTROLLERS or hit.controllers:
             return _CONTROLLERS
@@ -572,7 +570,7 @@ class Removes(Effect):
 class Alters(Effect):
     """Bytes of stored records change at the nodes; healing changes them back.
 
-    partitions: in these partitions only, in all if empty.
+    partitions: only these partitions, all if empty.
     """
 
     partitions: tuple[str, ...] = ()
@@ -588,8 +586,8 @@ class Alters(Effect):
 class SetsBack(Effect):
     """The nodes' checkpoint files are older than their logs.
 
-    high_watermarks, recovery_points: which of the files. Recovery reads the whole log again. Before
-    0.11 a follower truncates to its high watermark, and so loses its log.
+    high_watermarks, recovery_points: the files. Recovery reads the whole log again. Before 0.11 a
+    follower truncates to its high watermark, so it loses its log.
     """
 
     high_watermarks: bool
@@ -612,8 +610,8 @@ class SetsBack(Effect):
 class Unreachable(Effect):
     """A log directory of the nodes cannot be read or written; healing restarts the nodes cleanly.
 
-    log_dir: counted from 1; None: all directories, so that the process ends uncleanly. later: not
-    before the disk is full, that is maybe never.
+    log_dir: counted from 1; None: all directories, so that the process ends uncleanly. later: when
+    the disk is full, which may never happen.
     """
 
     log_dir: int | None
@@ -627,7 +625,7 @@ class Unreachable(Effect):
         return timed
 
     def bounds(self, hit: Hit) -> Exposure:
-        """Count an unclean end of the directory's replicas, and the restart at healing."""
+        """Return an unclean end of the replicas, and the restart at healing."""
         count = hit.replicas
         return Exposure(budget=Budget(kills=count, clean_stops=count), unanswered=bool(count))
 
@@ -635,19 +633,16 @@ class Unreachable(Effect):
         return (D.MOVES, D.UNANSWERED)
 
 
-#: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
-_SAFE = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
+#: Lowest values, in milliseconds and bytes, with which retention removes nothing during a run.
+_LOWEST_SAFE = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
 
 def expiring(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the topic settings, with their values, by which retention may remove records of a run.
-
-    They say which records are too old, or too many.
-    """
-    for key, least in _SAFE.items():
-        value = str(settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
+    """Yield the topic settings, with values, by which retention may remove records of a run."""
+    for key, least in _LOWEST_SAFE.items():
+        value = str(settings.get(key, -1)).strip()  # Kafka accepts spaces and a sign
         digits = re.fullmatch(r"\+?0*([0-9]+)", value)
-        # Of too many digits Python makes no number.
+        # Python refuses to convert numbers with too many digits.
         if digits and len(digits[1]) <= len(str(least)) and int(digits[1]) < least:
             yield key, value
 
@@ -679,7 +674,7 @@ class Configures(Effect):
         return self.value.lower() == "true" if unclean else None
 
     def _harmless(self, partition: Partition) -> bool:
-        """Whether the new setting removes and rewrites nothing that was acked."""
+        """Whether the new setting cannot remove or rewrite acked records."""
         if self.topic != partition.topic:
             return True
         if self.key.startswith(_COMPACTING):
@@ -706,7 +701,7 @@ class Configures(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrades(Effect):
-    """The nodes run another Kafka version (`version`), or a feature has another level; for good."""
+    """The nodes run another Kafka `version`, or a feature has another level, also after healing."""
 
     version: str = ""
     feature: str = ""
@@ -731,7 +726,7 @@ class Upgrades(Effect):
 class Elects(Effect):
     """An election is requested: of the preferred leaders, or of any live replica (`unclean`).
 
-    partition: None for all of the topic's.
+    partition: None for all partitions of the topic.
     """
 
     topic: str
@@ -746,7 +741,7 @@ class Elects(Effect):
             return NOTHING
         if self.unclean:
             return Exposure(unclean=True, unanswered=True)
-        # Another replica of the ISR leads, as after a lost session.
+        # Another replica of the ISR becomes leader, as after a lost session.
         return Exposure(budget=Budget(fencings=1), unanswered=True)
 
     def disturbances(self) -> tuple[Disturbance, ...]:
@@ -757,9 +752,9 @@ class Elects(Effect):
 class Reassigns(Effect):
     """Partitions move to other replicas, for good.
 
-    topic: empty for every replica of the nodes. partition: None for all of the topic's. to: the
-    new replicas, empty if the cluster's state decides. count: how many replicas there are
-    afterwards, None for as many as before.
+    topic: empty for every replica of the nodes. partition: None for all partitions of the topic.
+    to: the new replicas, empty if the cluster's state decides. count: the new replication factor,
+    None if it does not change.
     """
 
     topic: str = ""
@@ -771,7 +766,7 @@ class Reassigns(Effect):
         partition = hit.partition
         if not (partition.is_among(self.topic, self.partition) if self.topic else hit.replicas):
             return NOTHING
-        # In another order they only prefer another leader: none is added, none removed.
+        # Another order only changes the preferred leader.
         moved = not (self.to and set(self.to) == set(partition.assigned))
         return Exposure(budget=Budget(fencings=1, shrinks=1), moved=moved, unanswered=True)
 
@@ -788,12 +783,12 @@ class AddsPartitions(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skews(Effect):
-    """The nodes' clocks are ahead by so many seconds, or behind if negative."""
+    """The nodes' clocks are ahead by this many seconds, or behind if negative."""
 
     by: float
 
     def bounds(self, hit: Hit) -> Exposure:
-        """Replicas lag and requests of brokers time out by a clock that jumps."""
+        """Return ISR shrinks and timeouts of brokers' requests, after a clock jump."""
         budget = Budget(shrinks=_ANY_NUMBER, fencings=_ANY_NUMBER)
         return Exposure(budget=budget, unanswered=True, late=True) if hit.replicas else NOTHING
 
@@ -803,7 +798,7 @@ class Skews(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesQuorum(Effect):
-    """The voters of the metadata quorum change for good; another controller may become active."""
+    """The voters of the metadata quorum change; another controller may become active."""
 
     def bounds(self, hit: Hit) -> Exposure:
         return _CONTROLLERS
@@ -813,8 +808,8 @@ class ChangesQuorum(Effect):
 class QuorumLost(Effect):
     """The controllers have no majority: no fencing, election, registration or change of the ISR.
 
-    No fault declares it; it follows from the controllers that a fault ends. A minority of
-    controllers, or the active one alone, is no such effect: the others take over.
+    Faults do not declare it; the prediction derives it from the controllers that a fault ends. If
+    a minority ends, or only the active controller, the others take over.
     """
 
 
@@ -827,10 +822,10 @@ ClientAction = Literal[
 class Client(Effect):
     """Clients of the run misbehave; no broker is touched.
 
-    role: whose. action: `ends` by SIGKILL, or without a flush; `stalls` by SIGSTOP; `slows`: is
-    busy after a poll; `purges_queue` discards what was not sent, `purges` also what is in flight;
-    `fills`: its queue is full; `rejoins` its group at intervals; `misdates` its records. successor:
-    another client takes its place meanwhile. by: seconds by which timestamps are wrong.
+    action: `ends` by SIGKILL, or without a flush; `stalls` by SIGSTOP; `slows`: is busy after a
+    poll; `purges_queue` discards unsent records, `purges` also those in flight; `fills` its queue;
+    `rejoins` its group at intervals; `misdates` its records. successor: another client replaces it
+    meanwhile. by: seconds by which timestamps are wrong.
     """
 
     role: Literal["producer", "consumer"]
@@ -845,14 +840,14 @@ class Client(Effect):
     def bounds(self, hit: Hit) -> Exposure:
         if self.role == "consumer":
             return NOTHING
-        # With acks=0, what was acked may still be in the queue of a process that ends.
+        # With acks=0, acked records may still be in the queue of a process that ends.
         ends = self.action == "ends" and hit.partition.configuration.acks == "0"
         return Exposure(unanswered=ends or self.action == "stalls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything(Effect):
-    """The effects are unknown: nothing is excluded."""
+    """The effects are unknown, so no anomaly is excluded."""
 
     @property
     def closes_connections(self) -> bool:

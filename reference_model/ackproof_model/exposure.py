@@ -1,4 +1,4 @@
-"""The most that a schedule may do to one partition in any order: a sum of bounds of effects."""
+"""The most that a schedule may do to a partition, in any order: the sum of its effects' bounds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass, fields, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """At most how often the brokers of a partition suffer each perturbation of the adversary.
+    """The most perturbations of each kind, in total over the brokers of a partition.
 
-    Numbers of one kind add up over brokers; `math.inf` stands for any number. The fields are those
-    of `adversary.Budgets`.
+    `math.inf` stands for any number. The fields are those of `adversary.Budgets`.
     """
 
     kills: float = 0
@@ -29,8 +28,8 @@ class Budget:
         return sum(self.counts())
 
     def within(self, other: Budget) -> bool:
-        """Whether the other budget allows at least this one."""
-        return all(one <= two for one, two in zip(self.counts(), other.counts(), strict=True))
+        """Whether each number is at most that of the other budget."""
+        return all(own <= limit for own, limit in zip(self.counts(), other.counts(), strict=True))
 
     def plus(self, other: Budget) -> Budget:
         return self._paired(other, lambda one, two: one + two)
@@ -72,18 +71,17 @@ def _count(number: float, one: str, many: str) -> str:
 class Exposure:
     """Everything that a schedule may do to a partition and to the producers that write to it.
 
-    budget: what its brokers suffer.
-    unclean: somebody may ask for an unclean election, or allow it.
-    lowered: the least min.insync.replicas that is set meanwhile, None if it is not changed.
+    budget: the perturbations of its brokers.
+    unclean: an unclean election may be requested or allowed.
+    lowered: the lowest min.insync.replicas that is set, None if it is not changed.
     moved: replicas may move to other brokers, or their number changes.
-    removed: all records may be removed; `emptied`: they certainly are, after some were acked.
+    removed: all records may be removed; `emptied`: certainly, after some were acked.
     altered: stored bytes may change.
-    rewritten: a setting may change by which Kafka removes or rewrites records (cleanup.policy,
-    retention).
-    unanswered: requests may fail or stay without a response.
+    rewritten: cleanup.policy or retention may change, so that Kafka removes or rewrites records.
+    unanswered: requests may fail or get no response.
     late: requests or responses may arrive long after they were sent.
     repeated: a request may arrive twice.
-    anything: why anything may happen; '' if that is not so.
+    anything: the reason why anything may happen; '' without one.
     versions: other Kafka versions that may run. elr: other settings of the feature
     eligible.leader.replicas.version.
     """
@@ -104,15 +102,15 @@ class Exposure:
     elr: tuple[bool, ...] = ()
 
     def plus(self, other: Exposure) -> Exposure:
-        """Return both, in any order."""
+        """Return the sum of both, in any order."""
         return self._joined(other, self.budget.plus(other.budget))
 
     def either(self, other: Exposure) -> Exposure:
-        """Return what one of the two may do, whichever it is."""
+        """Return the most that either of the two may do."""
         return replace(self._joined(other, self.budget.most(other.budget)), emptied=False)
 
     def times(self, number: float) -> Exposure:
-        """Return what a number of these may do; none of them is certain."""
+        """Return the most that `number` of these may do; it is not certain that any happens."""
         return replace(self, budget=self.budget.times(number), emptied=False)
 
     def _joined(self, other: Exposure, budget: Budget) -> Exposure:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ackproof_model.consumer_groups import members
 from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetModel
 from ackproof_model.consumer_groups.members import Member, State, Step, left, spent
-from ackproof_model.consumer_groups.search import search
-from specifications.mutation_score import Mutation
+from specifications.mutation_score import Mutant
 from specifications.wrong_rules import always, with_wrong
 
 _ONE_REBALANCE = OffsetBudgets(rebalances=1)
@@ -67,28 +67,20 @@ WRONG: dict[str, list[tuple[object, str, object]]] = {
     "truncation_check": [(OffsetModel, "notices_truncation", False)],
 }
 
-#: A guard, and a model that allows this anomaly only without it.
-MUTANTS = (
-    ("generation_check", _BEFORE, "reprocessed"),
-    ("transaction_generation_check", _IN_TRANSACTIONS, "reprocessed"),
-    ("stable_fetch", _IN_TRANSACTIONS, "reprocessed"),
-    ("id_fencing", replace(_IN_TRANSACTIONS, kafka_version="2.4.1", same_id=True), "reprocessed"),
-    ("atomic", replace(_IN_TRANSACTIONS, budgets=OffsetBudgets(crashes=1)), "reprocessed"),
-    ("replicated_first", _FAILOVER, "reprocessed"),
-    ("load_first", _FAILOVER, "reprocessed"),
-    ("truncation_check", _LOST, "unprocessed"),
+MUTANTS = tuple(
+    Mutant(guard=guard, model=model, without=partial(with_wrong, WRONG[guard]), anomaly=anomaly)
+    for guard, model, anomaly in (
+        ("generation_check", _BEFORE, "reprocessed"),
+        ("transaction_generation_check", _IN_TRANSACTIONS, "reprocessed"),
+        ("stable_fetch", _IN_TRANSACTIONS, "reprocessed"),
+        (
+            "id_fencing",
+            replace(_IN_TRANSACTIONS, kafka_version="2.4.1", same_id=True),
+            "reprocessed",
+        ),
+        ("atomic", replace(_IN_TRANSACTIONS, budgets=OffsetBudgets(crashes=1)), "reprocessed"),
+        ("replicated_first", _FAILOVER, "reprocessed"),
+        ("load_first", _FAILOVER, "reprocessed"),
+        ("truncation_check", _LOST, "unprocessed"),
+    )
 )
-
-
-def mutations() -> Iterator[Mutation]:
-    """Yield the result for each guard."""
-    for guard, model, anomaly in MUTANTS:
-        before = search(model).traces.get(anomaly)
-        with with_wrong(WRONG[guard]):
-            after = search(replace(model)).traces.get(anomaly)
-        yield Mutation(
-            guard=guard,
-            anomaly=anomaly,
-            steps=len(after) if after else None,
-            before=len(before) if before else None,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ackproof_model.kafka.producer_state import Batch, ProducerState, Refusal
 from ackproof_model.transactions import coordinator, log, producers, transaction_log
@@ -14,9 +14,8 @@ from ackproof_model.transactions.bounds import (
     TransactionModel,
 )
 from ackproof_model.transactions.coordinator import Answer, Answered
-from ackproof_model.transactions.search import search
 from ackproof_model.transactions.state import PREPARED, Coordinator, Entry, Partition, Txn
-from specifications.mutation_score import Mutation
+from specifications.mutation_score import Mutant
 from specifications.wrong_rules import always, never, with_wrong
 
 _INIT, _MARKED = coordinator.init_producer_id, log.marked
@@ -44,8 +43,8 @@ def _any_epoch(self: ProducerState, epoch: int, *, strict: bool) -> ProducerStat
 
 def _accepting(accepted: Refusal) -> object:
     def refusal(self: ProducerState, batch: Batch, **given: object) -> Refusal | None:
-        found = _REFUSAL(self, batch, **given)
-        return None if found is accepted else found
+        refused = _REFUSAL(self, batch, **given)
+        return None if refused is accepted else refused
 
     return refusal
 
@@ -78,17 +77,6 @@ def last_stable_offset(entries: tuple[Entry, ...], high_watermark: int) -> int:
 def _beyond_stable(entries: tuple[Entry, ...]) -> frozenset[int]:
     rest = entries[last_stable_offset(entries, len(entries)) :]
     return log.committed(entries) | {one.transaction for one in rest if one.transaction >= 0}
-
-
-@contextlib.contextmanager
-def _cleared() -> Iterator[None]:
-    """Forget, before and afterwards, what is remembered of logs: a wrong rule changes it."""
-    remembered = (log.known, log.committed, log.aborted)
-    for one in remembered:
-        one.cache_clear()
-    yield
-    for one in remembered:
-        one.cache_clear()
 
 
 #: By guard: the rules that have it, each with the one that a Kafka without the guard would have.
@@ -147,95 +135,47 @@ WRONG: dict[str, list[tuple[object, str, object]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionMutant:
-    """A guard, and the anomaly that is possible without it under these budgets."""
-
-    guard: str
-    anomaly: str
-    kafka_version: str = "3.9.1"
-    protocol: Protocol = 1
-    budgets: TransactionBudgets = field(default_factory=TransactionBudgets)
-
-    @property
-    def mutation(self) -> Mutation:
-        """The result with the guard and without it."""
-        model = TransactionModel(
-            kafka_version=self.kafka_version, protocol=self.protocol, budgets=self.budgets
-        )
-        before = search(model, until=[self.anomaly]).traces
-        with _cleared(), with_wrong(WRONG[self.guard]):
-            after = search(replace(model), until=[self.anomaly]).traces
-        return Mutation(
-            guard=self.guard,
-            anomaly=self.anomaly,
-            steps=len(after[self.anomaly]) if self.anomaly in after else None,
-            before=len(before[self.anomaly]) if self.anomaly in before else None,
-        )
+@contextlib.contextmanager
+def _without(guard: str) -> Iterator[None]:
+    """Remove a guard, and clear the caches of log states before and afterwards."""
+    caches = (log.known, log.committed, log.aborted)
+    for cached in caches:
+        cached.cache_clear()
+    with with_wrong(WRONG[guard]):
+        yield
+    for cached in caches:
+        cached.cache_clear()
 
 
-_DELAY = TransactionBudgets(delays=1)
-_RESTART = TransactionBudgets(restarts=1)
-_LATE_MARKER = TransactionBudgets(marker_delays=1)
-_FAILOVER = TransactionBudgets(failovers=1)
+def _mutant(
+    guard: str, anomaly: str, version: str = "3.9.1", protocol: Protocol = 1, **budgets: int
+) -> Mutant:
+    model = TransactionModel(
+        kafka_version=version, protocol=protocol, budgets=TransactionBudgets(**budgets)
+    )
+    return Mutant(guard=guard, model=model, without=partial(_without, guard), anomaly=anomaly)
+
 
 MUTANTS = (
-    TransactionMutant(guard="fencing", anomaly="zombie-commit", budgets=_RESTART),
-    TransactionMutant(guard="abort_before_init", anomaly="aborted-read", budgets=_RESTART),
-    TransactionMutant(
-        guard="coordinator_epoch_check",
-        anomaly="aborted-read",
-        kafka_version="4.3.1",
-        protocol=2,
-        budgets=_DELAY,
-    ),
-    TransactionMutant(guard="log_epoch_check", anomaly="zombie-write", budgets=_RESTART),
-    TransactionMutant(guard="term_check", anomaly="aborted-read", budgets=_FAILOVER),
-    TransactionMutant(
-        guard="dedup",
-        anomaly="duplicated",
-        kafka_version="4.3.1",
-        protocol=2,
-        budgets=_DELAY,
-    ),
-    TransactionMutant(guard="prepare_first", anomaly="torn", budgets=_FAILOVER),
-    TransactionMutant(guard="replicated_first", anomaly="aborted-read", budgets=_FAILOVER),
-    TransactionMutant(guard="load_first", anomaly="hanging", budgets=_FAILOVER),
-    TransactionMutant(guard="markers_resent", anomaly="lost", budgets=_FAILOVER),
-    TransactionMutant(guard="complete_first", anomaly="aborted-read"),
-    TransactionMutant(guard="stable_offset", anomaly="aborted-read"),
-    TransactionMutant(guard="aborted_index", anomaly="aborted-read"),
-    TransactionMutant(
-        # The anomaly is possible with the guard, too, but its trace is longer.
-        guard="resolved_first",
-        anomaly="lost",
-        budgets=_DELAY,
-    ),
-    TransactionMutant(guard="verification", anomaly="hanging", budgets=_DELAY),
-    TransactionMutant(guard="verification_guard", anomaly="hanging", budgets=_DELAY),
-    TransactionMutant(
-        guard="open_epoch", anomaly="aborted-read", kafka_version="4.0.0", protocol=2
-    ),
-    TransactionMutant(
-        guard="epoch_bump", anomaly="aborted-read", kafka_version="4.3.1", protocol=2
-    ),
-    TransactionMutant(
-        guard="strict_marker",
-        anomaly="aborted-read",
-        kafka_version="4.3.1",
-        protocol=2,
-        budgets=_LATE_MARKER,
-    ),
-    TransactionMutant(
-        guard="marker_retry",
-        anomaly="stuck",
-        kafka_version="4.3.1",
-        protocol=2,
-        budgets=_LATE_MARKER,
-    ),
+    _mutant("fencing", "zombie-commit", restarts=1),
+    _mutant("abort_before_init", "aborted-read", restarts=1),
+    _mutant("coordinator_epoch_check", "aborted-read", "4.3.1", 2, delays=1),
+    _mutant("log_epoch_check", "zombie-write", restarts=1),
+    _mutant("term_check", "aborted-read", failovers=1),
+    _mutant("dedup", "duplicated", "4.3.1", 2, delays=1),
+    _mutant("prepare_first", "torn", failovers=1),
+    _mutant("replicated_first", "aborted-read", failovers=1),
+    _mutant("load_first", "hanging", failovers=1),
+    _mutant("markers_resent", "lost", failovers=1),
+    _mutant("complete_first", "aborted-read"),
+    _mutant("stable_offset", "aborted-read"),
+    _mutant("aborted_index", "aborted-read"),
+    # The anomaly is possible with the guard, too, but its trace is longer.
+    _mutant("resolved_first", "lost", delays=1),
+    _mutant("verification", "hanging", delays=1),
+    _mutant("verification_guard", "hanging", delays=1),
+    _mutant("open_epoch", "aborted-read", "4.0.0", 2),
+    _mutant("epoch_bump", "aborted-read", "4.3.1", 2),
+    _mutant("strict_marker", "aborted-read", "4.3.1", 2, marker_delays=1),
+    _mutant("marker_retry", "stuck", "4.3.1", 2, marker_delays=1),
 )
-
-
-def mutations() -> Iterator[Mutation]:
-    """Yield the result for each guard."""
-    return (mutant.mutation for mutant in MUTANTS)

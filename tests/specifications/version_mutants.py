@@ -1,112 +1,98 @@
-"""Each rule that came or went with a Kafka version, switched over: a search must tell.
+"""Each rule that depends on Kafka's version, reversed: a search must detect it.
 
-The version keeps all its other rules, so that what changes comes of this one alone.
+All other rules of the version stay, so only this rule changes the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
 
 from ackproof_model import Profile
-from ackproof_model.adversary.search import search
-from ackproof_model.adversary.state import AdversaryModel, Budgets
+from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.configuration import Truncation
-from specifications.mutation_score import Mutation
+from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
+from ackproof_model.transactions import TransactionBudgets, TransactionModel
+from specifications.mutation_score import Model, Mutant
+
+_OF = Profile.of
 
 
-@dataclass(frozen=True, kw_only=True)
-class OtherRule(AdversaryModel):
-    """A version, but for one rule of its profile."""
-
-    rules: Mapping[str, object] = field(default_factory=dict)
-
-    @cached_property
-    def profile(self) -> Profile:
-        return replace(Profile.of(self.kafka_version), **self.rules)
+@contextlib.contextmanager
+def with_rule(rule: str, value: object) -> Iterator[None]:
+    """Change one rule of every version's profile."""
+    with pytest.MonkeyPatch.context() as patch:
+        changed = staticmethod(lambda version: replace(_OF(version), **{rule: value}))
+        patch.setattr(Profile, "of", changed)
+        yield
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """A version whose rule is another one's; `slow`: the searches take a minute and more."""
+def _mutant(rule: str, value: object, model: Model, anomaly: str = "a loss") -> Mutant:
+    return Mutant(
+        guard=f"{rule} of {model.kafka_version}",
+        model=model,
+        without=partial(with_rule, rule, value),
+        anomaly=anomaly,
+    )
 
-    rule: str
-    value: object
-    version: str
-    budgets: Budgets
-    slow: bool = False
 
-    def __str__(self) -> str:
-        return f"{self.rule} of {self.version}"
+def _replication(version: str, **budgets: int) -> AdversaryModel:
+    return AdversaryModel(kafka_version=version, budgets=Budgets(**budgets))
 
 
 MUTANTS = (
-    Mutant(
-        rule="truncation",
-        value=Truncation.HIGH_WATERMARK,
-        version="0.11.0.3",
-        budgets=Budgets(kills=2),
+    _mutant("truncation", Truncation.HIGH_WATERMARK, _replication("0.11.0.3", kills=2)),
+    _mutant("fetch_fencing", False, _replication("2.1.0", records=2, fencings=3)),
+    _mutant("failover_keeps_isr", True, _replication("2.6.2", power_losses=2)),
+    _mutant("alter_partition", False, _replication("2.8.1", power_losses=1, shrinks=2)),
+    _mutant("shrink_bumps_epoch", False, _replication("3.5.0", power_losses=1, shrinks=2)),
+    _mutant("broker_epochs", False, _replication("3.6.2", power_losses=2)),
+    _mutant("hw_freeze", False, _replication("4.1.0", kills=1, shrinks=2)),
+    _mutant("elr", False, _replication("4.1.0", power_losses=1, shrinks=2)),
+    _mutant("fenced_last_known", True, _replication("4.1.0", power_losses=1, kills=1, shrinks=1)),
+    _mutant(
+        "verifies_transactions",
+        False,
+        TransactionModel(kafka_version="3.6.2", budgets=TransactionBudgets(delays=1)),
+        "hanging",
     ),
-    Mutant(
-        rule="fetch_fencing",
-        value=False,
-        version="2.1.0",
-        budgets=Budgets(records=2, fencings=3),
-        slow=True,
+    _mutant(
+        "strict_markers",
+        False,
+        TransactionModel(
+            kafka_version="4.2.0", protocol=2, budgets=TransactionBudgets(marker_delays=1)
+        ),
+        "aborted-read",
     ),
-    Mutant(rule="failover_keeps_isr", value=True, version="2.6.2", budgets=Budgets(power_losses=2)),
-    Mutant(
-        rule="alter_partition",
-        value=False,
-        version="2.8.1",
-        budgets=Budgets(power_losses=1, shrinks=2),
+    _mutant(
+        "group_fencing",
+        False,
+        OffsetModel(
+            kafka_version="2.5.0", commit="transaction", budgets=OffsetBudgets(rebalances=1)
+        ),
+        "reprocessed",
     ),
-    Mutant(
-        rule="shrink_bumps_epoch",
-        value=False,
-        version="3.5.0",
-        budgets=Budgets(power_losses=1, shrinks=2),
-    ),
-    Mutant(rule="broker_epochs", value=False, version="3.6.2", budgets=Budgets(power_losses=2)),
-    Mutant(rule="hw_freeze", value=False, version="4.1.0", budgets=Budgets(kills=1, shrinks=2)),
-    Mutant(rule="elr", value=False, version="4.1.0", budgets=Budgets(power_losses=1, shrinks=2)),
-    Mutant(
-        rule="fenced_last_known",
-        value=True,
-        version="4.1.0",
-        budgets=Budgets(power_losses=1, kills=1, shrinks=1),
-        slow=True,
+    _mutant(
+        "clients_truncate",
+        False,
+        OffsetModel(kafka_version="2.4.1", commit="after", budgets=OffsetBudgets(log_losses=1)),
+        "unprocessed",
     ),
 )
 
-#: Rules of replication that no search of the adversary tells, and what does.
+#: Rules that no search detects, and the tests that do.
 ELSEWHERE = {
     "epoch_start": "the guard epoch_start_check is the same rule",
-    "zookeeper": "test_rules_by_version: who may lead, who stays in the ISR, who hands over",
-    "stale_fetch": "no rule, but a word: what late responses may do is called possible",
+    "zookeeper": "test_rules_by_version: leaders, ISR and controlled shutdown",
+    "stale_fetch": "not a rule: the bounds call the effect of late responses possible",
     "unclean_by_default": "test_rules_by_version: the defaults of each version",
     "short_timers": "test_rules_by_version: the defaults of each version",
+    "transactions": "test_known_results: a version before 0.11 is refused",
+    "transactions_v2": "test_known_results: protocol 2 is refused before 4.0",
+    "double_bump": "test_claims: the error code of B16 in 4.0.0",
+    "first_sequence_zero": "conformance/log_cases: Kafka's own log of each version",
 }
-
-
-def mutation(mutant: Mutant) -> Mutation:
-    """Return what is found under the version's rules, and with the other one."""
-    real = search(AdversaryModel(kafka_version=mutant.version, budgets=mutant.budgets))
-    changed = OtherRule(
-        kafka_version=mutant.version,
-        budgets=mutant.budgets,
-        rules={mutant.rule: mutant.value},
-    )
-    other = search(changed)
-    return Mutation(
-        guard=str(mutant),
-        anomaly="a loss",
-        steps=len(other.trace) if other.lost else None,
-        before=None if real.impossible else len(real.trace),
-    )
-
-
-def mutations() -> Iterator[Mutation]:
-    """Yield what is found for each rule."""
-    return map(mutation, MUTANTS)

@@ -66,7 +66,7 @@ WRONG: dict[str, dict[Rule, Rule]] = {
     # A replica joins only once it has reached the epoch's start offset (KAFKA-7128).
     "epoch_start_check": {isr.waits_for_epoch_start: never},
     # A follower truncates what diverges from its leader (KIP-101, KIP-279, KIP-595).
-    "epoch_truncation": {log_truncation.kept: _nothing_truncated},
+    "epoch_truncation": {log_truncation.kept_end: _nothing_truncated},
     # A fetch under another leader epoch is refused (KIP-320).
     "fetch_epoch_check": {leader.fences_fetch: never},
     # An AlterPartition under an old partition epoch is refused (KIP-497).

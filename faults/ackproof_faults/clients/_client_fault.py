@@ -1,4 +1,4 @@
-"""The base of faults that hit client processes of the run, and no broker."""
+"""The base of faults that hit client processes of the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClientFault(Fault):
         default=10.0, gt=0, description="how long to wait until the client shows the effect"
     )
 
-    #: What its clients do, in the terms of the model.
+    #: Behaviour of its clients in the model.
     action: ClassVar[ClientAction]
 
     @property
@@ -86,15 +86,15 @@ class ClientFault(Fault):
 
     @abstractmethod
     def start(self, clients: Clients, client: str) -> None:
-        """Put the fault into force at one client; raise FaultError if that fails."""
+        """Start the fault at one client; raise FaultError if that fails."""
 
     @abstractmethod
     def require_effect(self, clients: Clients, client: str) -> str:
-        """Return the proof that the fault holds there; raise FaultError if it does not."""
+        """Return the proof that the client shows the fault; raise FaultError if it does not."""
 
     @abstractmethod
     def stop(self, clients: Clients, client: str) -> None:
-        """End the fault there. A second call changes nothing."""
+        """End the fault at the client. A second call changes nothing."""
 
     @abstractmethod
     def works(self, clients: Clients, client: str) -> bool:
@@ -131,5 +131,4 @@ class OrderedFault(ClientFault):
         clients.order(client, "nothing")
 
     def works(self, clients: Clients, client: str) -> bool:
-        """Return True: a client reads its orders in every round."""
-        return True
+        return True  # a client reads its orders in every round

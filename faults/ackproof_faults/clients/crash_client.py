@@ -1,8 +1,8 @@
 """A client dies: by SIGKILL, or because its program ends without a flush.
 
-What a producer has sent without a delivery report may be written or not. What is in its queue is
-gone. A transaction that it leaves open is aborted by the next producer with its transactional.id or
-by the transaction's timeout. A consumer's partitions are reassigned when its session times out.
+Records that a producer sent without a delivery report may be written or not. Records in its queue
+are gone. The next producer with its transactional.id, or the transaction's timeout, aborts an open
+transaction. A consumer's partitions are reassigned when its session times out.
 """
 
 from __future__ import annotations
@@ -41,5 +41,4 @@ class CrashClient(ClientFault):
         clients.succeed(client)
 
     def works(self, clients: Clients, client: str) -> bool:
-        """Whether the successor works."""
         return clients.begun(clients.succeed(client))

@@ -1,7 +1,7 @@
-"""A producer's buffer is full: more is handed over than is sent, and no delivery report is served.
+"""A producer's buffer is full, because it gets more records than it sends.
 
 librdkafka refuses further records (`_QUEUE_FULL`) once `queue.buffering.max.messages` (100,000) or
-`queue.buffering.max.kbytes` are in its queue. Records whose report was not polled count, too.
+`queue.buffering.max.kbytes` are in its queue. Records whose report was not polled count as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ackproof_model.effects import ClientAction
 
 
 class FillBuffer(OrderedFault):
-    """Make producers hand over records until none is accepted, without polling."""
+    """Make producers fill their queue until it is full, without polling."""
 
     fault: Literal["fill_buffer"] = "fill_buffer"
     action: ClassVar[ClientAction] = "fills"

@@ -1,8 +1,8 @@
-"""A client is stopped (SIGSTOP), like by a long garbage collection or a suspended machine.
+"""A client is stopped (SIGSTOP), as by a long garbage collection or a suspended machine.
 
 Its connections stay open and its heartbeats end. A consumer that is stopped for longer than
-`session.timeout.ms` loses its partitions and does not know it. A producer whose transactional.id
-another producer takes meanwhile is a zombie, which brokers must fence (KIP-98, KIP-447).
+`session.timeout.ms` loses its partitions and does not know it. A producer is a zombie if another
+producer takes its transactional.id meanwhile; brokers must fence it (KIP-98, KIP-447).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A producer discards what it has not sent, and with ``all`` also what is in flight.
+"""A producer discards records that it has not sent, and with ``all`` also those in flight.
 
-What is purged from the queue was never written; what was in flight may be written or not. With
-idempotence a purge leaves a gap in the sequence numbers, which the producer closes with a new
-epoch.
+Records purged from the queue were never written; records in flight may be written or not. With
+idempotence a purge leaves a gap in the sequence numbers; the producer continues with a new epoch.
 """
 
 from __future__ import annotations

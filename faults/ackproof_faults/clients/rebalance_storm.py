@@ -1,7 +1,7 @@
-"""Consumers leave their group and join it again, over and over: rebalance after rebalance.
+"""Consumers leave their group and join it again at intervals, so that it rebalances repeatedly.
 
-Each rebalance assigns all partitions anew. What was processed and not committed is read again by
-another member.
+Each rebalance assigns all partitions anew. Another member reads records again that were processed
+and not committed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RebalanceStorm(OrderedFault):
         description="consumers that subscribe, or one of them by its number from 0",
     )
     every: Duration = Field(default=1.0, gt=0, description="how long they stay in the group")
-    # A group that all have left waits group.initial.rebalance.delay.ms (3 s) for more members.
+    # An empty group waits group.initial.rebalance.delay.ms (3 s) for more members.
     within: Duration = Field(
         default=30.0, gt=0, description="how long to wait until the client shows the effect"
     )

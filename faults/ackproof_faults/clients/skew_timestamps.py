@@ -1,9 +1,9 @@
 """Producers' clocks are wrong: their records carry timestamps of the past or the future.
 
-Kafka retains by these timestamps, not by its own clock (`message.timestamp.type` CreateTime): with
-a `retention.ms`, what seems old is deleted at the next check, and what seems new stays. A batch
-whose timestamps differ by more than `message.timestamp.before.max.ms` or `after.max.ms` (one hour,
-from 4.0 on) is refused (INVALID_TIMESTAMP, KIP-937).
+With `message.timestamp.type` CreateTime retention uses these timestamps, not the broker's clock:
+with a `retention.ms`, records that seem old are deleted at the next check, and records that seem
+new stay. From 4.0 on, brokers refuse a batch whose timestamps differ by more than one hour
+(`message.timestamp.before.max.ms`, `after.max.ms`; INVALID_TIMESTAMP, KIP-937).
 """
 
 from __future__ import annotations

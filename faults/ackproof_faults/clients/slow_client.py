@@ -1,7 +1,7 @@
-"""A client handles slowly what Kafka hands it: blocking delivery callbacks, slow processing.
+"""A client is slow: its delivery callbacks block, or it processes records slowly.
 
-A producer's callbacks run in its poll: while one blocks, no other outcome is reported, and the
-queue fills. A consumer that polls later than `max.poll.interval.ms` leaves its group.
+A producer's callbacks run in its poll. While a callback blocks, no other outcome is reported, and
+the queue fills. A consumer that polls later than `max.poll.interval.ms` leaves its group.
 """
 
 from __future__ import annotations

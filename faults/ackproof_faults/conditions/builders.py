@@ -4,8 +4,8 @@
 
     Kill(target=leader("orders", 0), when=acked(3000) & (isr("orders", 0) == 3))
 
-Conditions combine with ``&`` and ``|``; comparisons need parentheses around them. A fault keeps
-plain `Conditions` and a plain `TargetSpec`, so that its equality is that of its fields.
+Conditions combine with ``&`` and ``|``; comparisons need parentheses around them. A fault stores
+plain `Conditions` and a plain `TargetSpec`, whose ``==`` compares fields.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ackproof_faults.conditions.trigger import Conditions, either
 class Expression(Conditions):
     """Conditions that combine with others by ``&`` and ``|``.
 
-    It is kept in conjunctive normal form, which is what a scenario writes: a list of texts that
-    must all hold, each with its alternatives.
+    Its conjunctive normal form is the form of a scenario: a list of texts that must all hold, each
+    with its alternatives.
     """
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class Isr(Quantity):
 
 
 class PartitionLeader(TargetSpec):
-    """The leader of a partition: a target, and what conditions on the leader begin with."""
+    """The leader of a partition: a target, and the start of conditions on the leader."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """The base of all conditions: their text, and the observation that they evaluate.
 
-A condition is a frozen dataclass. Its `TEXT` holds its fields in braces; the type of each field
-says how its part of the text is matched, read and written (`Token`).
+A condition is a frozen dataclass. Its `TEXT` has its fields in braces; the type of each field
+defines how its part of the text is matched, read and written (`Token`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FaultEvent = Literal["began", "ended", "recovered"]
 
 
 class Observation(Protocol):
-    """The sends, the cluster and the earlier faults, as conditions see them.
+    """The sends, the cluster and the earlier faults that conditions are evaluated on.
 
-    The mark is the moment that relative conditions count from: the previous fault's verification
-    in `when`, the fault's own in `heal_when`. None stands for a value that is unknown now.
+    Relative conditions count from the mark: the previous fault's verification in `when`, the
+    fault's own in `heal_when`. None stands for a value that is unknown now.
     """
 
     def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
@@ -92,32 +92,32 @@ Seconds = Annotated[float, Token(DURATION, parse_duration, format_duration)]
 
 
 def compares(value: int | None, op: str, other: int) -> bool:
-    """Whether `value` compares to `other` as `op` says; an unknown value (None) never does."""
+    """Whether `value op other` is true; never for an unknown value (None)."""
     return value is not None and _OPERATORS[op](value, other)
 
 
 class Condition(ABC):
-    """Something that holds now or does not."""
+    """A condition on an observation."""
 
     __slots__ = ()
 
     @abstractmethod
     def holds(self, observation: Observation) -> bool:
-        """Whether the condition holds now; it does not if a value that it needs is unknown."""
+        """Whether the condition holds now; False if a value that it needs is unknown."""
 
     def known(self, observation: Observation) -> bool:
-        """Whether what the condition is about is known now."""
+        """Whether the values that the condition needs are known now."""
         return True
 
     @property
     def alternatives(self) -> tuple[Condition, ...]:
-        """The conditions of which one must hold."""
+        """The conditions, of which at least one must hold."""
         return (self,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleCondition(Condition):
-    """A condition without alternatives, written as `TEXT` says.
+    """A condition without alternatives; `TEXT` is its form in a scenario.
 
     Raises ValueError if the fields cannot be written, for example a negative count.
     """
@@ -128,7 +128,7 @@ class SimpleCondition(Condition):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Return the condition that `text` writes, None if the text is of another kind."""
+        """Parse `text`; None if it is a condition of another kind."""
         match = re.fullmatch(cls.pattern(), text)
         if match is None:
             return None
@@ -164,7 +164,7 @@ def _fields(kind: Any) -> list[str]:
 
 
 def did_you_mean(text: object, vocabulary: Iterable[str], is_legal: Callable[[str], bool]) -> str:
-    """Return the end of a message: `text` with misspelt words corrected, '' if that is not legal.
+    """Return `; did you mean …?` with misspelt words of `text` corrected, '' if that is not legal.
 
     `vocabulary` has the fixed words of legal texts.
     """

@@ -21,10 +21,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_duration(value: object) -> float:
-    """Return the seconds in ``5s``, ``250ms``, ``2m`` or a bare number of seconds.
-
-    Raises ValueError with the value and the legal forms.
-    """
+    """Return the seconds in ``5s``, ``250ms``, ``2m`` or a number; raise ValueError otherwise."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     match = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
@@ -34,10 +31,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_offset(value: object) -> float:
-    """Return the seconds of a duration with or without a sign: ``-90m``, ``+5s``, ``-3``.
-
-    Raises ValueError with the value and the legal forms.
-    """
+    """Return the seconds in ``-90m``, ``+5s`` or ``-3``; raise ValueError otherwise."""
     sign = 1
     if isinstance(value, str) and value[:1] in ("-", "+"):
         sign, value = (-1 if value[0] == "-" else 1), value[1:]

@@ -84,7 +84,7 @@ class LogSays(SimpleCondition):
 class FaultHas(SimpleCondition):
     """A fault with this name or id began, ended (was healed) or recovered.
 
-    Only faults count that began since the innermost sequence did, in a loop since its turn did.
+    Faults that began before the innermost sequence, or before the loop's turn, do not count.
     """
 
     TEXT: ClassVar = "{fault} {event}"
@@ -126,7 +126,7 @@ class PartitionCondition(SimpleCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIs(PartitionCondition):
-    """Broker `broker` leads the partition (``!=``: another broker); None is no leader."""
+    """Broker `broker` leads the partition (``!=``: another broker); None stands for no leader."""
 
     TEXT: ClassVar = "leader of {topic}-{partition} {op} {broker}"
     FORMS: ClassVar = ("'leader of TOPIC-N == BROKER' (or none)",)
@@ -145,7 +145,7 @@ class LeaderIs(PartitionCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChanges(PartitionCondition):
-    """The partition has a leader, and it is not the one at the mark."""
+    """The partition has another leader than at the mark."""
 
     TEXT: ClassVar = "leader of {topic}-{partition} changed"
     FORMS: ClassVar = ("'leader of TOPIC-N changed'",)
@@ -156,7 +156,7 @@ class LeaderChanges(PartitionCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrIs(PartitionCondition):
-    """The number of replicas in the committed ISR compares to `size` as `op` says."""
+    """The size of the committed ISR is compared with `size`."""
 
     TEXT: ClassVar = "isr of {topic}-{partition} {op} {size}"
     FORMS: ClassVar = ("'isr of TOPIC-N == K'",)
@@ -171,7 +171,7 @@ class IsrIs(PartitionCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrIsExactly(PartitionCondition):
-    """The committed ISR has these members and no other."""
+    """The committed ISR has exactly these members."""
 
     TEXT: ClassVar = "isr of {topic}-{partition} is {members}"
     FORMS: ClassVar = ("'isr of TOPIC-N is {1, 2}'",)
@@ -187,7 +187,7 @@ class IsrIsExactly(PartitionCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElrCondition(PartitionCondition):
-    """A condition on what only the controllers' log of a KRaft cluster tells (KIP-966)."""
+    """A condition on state that only the controllers of a KRaft cluster log (KIP-966)."""
 
     def known(self, observation: Observation) -> bool:
         return observation.elr(self.topic, self.partition) is not None
@@ -195,7 +195,7 @@ class ElrCondition(PartitionCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElrIsExactly(ElrCondition):
-    """The eligible leader replicas are these and no other."""
+    """The eligible leader replicas are exactly these."""
 
     TEXT: ClassVar = "elr of {topic}-{partition} is {members}"
     FORMS: ClassVar = ("'elr of TOPIC-N is {1, 2}'",)
@@ -224,7 +224,7 @@ class LastKnownLeaderIs(ElrCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochIs(PartitionCondition):
-    """The leader epoch compares to `epoch` as `op` says."""
+    """The leader epoch is compared with `epoch`."""
 
     TEXT: ClassVar = "epoch of {topic}-{partition} {op} {epoch}"
     FORMS: ClassVar = ("'epoch of TOPIC-N >= K'",)
@@ -252,7 +252,7 @@ class HighWatermarkStuck(PartitionCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagIs(PartitionCondition):
-    """The lag of a consumer group on the partition compares to `records` as `op` says."""
+    """The lag of a consumer group on the partition is compared with `records`."""
 
     TEXT: ClassVar = "lag of {group} on {topic}-{partition} {op} {records}"
     FORMS: ClassVar = ("'lag of GROUP on TOPIC-N > K'",)

@@ -53,9 +53,9 @@ _WORDS = set(re.findall("[a-z]+", f"{_SCHEMA} brokers"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
-    """A target as written: a role of one partition, brokers by id, or controllers.
+    """A target: a role of one partition, brokers by id, or controllers.
 
-    `any` is `count` brokers that the schedule draws from its seed before the fault begins.
+    The schedule draws the `count` brokers of `any` from its seed before the fault begins.
     """
 
     role: Role
@@ -66,11 +66,11 @@ class TargetSpec:
 
     @property
     def of_controllers(self) -> bool:
-        """Whether the target is voters of the metadata quorum, not brokers."""
+        """Whether the targets are voters of the metadata quorum."""
         return self.role in _CONTROLLERS
 
     def resolve(self, cluster: Cluster) -> tuple[int, ...]:
-        """Return the node ids that the target means now; empty if no node has the role."""
+        """Return the current node ids; empty if no node has the role."""
         if self.role == "brokers":
             return self.brokers
         if self.role == "all":
@@ -108,7 +108,6 @@ class TargetSpec:
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Publish what a scenario may write."""
         return {
             "anyOf": [
                 {"type": "string", "pattern": _SCHEMA},
@@ -119,7 +118,7 @@ class TargetSpec:
 
 
 def _controllers(role: Role, cluster: Cluster) -> tuple[int, ...]:
-    """Return the active controller first: a majority without it would leave the old one alone."""
+    """Return these voters; the active controller is always among them."""
     active = cluster.controllers.active()
     if role == "active controller":
         return () if active is None else (active,)
@@ -133,10 +132,7 @@ def _as_written(target: TargetSpec) -> str | list[int]:
 
 
 def parse_target(value: object) -> TargetSpec:
-    """Return the target that `value` (text, an id or a list of ids) names.
-
-    Raises ValueError with the value and the legal forms.
-    """
+    """Parse text, an id or a list of ids; raise ValueError with the legal forms."""
     if isinstance(value, TargetSpec):
         return TargetSpec(**{one.name: getattr(value, one.name) for one in fields(value)})
     if type(value) is int:

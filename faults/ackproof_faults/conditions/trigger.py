@@ -1,4 +1,4 @@
-"""When a fault begins or ends: conditions that must all hold, each with its alternatives.
+"""Triggers of faults: conditions that must all hold, each with its alternatives.
 
 In a scenario a trigger is one text, or a list of texts that must all hold. A text joins
 alternatives with `` or ``: ``isr of orders-0 == 1 or after 20s``. docs/reference/schedules.md lists
@@ -81,22 +81,21 @@ class AnyOf(Condition):
 
 
 def either(conditions: Iterable[Condition]) -> Condition:
-    """Return the condition that one of these holds, each alternative once."""
+    """Return the condition that at least one of these holds."""
     distinct = tuple(dict.fromkeys(leaf for one in conditions for leaf in one.alternatives))
     return distinct[0] if len(distinct) == 1 else AnyOf(distinct)
 
 
 class Conditions(tuple[Condition, ...]):
-    """Conditions that must all hold; without any, the trigger holds at once."""
+    """Conditions that must all hold; an empty trigger holds at once."""
 
     __slots__ = ()
 
     def hold(self, observation: Observation) -> bool:
-        """Whether every condition holds now."""
         return all(condition.holds(observation) for condition in self)
 
     def unmet(self, observation: Observation) -> str:
-        """Return the conditions that do not hold, and of which the state is unknown, in words."""
+        """Return the conditions that do not hold or are unknown, in words."""
         return ", ".join(
             f"{one} {'does not hold' if one.known(observation) else 'is unknown'}"
             for one in self
@@ -105,14 +104,11 @@ class Conditions(tuple[Condition, ...]):
 
     @property
     def simple(self) -> Iterator[Condition]:
-        """Every condition, alternatives one by one."""
+        """Yield every condition and alternative."""
         return (leaf for condition in self for leaf in condition.alternatives)
 
     def replaced(self, change: Callable[[Condition], Condition | None]) -> Conditions:
-        """Return the conditions with each simple one changed; None drops it.
-
-        A condition of which every alternative is dropped is dropped.
-        """
+        """Apply `change` to each alternative; a condition without alternatives left is dropped."""
         changed = ([change(leaf) for leaf in one.alternatives] for one in self)
         remaining = ([leaf for leaf in leaves if leaf is not None] for leaves in changed)
         return Conditions(either(leaves) for leaves in remaining if leaves)
@@ -139,14 +135,13 @@ class Conditions(tuple[Condition, ...]):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Publish what a scenario may write."""
         kinds = "|".join(kind.pattern() for kind in KINDS)
         one: dict[str, object] = {"type": "string", "pattern": f"^(({kinds})( or (?=.)|$))+$"}
         return {"anyOf": [one, {"type": "array", "items": one}]}
 
 
 def parse_condition(text: object) -> Condition:
-    """Return the condition that `text` writes; raise ValueError with the legal forms."""
+    """Parse a condition; raise ValueError with the legal forms."""
     if isinstance(text, Condition):
         return text
     alternatives = _read(text) if isinstance(text, str) else []
@@ -157,7 +152,7 @@ def parse_condition(text: object) -> Condition:
 
 
 def _read(text: str) -> list[SimpleCondition]:
-    """Return the alternatives that `text` writes; none if one of them is not a condition."""
+    """Return the alternatives in `text`; empty if one of them is not a condition."""
     texts = _OR.split(text)
     read = [next(filter(None, (kind.read(text) for kind in KINDS)), None) for text in texts]
     known = [condition for condition in read if condition is not None]
@@ -165,7 +160,7 @@ def _read(text: str) -> list[SimpleCondition]:
 
 
 def parse_trigger(value: object) -> Conditions:
-    """Return the conditions in one text, or in a list of texts that must all hold."""
+    """Parse a text, or a list of texts that must all hold."""
     items = value if isinstance(value, list | tuple) else [value]
     return Conditions(parse_condition(item) for item in items)
 

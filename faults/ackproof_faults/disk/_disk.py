@@ -20,21 +20,21 @@ from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._processes import require_running
 
-#: The metadata log of KRaft. It is fsynced before anything in it counts, so no fault damages it.
+#: The metadata log of KRaft. Faults do not damage it: it is fsynced before its records take effect.
 METADATA = "__cluster_metadata"
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
-#: What a broker logs before the name of a directory that it takes offline
+#: In a broker's log, followed by a directory that it takes offline
 #: (`ReplicaManager.handleLogDirFailure`, KIP-112).
 DIRECTORY_FAILED = "Stopping serving replicas in dir"
 
-#: What faults use that damage the disk of a broker that is down.
+#: Interfaces of faults that damage the disk of a stopped broker.
 REQUIRES: InterfaceNames = ("metadata", "processes", "volumes")
 
-#: Offset and length, as in every format; then leader epoch, magic, CRC, attributes and last offset
-#: delta, as in the format since 0.11.
+#: Offset and length, in every format; since 0.11 followed by leader epoch, magic, CRC, attributes
+#: and last offset delta.
 _BEGIN = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiibIhi")
 _MAGIC_AT = 16
@@ -103,13 +103,13 @@ def replicas(cluster: Cluster, broker: int) -> list[Replica]:
             topic=match["topic"],
             partition=int(match["partition"]),
             directory=folder,
-            segments=tuple(sorted(own, key=lambda one: one.base)),
+            segments=tuple(sorted(own, key=lambda segment: segment.base)),
         )
         for folder, own in segments.items()
         if (match := re.fullmatch(TOPIC_PARTITION, folder.rpartition("/")[2]))
         and match["topic"] != METADATA
     ]
-    return sorted(known, key=lambda one: one.name)
+    return sorted(known, key=lambda replica: replica.name)
 
 
 def select_replicas(cluster: Cluster, broker: int, names: Sequence[str]) -> list[Replica]:
@@ -126,7 +126,7 @@ def select_replicas(cluster: Cluster, broker: int, names: Sequence[str]) -> list
 
 
 def batches(content: bytes) -> Iterator[Batch]:
-    """Yield the whole batches of a segment, in order; a torn end is not a batch."""
+    """Yield the complete batches of a segment, in order; an incomplete last batch is left out."""
     position = 0
     while position + _BEGIN.size <= len(content):
         first, length = _BEGIN.unpack_from(content, position)
@@ -141,7 +141,7 @@ def batches(content: bytes) -> Iterator[Batch]:
 
 
 def end_offset(segment: Segment, content: bytes) -> int:
-    """Return the offset after the segment's last whole batch."""
+    """Return the offset after the segment's last complete batch."""
     last = segment.base - 1
     for batch in batches(content):
         last = batch.last
@@ -154,19 +154,18 @@ def checkpoints(cluster: Cluster, broker: int, log_directory: str, file: str) ->
 
 
 def parse_checkpoint(text: str) -> dict[str, int]:
-    """Return the offset of each partition; the text has a version, a count, a line for each."""
+    """Return the offset of each partition. Lines 1 and 2 of the text are a version and a count."""
     lines = [line.split() for line in text.splitlines()[2:]]
     return {f"{topic}-{partition}": int(offset) for topic, partition, offset in lines}
 
 
 def checkpoint_text(offsets: Mapping[str, int]) -> str:
-    """Return a checkpoint file with these offsets."""
     lines = [f"{' '.join(name.rsplit('-', 1))} {offset}" for name, offset in offsets.items()]
     return "\n".join(["0", str(len(lines)), *lines, ""])
 
 
 def run_script(cluster: Cluster, broker: int, script: str) -> str:
-    """Run a bash script at the broker's disk and return its output; FaultError if it fails."""
+    """Run a bash script on the broker's disk; return its output, or raise FaultError."""
     result = cluster.volumes.run(broker, f"set -euo pipefail\n{script}")
     if result.exit_status != 0:
         raise FaultError(f"at the disk of broker {broker}: {result.output.strip()}")
@@ -188,7 +187,6 @@ def require_down(cluster: Cluster, nodes: Sequence[int]) -> None:
 
 
 def empty(cluster: Cluster, broker: int, directory: str) -> None:
-    """Delete everything in a log directory."""
     run_script(cluster, broker, f"find {directory} -mindepth 1 -delete")
 
 
@@ -197,7 +195,7 @@ def count_files(cluster: Cluster, broker: int, directories: Sequence[str]) -> in
 
 
 def log_dir_problems(log_dir: int, shape: Shape) -> Iterator[Problem]:
-    """Yield why the field `log_dir` does not name one of several log directories."""
+    """Yield the problem if `log_dir` is not one of several log directories."""
     if shape.log_dirs < 2:
         yield "log_dir", "the brokers have one log directory only: set cluster.log_dirs"
     elif log_dir > shape.log_dirs:
@@ -223,7 +221,7 @@ Partitions = Annotated[
 
 
 def partition_problems(names: Sequence[str], shape: Shape) -> Iterator[Problem]:
-    """Yield which of the named partitions the scenario does not have."""
+    """Yield the partitions that the scenario does not have."""
     for name in names:
         topic, _, number = name.rpartition("-")
         if topic not in shape.topics:

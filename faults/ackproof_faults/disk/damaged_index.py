@@ -1,7 +1,7 @@
 """The base of faults that damage the offset indexes of a log.
 
-Indexes are derived from the log and checked when it is loaded after an unclean shutdown
-(`LogLoader`, `OffsetIndex.sanityCheck`): the broker must notice the damage and rebuild them.
+Indexes are derived from the log, so no record is lost. After an unclean shutdown the broker checks
+them (`LogLoader`, `OffsetIndex.sanityCheck`) and must rebuild damaged indexes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,7 @@ class DamagedIndex(Ended):
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     partitions: Partitions = ()
-
-    @property
-    def effects(self) -> Effects:
-        """Indexes are derived from the log, so that no record is touched."""
-        return (Ends(),)
+    effects: ClassVar[Effects] = (Ends(),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from partition_problems(self.partitions, shape)
@@ -87,9 +83,9 @@ class DeleteIndex(DamagedIndex):
         return size is None
 
 
-#: Size of an entry of an offset index, bytes; `OffsetIndex.sanityCheck` refuses other multiples.
+#: Size of an entry of an offset index, bytes; `OffsetIndex.sanityCheck` requires a multiple of it.
 _ENTRY = 8
-_LEFT = 5
+_TRUNCATED_SIZE = 5
 
 
 class TruncateIndex(DamagedIndex):
@@ -99,7 +95,7 @@ class TruncateIndex(DamagedIndex):
     proof: ClassVar[str] = "the broker is down, and every offset index ends inside an entry"
 
     def damage(self, path: str) -> str:
-        return f"truncate -s {_LEFT} {path}"
+        return f"truncate -s {_TRUNCATED_SIZE} {path}"
 
     def damaged(self, size: int | None) -> bool:
         return size is not None and size % _ENTRY != 0

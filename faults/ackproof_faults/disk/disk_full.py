@@ -1,8 +1,8 @@
 """The disk is full: writes fail with ENOSPC, and the broker takes its log directory offline.
 
 It needs a disk of a known size (`cluster.disk`), so that only the broker's own disk is filled. A
-broker whose only log directory is offline ends by itself; heal deletes what filled the disk and
-starts the broker again.
+broker whose only log directory is offline ends by itself. Heal deletes the file that fills the disk
+and starts the broker again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_model.effects import Effects, Unreachable
 
 _FILLER = "ackproof-filler"
-#: Before every log line. The container engine refuses times that are not after the epoch.
+#: Earlier than every log line; the container engine requires a time after the epoch.
 _ANY_TIME = datetime.fromtimestamp(1, UTC)
 
 
@@ -76,7 +76,7 @@ class DiskFull(Fault):
             path = _path(cluster, node)
             if _disk.run_script(cluster, node, f"ls {path} 2>/dev/null || :\nrm -f {path}*"):
                 if cluster.logs.contains(node, _disk.DIRECTORY_FAILED, done or _ANY_TIME):
-                    cluster.processes.terminate(node)  # it may be on its way out
+                    cluster.processes.terminate(node)  # it may be about to end
                 cluster.processes.start(node)
 
 

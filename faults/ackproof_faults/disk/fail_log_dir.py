@@ -1,9 +1,9 @@
-"""One of several log directories fails under the running broker.
+"""One of several log directories of a running broker fails.
 
-The directory is moved away and a file takes its place. Within five seconds
+The fault moves the directory away and creates a file with its name. Within five seconds
 (`replica.high.watermark.checkpoint.interval.ms`) the broker fails to write a checkpoint there,
-takes the directory offline and tells the controller (KIP-112, KIP-858). Kafka takes a directory
-online again only when it starts, so heal moves it back and restarts the broker.
+takes the directory offline and informs the controller (KIP-112, KIP-858). A broker uses the
+directory again only after a restart, so heal moves it back and restarts the broker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FailLogDir(Fault):
             )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> datetime:
-        """Move the directory away; return the time from which the broker may log that."""
+        """Move the directory away; return the time from which the broker may log the failure."""
         require_running(cluster, nodes)
         since = datetime.now(UTC)
         for node in nodes:
@@ -67,7 +67,7 @@ class FailLogDir(Fault):
         return Evidence.joined(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: datetime | None) -> None:
-        """Move the directory back and restart the broker; do nothing where it is back."""
+        """Move the directory back and restart the broker, unless this has been done."""
         for node in nodes:
             path = self._path(cluster, node)
             moved = _disk.run_script(

@@ -1,7 +1,7 @@
-"""One byte of a log file is not what was written: bit rot, a faulty controller or cable.
+"""One byte of a log file changes: bit rot, a faulty controller or cable.
 
-The broker does not notice: it serves batches as they are in the file. Whoever checks the batch's
-CRC (consumers, followers, the broker when it recovers) finds it. Heal flips the byte back.
+The broker does not notice: it serves batches as they are in the file. Consumers, followers and log
+recovery check the batch's CRC and detect the change. Heal flips the byte back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ByteFlip:
         self._write(cluster, self.original ^ _ALL_BITS)
 
     def revert(self, cluster: Cluster) -> None:
-        """Flip the byte back, unless the broker has cut it off, deleted it or overwritten it."""
+        """Flip the byte back, unless the broker has truncated, deleted or overwritten it."""
         sizes = {
             segment.path: segment.size
             for replica in _disk.replicas(cluster, self.broker)
@@ -53,7 +53,7 @@ class ByteFlip:
     def holds(self, cluster: Cluster) -> bool:
         """Whether the byte has changed, and the CRC-32C of its batch no longer matches.
 
-        The CRC covers what follows it (`DefaultRecordBatch.isValid`).
+        The CRC covers the bytes behind it (`DefaultRecordBatch.isValid`).
         """
         import google_crc32c
 

@@ -1,8 +1,8 @@
 """Checkpoint files are older than the logs: a restored backup, or a file system that rolled back.
 
-``recovery_points`` say from where a log has to be checked after an unclean shutdown,
-``high_watermarks`` up to where it was replicated. Neither may make a broker lose a record: it
-checks more than necessary, and learns the high watermark from its leader again.
+After an unclean shutdown a broker checks its logs from their ``recovery_points`` on; logs are
+replicated up to their ``high_watermarks``. Old values must not make a broker lose a record: it
+checks more than necessary, and gets the high watermark from the leader again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OldCheckpoint(Ended):
                 _disk.run_script(cluster, node, f"printf %s {text} > {directory}/{file}")
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
-        """Require that the files name no higher offset, and at least one partition."""
+        """Require that the files have a partition, and no higher offset."""
         _disk.require_down(cluster, nodes)
         proofs = []
         for node in nodes:

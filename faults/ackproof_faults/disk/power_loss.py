@@ -1,13 +1,12 @@
-"""The power fails: the process is gone, and so is what was only in the page cache.
+"""The power fails: the process ends, and data that was only in the page cache is lost.
 
-Kafka calls fsync when a segment is full and otherwise leaves it to the kernel. By default a broker
-can lose everything above its recovery point, up to which it has fsynced
-(`recovery-point-offset-checkpoint`). After SIGKILL the fault removes that from each log: the worst
-case that the files allow. The checkpoint is written once a minute
-(`log.flush.offset.checkpoint.interval.ms`), so segments that were filled and fsynced since are
-removed too: a real failure may take less, not more. A topic that is fsynced at every record
-(`flush.messages` is 1) loses nothing. A write may also have reached the disk in part: `torn` leaves
-half of the first lost batch, which the broker finds by its CRC when it recovers.
+Kafka calls fsync when a segment is full and otherwise leaves it to the kernel. A broker has fsynced
+a log up to its recovery point (`recovery-point-offset-checkpoint`) and can lose everything above.
+After SIGKILL the fault removes that from each log: the worst case. The checkpoint is written once a
+minute (`log.flush.offset.checkpoint.interval.ms`), so the fault also removes segments that were
+fsynced since then; a real failure never removes more. A topic with `flush.messages` 1, which is
+fsynced at every record, loses nothing. A write may have reached the disk in part: `torn` leaves
+half of the first lost batch, which the broker detects by its CRC when it recovers.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from ackproof_model.effects import Effects, Ends
 class LogCut:
     """The loss of one log.
 
-    `before` and `after` are its end offsets; `path` is the segment that is cut to `size` bytes,
-    `dropped` are the segments behind it.
+    `before` and `after` are its end offsets; `path` is the segment that is truncated to `size`
+    bytes, `dropped` are the segments behind it.
     """
 
     broker: int
@@ -46,12 +45,12 @@ class LogCut:
 
     def apply(self, cluster: Cluster) -> None:
         lines = [f"truncate -s {self.size} {shlex.quote(self.path)}"]
-        # The indexes of a dropped segment go with it; those of the cut one are rebuilt.
+        # The broker rebuilds the indexes of the truncated segment.
         lines += [f"rm {shlex.quote(path.removesuffix('.log'))}.*" for path in self.dropped]
         _disk.run_script(cluster, self.broker, "\n".join(lines))
 
     def require(self, cluster: Cluster) -> None:
-        """Raise FaultError unless the last whole batch on disk ends where the log was cut."""
+        """Raise FaultError unless the last complete batch on disk ends at the cut."""
         (replica,) = _disk.select_replicas(cluster, self.broker, [self.partition])
         active = replica.segments[-1]
         end = _disk.end_offset(active, cluster.volumes.read_file(self.broker, active.path))
@@ -71,9 +70,9 @@ class Outage:
 
 
 def fsynced_topics(cluster: Cluster, nodes: Sequence[int], names: Sequence[str]) -> set[str]:
-    """Return which topics of the named replicas (all, if none is) are fsynced at every record.
+    """Return the topics of these replicas (all without `names`) that are fsynced at every record.
 
-    No broker may be up to answer, so the last known setting counts.
+    It uses the last known settings, because no broker may be running.
     """
     own = (_disk.select_replicas(cluster, node, names) for node in nodes)
     topics = {replica.topic for replicas in own for replica in replicas}
@@ -91,7 +90,7 @@ def plan_cut(
 ) -> LogCut | None:
     """Return the cut before `to_offset`, of the `last` offsets, or at the recovery point.
 
-    `torn` leaves half of the first lost batch. None if the log has nothing there to lose.
+    `torn` leaves half of the first lost batch. None if the cut removes nothing.
     """
     active = replica.segments[-1]
     content = cluster.volumes.read_file(broker, active.path)
@@ -105,7 +104,7 @@ def plan_cut(
         keep = flushed.get(replica.name, 0)
     if keep >= before:
         return None
-    # The last segment that begins before the cut; the first one stays, empty if necessary.
+    # The last segment that begins before the cut; the first segment stays, even if it is empty.
     index = max((i for i, one in enumerate(replica.segments) if one.base <= keep), default=0)
     segment = replica.segments[index]
     if segment is not active:
@@ -128,7 +127,7 @@ def plan_cut(
 
 
 def outage_evidence(done: Outage, *, torn: bool) -> Evidence:
-    """Return the evidence; its facts are what `partition_trace` of the harness reads."""
+    """Return the evidence; `partition_trace` of the harness reads its facts."""
     end = ", torn" if torn else ""
     texts = [
         f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"

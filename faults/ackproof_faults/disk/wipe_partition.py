@@ -1,7 +1,7 @@
-"""Partitions' directories are gone: a file system lost them, or somebody deleted the wrong one.
+"""Partitions' directories are deleted, by a file system error or by mistake.
 
-The broker starts again with its identity and its other partitions, and without data of partitions
-for which the controller counts it as in sync.
+The broker starts again with its identity and its other partitions, but without data of partitions
+in whose ISR it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The whole disk is gone: the broker starts again with its id, an empty disk and a new identity.
+"""The whole disk is lost: the broker starts again with its id and an empty disk.
 
-Every log directory has a new id (KIP-858), by which the controller can tell that it was replaced.
+Every log directory has a new id (KIP-858), so the controller can detect that it was replaced.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ class WipeVolume(Ended):
     past_tense: ClassVar[str] = "lost its disk"
     fault: Literal["wipe_volume"] = "wipe_volume"
     proof: ClassVar[str] = "the broker is down, and none of its log directories holds a file"
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(log="empty", renewed=True),)
+    effects: ClassVar[Effects] = (Ends(log="empty", renewed=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         _disk.kill_all(cluster, nodes)

@@ -8,7 +8,7 @@ from ackproof_faults.fault import Fault, Problem, Shape
 
 
 class AttachedFault(Fault):
-    """A fault that is refused on clusters that ackproof started: those have better ones."""
+    """A fault that is refused on clusters that ackproof started, which support better faults."""
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if not shape.attached:

@@ -1,9 +1,9 @@
 """The user's own commands break an attached cluster: ssh, kubectl, a cloud's command line.
 
 Each command runs once for every broker of the target, by `/bin/sh`, with the broker's id in
-`$BROKER` and all of them in `$BROKERS`. It must end with 0. What `verify` prints is the evidence,
-and should be observed from outside (does the broker's port answer? is its pod gone?): what the
-injecting command says about itself proves nothing.
+`$BROKER` and all ids in `$BROKERS`. It must end with 0. The output of `verify` is the evidence. It
+should observe from outside (does the broker's port answer? is its pod gone?): the output of the
+injecting command proves nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ackproof_faults.external._attached import AttachedFault
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Anything, Effects
 
-#: How much of a command's output is kept, characters.
-_KEPT = 500
+#: Longest output of a command in the evidence, characters.
+_MAX_OUTPUT = 500
 
 
 def run_command(
     step: str, command: str, broker: int, brokers: Sequence[int], *, within_s: float
 ) -> str:
-    """Return what the command printed; raise FaultError unless it ends with 0 in time.
+    """Return the command's output; raise FaultError unless it ends with 0 in time.
 
-    `step` names it in errors. The command finds the broker's id in `$BROKER`, all in `$BROKERS`.
+    `step` names the command in errors.
     """
     try:
         done = subprocess.run(
@@ -47,7 +47,7 @@ def run_command(
         )
     except (subprocess.TimeoutExpired, OSError) as error:
         raise FaultError(f"{step} of broker {broker} ({command!r}): {error}") from error
-    output = " / ".join(done.stdout.split("\n")).strip(" /")[-_KEPT:]
+    output = " / ".join(done.stdout.split("\n")).strip(" /")[-_MAX_OUTPUT:]
     if done.returncode != 0:
         raise FaultError(
             f"{step} of broker {broker} ended with {done.returncode}: {output or 'no output'}"
@@ -72,10 +72,7 @@ class Command(AttachedFault):
         alias="heal", min_length=1, description="ends the fault; a second run must do no harm"
     )
     within: Duration = Field(default=60.0, gt=0, description="how long a command may take")
-
-    @property
-    def effects(self) -> Effects:
-        return (Anything(),)
+    effects: ClassVar[Effects] = (Anything(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         for node in nodes:

@@ -1,7 +1,7 @@
 """A broker's container on an attached cluster is killed or stopped, and started again.
 
-It acts only on containers that the scenario lists by name (`cluster.attach.containers`), and only
-where the scenario says that they are its author's (`cluster.attach.i_own`).
+It acts only on containers that the scenario lists (`cluster.attach.containers`), and only if the
+scenario says that its author owns them (`cluster.attach.i_own`).
 """
 
 from __future__ import annotations

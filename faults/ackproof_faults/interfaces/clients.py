@@ -1,7 +1,7 @@
 """The client processes of a run: its producers and consumers.
 
-A client is named by kind and number: ``producer 0``. The name stands for whichever process does
-that client's work now: a successor, after the first process crashed or was paused.
+The name of a client is its kind and number: ``producer 0``. It stands for the process that does the
+client's work now: a successor, after the first process crashed or was paused.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ ProducerName = Annotated[
 #: How a client ends: by SIGKILL, or by an exit without waiting for what it has sent.
 End = Literal["kill", "exit"]
 
-#: How a client misbehaves in each round, until it gets another order. slow: spend time on what a
-#: poll returned; fill: hand over as many records as are accepted, and serve no delivery report;
-#: purge_queue: purge what waits to be sent; purge_all: what is in flight, too; rejoin: leave the
-#: group at intervals and join it again; skew: send records with timestamps that are off.
+#: How a client misbehaves in each round, until it gets another order. slow: be busy after each
+#: poll; fill: fill the queue, and poll no delivery report; purge_queue: purge records that wait to
+#: be sent; purge_all: also those in flight; rejoin: leave the group at intervals and join it again;
+#: skew: send records with wrong timestamps.
 Order = Literal["nothing", "slow", "fill", "purge_queue", "purge_all", "rejoin", "skew"]
 
 
 class Clients(Protocol):
-    """Stop, end, replace and mislead the client processes of a run."""
+    """Stop, end, replace and give orders to the client processes of a run."""
 
     def running(self, what: str) -> Sequence[str]:
         """Return the names of the processes that run as these clients (`ClientName`)."""
@@ -55,7 +55,7 @@ class Clients(Protocol):
         """Whether the operating system reports the process stopped."""
 
     def end(self, client: str, how: End) -> None:
-        """End the process and wait until it is gone; the run does not count that as an error."""
+        """End the process and wait for its end; the run does not report this as an error."""
 
     def ended_by(self, client: str) -> End | None:
         """Return how the process ended, None if it runs or ended in another way."""
@@ -63,8 +63,7 @@ class Clients(Protocol):
     def succeed(self, client: str) -> str:
         """Start a successor and return its name; return the existing one if there is one.
 
-        It continues where the first process was: with the same settings, group and
-        transactional.id.
+        It has the same settings, group and transactional.id.
         """
 
     def begun(self, client: str) -> bool:
@@ -74,7 +73,7 @@ class Clients(Protocol):
         """Wait until `begun`, and return it."""
 
     def order(self, client: str, order: Order, *, milliseconds: int = 0) -> None:
-        """Set how the process behaves from now on; raise FaultError if another order holds."""
+        """Set the behaviour of the process; raise FaultError if another order is in force."""
 
     def obeyed(self, client: str, *, more_than: int, within_s: float) -> int:
-        """Return how often the process did as ordered, once that exceeds `more_than`."""
+        """Return how often the process followed its order, once this exceeds `more_than`."""

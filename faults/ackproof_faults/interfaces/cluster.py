@@ -1,8 +1,8 @@
 """The interfaces that a cluster under test offers to faults.
 
-A fault names those that it uses (`Fault.requires`). A cluster that ackproof started offers all;
-an attached cluster offers `metadata`, `clients`, and `processes` where the scenario lists
-containers. What is missing is refused in one place, before the run (`missing`).
+`Fault.requires` lists the interfaces that a fault uses. A cluster that ackproof started offers all;
+an attached cluster offers `metadata`, `clients`, and `processes` if the scenario lists containers.
+A fault whose interfaces are `missing` is refused before the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TopicPartition = tuple[str, int]
 
 
 class Metadata(Protocol):
-    """Ask the cluster what a client can ask. Every cluster has this interface."""
+    """Metadata that any client can request. Every cluster has this interface."""
 
     def broker_ids(self) -> Sequence[int]:
         """Return the node ids of all brokers, ascending."""
@@ -39,10 +39,10 @@ class Metadata(Protocol):
         """Return the partition's leader, None while it has none."""
 
     def leaderless(self, topic: str, partition: int) -> bool:
-        """Whether the partition is known to have no leader, by one answer: not if none came."""
+        """Whether a broker reports that the partition has no leader; False without an answer."""
 
     def leaders(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Return the leaders of these partitions by one question; None for one without a leader."""
+        """Return the leaders of these partitions by one request; None without a leader."""
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         """Return the partition's replicas in assignment order."""
@@ -54,13 +54,13 @@ class Metadata(Protocol):
         """Return the eligible leader replicas (KIP-966), None if unknown at the moment."""
 
     def last_known_leader(self, topic: str, partition: int) -> int | None:
-        """Return who led when the ISR became empty; None if it is not, or unknown."""
+        """Return the leader before the ISR became empty; None if it is not empty, or unknown."""
 
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         """Return the partition's high watermark and leader epoch, None if unknown."""
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the offset that a group has committed, None if there is none or it is unknown."""
+        """Return the offset that a group has committed, None if it has none or it is unknown."""
 
     def answers(self, broker: int) -> bool:
         """Whether the broker itself answers a client's request."""
@@ -139,7 +139,7 @@ class NetworkNamespace(Protocol):
         """Run a bash script in the node's network namespace, with NET_ADMIN and nft."""
 
     def start(self, node: int, name: str, script: str) -> None:
-        """Start such a script in the background; it runs until it ends, or until `end`."""
+        """Start such a script in the background; `end` ends it."""
 
     def end(self, node: int, name: str) -> None:
         """End a script that `start` started; a no-op if it has ended."""
@@ -155,10 +155,10 @@ class Volumes(Protocol):
         """Run a bash script where the broker's volume is mounted at the broker's own path."""
 
     def read_file(self, broker: int, path: str) -> bytes:
-        """Return the content of a file; raise FaultError if there is none."""
+        """Return the content of a file; raise FaultError if it does not exist."""
 
     def renew_identity(self, broker: int) -> None:
-        """Format each empty log directory as a new one when the broker starts."""
+        """Give each empty log directory a new id when the broker starts."""
 
 
 class BrokerLogs(Protocol):
@@ -191,7 +191,7 @@ class Placement:
 
 
 class Operations(Protocol):
-    """Operations of Kafka's own tools. Each raises FaultError with Kafka's reason to refuse."""
+    """Operations of Kafka's own tools. Each raises FaultError with Kafka's reason for a refusal."""
 
     def topic(self, name: str) -> Mapping[int, Placement]:
         """Return the topic's partitions; empty if it does not exist or is unknown now."""
@@ -218,10 +218,7 @@ class Operations(Protocol):
         """Return a topic's setting in force, None if it is unknown now."""
 
     def known_setting(self, topic: str, key: str) -> str | None:
-        """Return a topic's setting as it was last heard of, also while no broker answers.
-
-        Settings that others change meanwhile are not noticed. None if it was never heard of.
-        """
+        """Return a topic's last known setting, None if it was never known. Asks no broker."""
 
     def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
         """Return a topic's setting once it has this value, or its last value after `within_s`."""
@@ -260,7 +257,7 @@ class Operations(Protocol):
         """Remove a controller from the voters, and end it for good."""
 
     def voters(self) -> Sequence[int]:
-        """Return the voters that are caught up, as the quorum describes itself."""
+        """Return the voters that are caught up, from DescribeQuorum."""
 
     def feature_level(self, feature: str) -> str | None:
         """Return a feature's finalized level, None if the cluster does not know the feature."""
@@ -296,7 +293,7 @@ T = TypeVar("T")
 
 
 class _Offered(Generic[T]):
-    """An interface of the cluster; reading one that it lacks raises FaultError with the advice."""
+    """An interface of the cluster; if the cluster lacks it, reading it raises FaultError."""
 
     def __init__(self, advice: str = "use a cluster that ackproof starts") -> None:
         self.advice = advice
@@ -337,9 +334,9 @@ class Cluster:
         self.offered: dict[str, Any] = offered
 
     def offer(self, name: InterfaceName, implementation: object) -> None:
-        """Add an interface that came later."""
+        """Add an interface."""
         self.offered[name] = implementation
 
     def missing(self, required: Iterable[InterfaceName]) -> list[InterfaceName]:
-        """Return which of these interfaces the cluster lacks, in the given order."""
+        """Return those of these interfaces that the cluster lacks, in the given order."""
         return [name for name in required if name not in self.offered]

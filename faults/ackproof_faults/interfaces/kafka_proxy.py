@@ -1,10 +1,8 @@
 """A proxy that understands Kafka's framing, and its rules for requests and responses.
 
-Clients are identified by their client.id: a follower fetches as ``broker-2-fetcher-0``, a broker
-sends requests to controllers with its id.
-
-The proxy is in the path of a listener only where a scenario asks for it (`cluster.proxied`). A rule
-covers one API, its requests or its responses, of some brokers and clients.
+The client.id identifies a client: a follower fetches as ``broker-2-fetcher-0``, a broker sends
+requests to controllers with its id. The proxy is in the path of the listeners in `cluster.proxied`.
+A rule applies to the requests or responses of one API, of some brokers and clients.
 """
 
 from __future__ import annotations
@@ -94,8 +92,8 @@ class Rule:
 
     hold: they wait until the rule is removed, with everything behind them on their connections;
     delay: the same for `delay_s`; drop: they never arrive; duplicate: they arrive twice; cut: their
-    connections are closed instead. `client` is a prefix of the `client.id`. `count`: the rule
-    applies to this many messages only.
+    connections are closed instead. client: a prefix of the `client.id`. count: the rule applies to
+    this many messages only.
     """
 
     api: Api
@@ -108,7 +106,7 @@ class Rule:
 
 
 class Link(Protocol):
-    """Add and remove rules of the proxy, and see what they did."""
+    """Add and remove rules of the proxy, and count their messages."""
 
     def add(self, rule: Rule) -> None:
         """Apply this rule from now on."""
@@ -119,7 +117,7 @@ class Link(Protocol):
     def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
         """Return the messages that the rule was applied to, in words.
 
-        Waits until there are `at_least` that many, for `within_s` at most.
+        Waits for at least `at_least` messages, for at most `within_s`.
         """
 
     def held(self, rule: Rule) -> int:

@@ -1,7 +1,7 @@
 """Kernel features that faults use, each probed by a script in a container.
 
-`ackproof doctor` probes all of them. A run probes those of its faults before it boots anything, and
-is refused with the reason if one is missing.
+`ackproof doctor` probes all of them. A run probes the features of its faults before it boots
+anything, and is refused if one is missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Need(Enum):
-    """One kernel feature: its name, what it is for, and a script that ends with 0 if it is there.
+    """A kernel feature: its name, its use, and a script that ends with 0 if it is available.
 
     The script runs in its own network namespace, with NET_ADMIN.
     """

@@ -1,9 +1,9 @@
-"""Directed cuts between nodes, as packet filter rules and as a proof by connections.
+"""Directed cuts between nodes: their packet filter rules, and their proof by connections.
 
-A `Cut` loses packets from its source to its sink. Its rules are installed at both ends, so that it
-survives the restart of either: a broker that starts again has a new network namespace. Clients
-reach a broker through its published ports, from outside the cluster's network; only the listener's
-port identifies their packets.
+A `Cut` drops packets from its source to its sink. Its rules are installed at both ends: a broker
+that starts again has a new network namespace without rules. Clients reach a broker through its
+published ports, from outside the cluster's network; only the listener's port identifies their
+packets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLIENTS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Packets from `source` to `sink` are lost; on one listener's port only unless it is None."""
+    """Packets from `source` to `sink` are lost, on one port or (None) on all."""
 
     source: int
     sink: int
@@ -47,13 +47,13 @@ def both_ways(one: int, other: int, port: int | None = None) -> list[Cut]:
 
 
 def client_ports(cluster: Cluster, listener: str | None) -> list[int]:
-    """Return the port of a listener, or the ports of all client listeners for None."""
+    """Return the port of a listener; for None, the ports of all client listeners."""
     names = [listener] if listener else cluster.network.client_listeners()
     return [cluster.network.port(name) for name in names]
 
 
 def channels(peers: str | Sequence[int], listener: str | None) -> tuple[Channel, ...]:
-    """Return the channels to these peers, over one listener only unless it is None."""
+    """Return the channels to these peers, over one listener or (None) over all."""
     to_peers: dict[object, tuple[Channel, ...]] = {
         "brokers": ("replication",),
         "controllers": ("controllers",),
@@ -101,7 +101,7 @@ def connect(cluster: Cluster, node: int, port: int, within_s: float) -> str:
 def verify_cut(cluster: Cluster, cuts: Sequence[Cut]) -> Evidence:
     """Require that connections over every cut link fail, and that others are accepted.
 
-    The others are the control: nodes that accept no connection at all would look like a cut.
+    The others are the control: nodes that accept no connections at all would look like a cut.
     """
     nodes = running_nodes(cluster)
     links = {
@@ -146,7 +146,7 @@ def _probe(cluster: Cluster, peer: int, port: int) -> str:
 
 
 def _is_cut(cuts: Sequence[Cut], node: int, peer: int, port: int) -> bool:
-    """Whether a connection from node to the peer's port uses a cut link, there or back."""
+    """Whether a connection from node to the peer's port uses a cut link in either direction."""
     ends = ({node, peer}, {CLIENTS, peer})
     return any({cut.source, cut.sink} in ends and cut.port in (None, port) for cut in cuts)
 
@@ -155,7 +155,7 @@ VERDICTS = {"drop": "drop", "reject": "reject with tcp reset"}
 
 
 def not_behind_proxy(name: str, shape: Shape) -> Iterator[Problem]:
-    """Yield listeners between nodes that lead through the Kafka proxy: no link is there to cut."""
+    """Yield the problem that listeners between nodes lead through the Kafka proxy."""
     if inside := sorted({"INTERNAL", "CONTROLLER"} & set(shape.proxied)):
         yield (
             "fault",
@@ -185,7 +185,7 @@ class Links(Fault):
 
     @property
     def table(self) -> str:
-        """The nftables table of this fault, different from that of any other."""
+        """The name of this fault's own nftables table."""
         return f"inet ackproof_{self.name}_{zlib.crc32(self.model_dump_json().encode()):08x}"
 
     def problems(self, shape: Shape) -> Iterator[Problem]:

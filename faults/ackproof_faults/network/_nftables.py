@@ -10,7 +10,7 @@ from ackproof_faults.interfaces.cluster import Cluster, CommandResult
 
 
 def run_at_each(cluster: Cluster, scripts: Mapping[int, str]) -> Mapping[int, CommandResult]:
-    """Run each node's script in its network namespace, all at the same time."""
+    """Run each node's script in its network namespace, in parallel."""
     if not scripts:
         return {}
     with ThreadPoolExecutor(max_workers=len(scripts)) as pool:
@@ -45,11 +45,11 @@ def install(cluster: Cluster, table: str, rules: Mapping[int, Sequence[str]]) ->
 
 
 def remove(cluster: Cluster, table: str, stalled: Mapping[int, Sequence[str]]) -> None:
-    """Delete the table at each of these nodes, if it is there, and end its stalled connections.
+    """Delete the table at each of these nodes, if it exists, and end stalled connections.
 
-    `stalled` holds filters of `ss`. A connection that lost packets for seconds waits in TCP's
-    retransmission backoff. Where the kernel can (INET_DIAG_DESTROY), `ss -K` ends it, and the node
-    connects again at once.
+    `stalled`: filters of `ss`. A connection that lost packets for seconds waits in TCP's
+    retransmission backoff. If the kernel supports it (INET_DIAG_DESTROY), `ss -K` ends the
+    connection, and the node reconnects at once.
     """
     scripts = {}
     for node, filters in stalled.items():

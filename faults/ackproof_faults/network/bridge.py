@@ -1,13 +1,13 @@
 """Two halves that are connected only through one broker, the target.
 
-The other brokers are dealt to the halves in the order of their ids. Controllers and clients reach
-everybody.
+The other brokers are assigned to the halves in the order of their ids. Controllers and clients
+reach all brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Problem, Shape
@@ -20,10 +20,7 @@ class Bridge(Links):
     """Cut the other brokers into two halves; the target, one broker, reaches both."""
 
     fault: Literal["bridge"] = "bridge"
-
-    @property
-    def effects(self) -> Effects:
-        return (Cuts(channels=("replication",), some=True, nodes="others"),)
+    effects: ClassVar[Effects] = (Cuts(channels=("replication",), some=True, nodes="others"),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

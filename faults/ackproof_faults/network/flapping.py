@@ -1,4 +1,4 @@
-"""A link that comes and goes, as with a loose cable: connections are made and lost again.
+"""A link is cut and restored repeatedly, as with a loose cable.
 
 A container in each target's network namespace installs and removes the rules in turn.
 """
@@ -43,7 +43,7 @@ class Flapping(Partition):
             )
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
-        """Watch the rules of each target for one period: they must come and go."""
+        """Require that the rules of each target appear and disappear within one period."""
         watch = (
             f"for i in $(seq {int((self.up + self.down) * 10) + 10}); do "
             f"nft list table {self.table} >/dev/null 2>&1 && echo cut || echo joined; sleep 0.1; "

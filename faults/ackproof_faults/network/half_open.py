@@ -1,6 +1,6 @@
-"""A node dies without closing its connections (no FIN, no RST), as when its power or cable fails.
+"""A node ends without closing its connections (no FIN, no RST), as when its power or cable fails.
 
-Its peers keep their connections until a timer fires or the node starts again. After a plain SIGKILL
+Its peers keep their connections until a timer fires or the node starts again. After SIGKILL alone
 the kernel closes every connection of the process.
 """
 
@@ -32,10 +32,7 @@ class HalfOpen(Ended):
     past_tense: ClassVar[str] = "was killed without closing its connections"
     fault: Literal["half_open"] = "half_open"
     proof: ClassVar[str] = "the target's process is gone, and another node still holds a connection"
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(silent=True),)
+    effects: ClassVar[Effects] = (Ends(silent=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         install(cluster, _TABLE, dict.fromkeys(nodes, _SILENCE))

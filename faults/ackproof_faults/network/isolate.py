@@ -1,4 +1,4 @@
-"""A node that no broker, no controller and no client reaches, and that reaches nobody."""
+"""A node is cut off from all brokers, controllers and clients."""
 
 from __future__ import annotations
 

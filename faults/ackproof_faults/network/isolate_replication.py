@@ -1,9 +1,9 @@
 """Followers cannot reach a broker's INTERNAL listener; clients and the controller can.
 
-Every other broker drops its packets to and from the target's INTERNAL port, in both directions, so
-that neither a fetch that waits at the leader nor a new one is answered. The rules are not in the
-target's network namespace: a kill of the target would end the fault there, and a restarted leader
-could still hand over what it alone holds. The target itself still fetches from the others.
+Every other broker drops its packets to and from the target's INTERNAL port, so that neither a fetch
+that waits at the leader nor a new fetch is answered. The rules are not in the target's network
+namespace: a kill of the target would remove them, and the restarted leader could still replicate
+records that only it has. The target itself still fetches from the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMED_OUT = 124  # exit status of timeout(1)
 
 
 def followers(cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, list[int]]:
-    """Return for each of the nodes the other brokers that run."""
+    """Return, for each node, the other running brokers."""
     running = [
         broker
         for broker in cluster.metadata.broker_ids()
@@ -36,8 +36,8 @@ def followers(cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, list[int]]
 def require_cut(cluster: Cluster, node: int, others: Sequence[int]) -> list[str]:
     """Require that INTERNAL times out from every other broker while EXTERNAL answers.
 
-    EXTERNAL is the control: the broker is alive, and only one of its listeners is cut. Returns the
-    proof for each of the others.
+    EXTERNAL is the control: the broker is alive, and only one of its listeners is cut. Returns a
+    proof for each other broker.
     """
     script = (
         f"{_connect(cluster, node, 'INTERNAL', 0.5)}; echo internal=$?;"
@@ -78,10 +78,7 @@ class IsolateReplication(Fault):
     proof: ClassVar[str] = (
         "every other broker's connections to INTERNAL time out, and those to EXTERNAL do not"
     )
-
-    @property
-    def effects(self) -> Effects:
-        return (Cuts(channels=("replication",), served=True),)
+    effects: ClassVar[Effects] = (Cuts(channels=("replication",), served=True),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from not_behind_proxy(self.name, shape)
@@ -113,7 +110,7 @@ class IsolateReplication(Fault):
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every running target is in sync and its INTERNAL answers every other broker.
 
-        A target that another fault keeps down is covered by that fault's own recovery.
+        A target that another fault has stopped is checked by that fault.
         """
         running = [node for node in nodes if cluster.processes.exit_status(node) is None]
         return all(cluster.metadata.in_sync(node) for node in running) and all(

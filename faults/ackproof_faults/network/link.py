@@ -1,7 +1,7 @@
 """One kind of Kafka request or response, to brokers or controllers, is held, lost or repeated.
 
-A producer whose Produce response is lost sends the batch again; without idempotence the log then
-has it twice. The fault needs a listener behind ackproof's Kafka proxy (`cluster.proxied`), and a
+A producer whose Produce response is lost sends the batch again; without idempotence it is then in
+the log twice. The fault needs a listener behind ackproof's Kafka proxy (`cluster.proxied`), and a
 workload that uses it (`workload.listener`).
 """
 
@@ -44,7 +44,7 @@ def interception(rule: Rule) -> Intercepts:
 
 
 def proxy_problems(api: Api, proxied: Sequence[str], target: TargetSpec) -> Iterator[Problem]:
-    """Yield why no message of this API passes the proxy on its way to the target."""
+    """Yield the reasons why no message of this API passes the proxy to the target."""
     if not proxied:
         yield (
             "fault",
@@ -114,7 +114,7 @@ class LinkFault(Fault):
         cluster.proxy.add(self._rule(nodes))
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
-        """Wait for the first message: only that shows that the proxy is in the path."""
+        """Wait for the first message, which proves that the proxy is in the path."""
         return require_hit(cluster.proxy, self._rule(nodes), within_s=self.within)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:

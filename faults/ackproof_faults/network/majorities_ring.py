@@ -1,13 +1,13 @@
 """Every broker reaches a majority, and no two reach the same one (Jepsen's majorities ring).
 
-The brokers form a ring by their ids; each hears only from its neighbours. With three brokers every
-pair would lose one direction, and so every connection: it takes four.
+The brokers form a ring by their ids; each receives packets only from its neighbours. It needs four
+brokers: with three, every pair would lose one direction, and so every connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.fault import Problem, Shape, untargeted
@@ -23,10 +23,7 @@ class MajoritiesRing(Links):
 
     fault: Literal["majorities_ring"] = "majorities_ring"
     target: Target = untargeted("all: the ring consists of every broker")
-
-    @property
-    def effects(self) -> Effects:
-        return (Cuts(channels=("replication",), some=True),)
+    effects: ClassVar[Effects] = (Cuts(channels=("replication",), some=True),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

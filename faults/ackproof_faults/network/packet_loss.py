@@ -30,13 +30,10 @@ class PacketLoss(Fault):
     percent: int = Field(
         default=10, ge=1, le=99, description="how many of a hundred packets are dropped"
     )
-
-    @property
-    def effects(self) -> Effects:
-        return (Slows(),)
+    effects: ClassVar[Effects] = (Slows(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Install the rules at each target; its loopback is spared."""
+        """Install the rules at each target, except for its loopback device."""
         drop = f"iif != lo numgen random mod 100 < {self.percent} counter drop"
         rules = [f"in {drop}", f"out {drop.replace('iif', 'oif')}"]
         install(cluster, self._table, dict.fromkeys(nodes, rules))

@@ -1,9 +1,9 @@
-"""Two sets of nodes cannot reach each other, or one cannot reach the other.
+"""Two sets of nodes cannot reach each other, or one set cannot reach the other.
 
-``peers`` names the other side: the other ``brokers``, the ``controllers`` (ZooKeeper nodes before
-Kafka 3.3), the ``clients``, or node ids. A one-way cut ends every TCP connection between the two as
-well, but each side notices it differently: who receives nothing times out, who is not heard keeps
-sending.
+``peers`` is the other side: the other ``brokers``, the ``controllers`` (ZooKeeper nodes before
+Kafka 3.3), the ``clients``, or node ids. A one-way cut also ends every TCP connection between the
+two, but each side notices it differently: the side that receives nothing times out, the other side
+continues to send.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ackproof_model.effects import Cuts, Effects
 class Partition(Links):
     """Cut the targets off from other brokers, from controllers, from clients or from some nodes."""
 
-    #: Whether the cut comes and goes.
+    #: Whether the cut is removed and installed again repeatedly.
     repeated: ClassVar[bool] = False
     fault: Literal["partition"] = "partition"
     peers: Literal["brokers", "controllers", "clients"] | tuple[int, ...] = Field(

@@ -22,7 +22,7 @@ _DEVICE = "eth0"
 
 
 class Queue(Fault):
-    """Put a queueing discipline (tc) before everything that the targets send."""
+    """Install a queueing discipline (tc) for all packets that the targets send."""
 
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     disables: ClassVar[bool] = False
@@ -37,11 +37,11 @@ class Queue(Fault):
 
     @abstractmethod
     def trial(self, address: str) -> str:
-        """Return a bash script that sends to `address` and prints what shows the effect."""
+        """Return a bash script that sends to `address` and prints a measurement of the effect."""
 
     @abstractmethod
     def require_effect(self, node: int, result: CommandResult) -> str:
-        """Return how the trial shows that packets wait; raise FaultError if it does not."""
+        """Return the proof from the trial's output; raise FaultError if it shows no effect."""
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         script = f"tc qdisc add dev {_DEVICE} root {self.discipline()}"
@@ -89,17 +89,14 @@ class Bandwidth(Queue):
         description="bits a second",
         examples=["500kbit", "10mbit"],
     )
-
-    @property
-    def effects(self) -> Effects:
-        return (Slows(),)
+    effects: ClassVar[Effects] = (Slows(),)
 
     def discipline(self) -> str:
         """Return tbf with a bucket of 32 kbit: about three full packets."""
         return f"tbf rate {self.rate} burst 32kbit latency 400ms"
 
     def trial(self, address: str) -> str:
-        """Send more than the bucket holds, to a port on which nobody listens."""
+        """Send more than the bucket holds, to a closed port."""
         return f"head -c 200000 /dev/zero > /dev/udp/{address}/9 || :\n{show_queue()}"
 
     def require_effect(self, node: int, result: CommandResult) -> str:
@@ -132,7 +129,7 @@ class Latency(Queue):
         return f"netem delay {self.delay * 1000:g}ms{jitter}"
 
     def trial(self, address: str) -> str:
-        """Time a connection to a port on which nobody listens: one round trip."""
+        """Measure the time of a connection to a closed port: one round trip."""
         return f"TIMEFORMAT=took=%R; time (exec 3<>/dev/tcp/{address}/9) 2>/dev/null"
 
     def require_effect(self, node: int, result: CommandResult) -> str:

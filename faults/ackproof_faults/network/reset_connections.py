@@ -1,7 +1,7 @@
 """Every open connection of a node is reset once, as when a firewall or NAT loses its state.
 
-New connections are possible at once. Clients and brokers find their requests unanswered and do not
-know which of them were carried out.
+New connections are possible at once. Clients and brokers do not know which of their unanswered
+requests were carried out.
 """
 
 from __future__ import annotations
@@ -29,16 +29,10 @@ class ResetConnections(Fault):
     fault: Literal["reset_connections"] = "reset_connections"
     needs: ClassVar[tuple[Need, ...]] = (Need.SOCKET_DESTROY,)
     proof: ClassVar[str] = "none of the connections that the target had is open any more"
-
-    @property
-    def effects(self) -> Effects:
-        return (Resets(),)
+    effects: ClassVar[Effects] = (Resets(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, frozenset[str]]:
-        """Make each target's kernel abort its connections, so that both ends are told.
-
-        Returns the connections that each target had.
-        """
+        """Abort the connections of each target, with an RST to the peer, and return them."""
         script = f"{_LIST}; ss -K state established >/dev/null"
         before = {}
         for node, result in run_at_each(cluster, dict.fromkeys(nodes, script)).items():

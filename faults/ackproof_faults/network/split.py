@@ -1,6 +1,6 @@
-"""The cluster falls into two: the targets on one side, all other brokers on the other.
+"""The cluster is split in two: the targets on one side, all other brokers on the other.
 
-The controllers are on the side that ``controllers`` names, or reach both. Clients reach both.
+The controllers are on the side given by ``controllers``, or reach both. Clients reach both.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""An operator's work on a cluster, as faults."""
+"""Operations on a cluster, as faults."""

@@ -1,7 +1,7 @@
-"""The bases of an operator's operations.
+"""The base classes of operations.
 
-An operation is not undone when the fault is healed, unless its class says so: it is over when the
-cluster has completed it.
+Most operations are not undone when the fault is healed: they end when the cluster has completed
+them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Operation(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "operations")
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        """Do nothing: an operation is not undone."""
+        """Do nothing."""
 
 
 class TopicOperation(Operation):
-    """An operation on a topic, or on one of its partitions; no node is touched."""
+    """An operation on a topic or one of its partitions, without target nodes."""
 
     requires: ClassVar[InterfaceNames] = ("operations",)
     hits: ClassVar[str] = "topic"
@@ -62,16 +62,16 @@ class TopicOperation(Operation):
         )
 
     def current(self, cluster: Cluster) -> Topic:
-        """Return the partitions that the operation is on; empty if they are unknown."""
+        """Return the operation's partitions; empty if they are unknown."""
         partitions = cluster.operations.topic(self.topic)
         if self.partition is None:
             return partitions
         return {number: one for number, one in partitions.items() if number == self.partition}
 
     def existing(self, cluster: Cluster) -> Topic:
-        """Return the partitions that the operation is on; raise FaultError if there are none.
+        """Return the operation's partitions; raise FaultError if they do not exist.
 
-        The broker that answers may not have heard of them yet, or not answer: so it waits.
+        It waits, because a broker may not know new partitions yet.
         """
         partitions = cluster.operations.await_topic(
             lambda: self.current(cluster), bool, within_s=self.within
@@ -80,8 +80,7 @@ class TopicOperation(Operation):
             raise FaultError(f"{self._what} is not there")
         return partitions
 
-    def places(self, numbers: Sequence[int]) -> list[TopicPartition]:
-        """Return these partitions with their topic."""
+    def topic_partitions(self, numbers: Sequence[int]) -> list[TopicPartition]:
         return [(self.topic, number) for number in numbers]
 
     def await_change(self, cluster: Cluster, good: Callable[[Topic], bool], problem: str) -> Topic:

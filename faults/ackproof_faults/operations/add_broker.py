@@ -24,10 +24,7 @@ class AddBroker(Operation):
     fault: Literal["add_broker"] = "add_broker"
     proof: ClassVar[str] = "the new broker is unfenced, according to the cluster"
     target: Target = untargeted("ignored: the broker is a new one")
-
-    @property
-    def effects(self) -> Effects:
-        return (Starts(),)
+    effects: ClassVar[Effects] = (Starts(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         cluster.operations.add_broker()

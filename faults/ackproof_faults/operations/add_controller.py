@@ -23,10 +23,7 @@ class AddController(Operation):
     fault: Literal["add_controller"] = "add_controller"
     proof: ClassVar[str] = "the quorum lists the new controller among its voters"
     target: Target = untargeted("ignored: the controller is a new one")
-
-    @property
-    def effects(self) -> Effects:
-        return (Starts(controller=True), ChangesQuorum())
+    effects: ClassVar[Effects] = (Starts(controller=True), ChangesQuorum())
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         cluster.operations.add_controller()

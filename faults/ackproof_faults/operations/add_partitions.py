@@ -1,4 +1,4 @@
-"""A topic gets more partitions while it is written to: from then on keys map to others."""
+"""A topic gets more partitions under load; then keys map to other partitions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A topic's setting is changed while it is written to, and changed back.
+"""A topic's setting is changed under load, and changed back.
 
-`min.insync.replicas: 1` is what operators set to make a partition writable again that has too few
-replicas in sync: from then on an ack of all may be an ack of one.
+Operators set `min.insync.replicas: 1` to make a partition with a small ISR writable again: then
+acks=all may be the ack of a single replica.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ackproof_model.effects import Configures, Effects
 class AlterConfig(TopicOperation):
     """Change a topic's setting; heal restores it."""
 
-    #: A controller forgets an ELR in part, and fails when the topic is gone (docs/findings).
+    #: A controller deletes an ELR only in part, and fails when the topic is deleted
+    #: (docs/findings).
     traceless: ClassVar[bool] = False
     fault: Literal["alter_config"] = "alter_config"
     proof: ClassVar[str] = "a broker describes the topic with the new value"

@@ -1,7 +1,7 @@
-"""A topic gets more replicas, or fewer, while it is written to.
+"""The replication factor of a topic is changed under load.
 
-Kafka has no request for it: it is a reassignment. More: brokers without a replica are appended.
-Fewer: the last replicas are dropped, the leader never.
+It is a reassignment. To add replicas, brokers without a replica are appended; to remove replicas,
+the last ones except the leader are dropped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ChangeReplicationFactor(TopicOperation):
 
 
 def changed(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:
-    """Return `count` replicas: the current ones, never without the leader, then other brokers."""
+    """Return `count` replicas: the current replicas, with the leader, then other brokers."""
     replicas = list(current.replicas)
     while len(replicas) > count:
         last = (one for one in reversed(replicas) if one != current.leader or len(replicas) == 1)

@@ -1,4 +1,4 @@
-"""An operator has leaders elected: the preferred ones, or any live replica (unclean)."""
+"""An operator requests an election: of the preferred leaders, or of any live replica (unclean)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackproof_model.effects import Effects, Elects
 
 
 class PreferredElection(TopicOperation):
-    """Elect the preferred leader of the partitions that another broker leads."""
+    """Elect the preferred leader of the partitions that have another leader."""
 
     explained: ClassVar[bool] = True
     fault: Literal["preferred_election"] = "preferred_election"
@@ -29,7 +29,7 @@ class PreferredElection(TopicOperation):
             raise FaultError(
                 f"the preferred leaders lead already: {describe(self.topic, partitions)}"
             )
-        cluster.operations.elect(self.places(others), unclean=False)
+        cluster.operations.elect(self.topic_partitions(others), unclean=False)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         partitions = self.await_change(cluster, _preferred, "a preferred leader does not lead")
@@ -56,14 +56,14 @@ class UncleanElection(TopicOperation):
         without = [number for number, one in partitions.items() if one.leader is None]
         if not without:
             raise FaultError(f"every partition has a leader: {describe(self.topic, partitions)}")
-        cluster.operations.elect(self.places(without), unclean=True)
+        cluster.operations.elect(self.topic_partitions(without), unclean=True)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         partitions = self.await_change(cluster, _led, "a partition has no leader")
         return Evidence(text=describe(self.topic, partitions))
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
-        """Whether every partition has a leader; the other replicas may be down for long."""
+        """Whether every partition has a leader; other replicas may still be down."""
         return _led(cluster.operations.topic(self.topic))
 
 

@@ -1,7 +1,7 @@
-"""A partition moves to other brokers while it is written to (KIP-455).
+"""A partition moves to other brokers under load (KIP-455).
 
-The new replicas copy the whole log, then the old ones are dropped, and with them the leader if it
-is not among the new ones.
+The new replicas copy the whole log, then the old replicas are removed, with the leader if it is not
+a new replica.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Reassign(TopicOperation):
         return (Reassigns(topic=self.topic, partition=self.partition, to=to, count=len(to)),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Request the new replicas; they must differ from the current ones, at least in order."""
+        """Request the new replicas, which must differ from the current replicas or their order."""
         partitions = self.existing(cluster)
         if all(one.replicas == tuple(self.to) for one in partitions.values()):
             raise FaultError(f"there is nothing to move: {describe(self.topic, partitions)}")
-        cluster.operations.reassign(dict.fromkeys(self.places(list(partitions)), self.to))
+        cluster.operations.reassign(dict.fromkeys(self.topic_partitions(list(partitions)), self.to))
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         partitions = self.await_change(

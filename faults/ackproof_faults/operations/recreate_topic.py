@@ -1,7 +1,7 @@
-"""A topic is deleted and created again, with the same name, while it is written to.
+"""A topic is deleted and created again under load, with the same name and a new id.
 
-All its records are gone. Producers that still know the old topic must not get acks for the new one
-(KIP-516: a topic has an id beside its name).
+All its records are deleted. Producers that still know the old topic must not get acks for the new
+topic (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker is decommissioned under load: its replicas move away, then it is shut down for good."""
+"""A broker is removed under load: its replicas move away, then it is shut down for good."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ class RemoveBroker(Operation):
     occupies: ClassVar[str] = "process"
     fault: Literal["remove_broker"] = "remove_broker"
     proof: ClassVar[str] = "no broker lists the target any more"
-
-    @property
-    def effects(self) -> Effects:
-        return (Reassigns(), Ends(clean=True, for_good=True))
+    effects: ClassVar[Effects] = (Reassigns(), Ends(clean=True, for_good=True))
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         for node in nodes:

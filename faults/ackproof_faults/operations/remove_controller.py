@@ -1,7 +1,7 @@
 """A controller is removed from the metadata quorum under load (KIP-853), and ends.
 
-An active controller that removes itself resigns once the others have committed that, and another
-one is elected.
+An active controller that removes itself resigns when the others have committed the removal; then
+another controller is elected.
 """
 
 from __future__ import annotations
@@ -31,14 +31,11 @@ class RemoveController(Operation):
         default=TargetSpec(role="active controller"),
         description="active controller, or minority of controllers",
     )
-
-    @property
-    def effects(self) -> Effects:
-        return (ChangesQuorum(), Ends(clean=True, for_good=True))
+    effects: ClassVar[Effects] = (ChangesQuorum(), Ends(clean=True, for_good=True))
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if not self.target.of_controllers:
-            yield "target", f"'{self.target}' is no controller: write 'active controller'"
+            yield "target", f"'{self.target}' is not a controller: write 'active controller'"
         if len(shape.controllers) < 2:
             yield "target", "there is one controller only: set cluster.controllers to 3"
         if set(shape.controllers) & set(shape.brokers):

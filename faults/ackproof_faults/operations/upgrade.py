@@ -1,7 +1,7 @@
 """A rolling upgrade: one broker after another restarts with another Kafka version on its disk.
 
-Each is back in every ISR before the next is stopped. Meanwhile brokers of both versions serve, with
-the features of the older one.
+Each broker is back in every ISR before the next is stopped. Meanwhile brokers of both versions
+serve, with the features of the older version.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A feature of the cluster is set to a higher level under load (KIP-584).
 
-Brokers change their behaviour while they serve: with transaction.version 2 producers are verified
-by their epochs (KIP-890), eligible.leader.replicas.version 1 changes the rule of election
-(KIP-966).
+Brokers change their behaviour while they serve: transaction.version 2 verifies producers by their
+epochs (KIP-890), eligible.leader.replicas.version 1 changes the rules of election (KIP-966).
 """
 
 from __future__ import annotations

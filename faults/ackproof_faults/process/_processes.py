@@ -1,4 +1,4 @@
-"""The nodes of a cluster, how their processes ended, and faults that leave them ended."""
+"""The processes of nodes, their exit statuses, and the base of faults that end them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def require_sigkilled(cluster: Cluster, nodes: Sequence[int]) -> None:
 
 
 class Ended(Fault):
-    """A fault that leaves its targets down; heal starts them with their identity and data."""
+    """A fault that stops its targets; heal starts them with their identity and data."""
 
     requires: ClassVar[InterfaceNames] = ("metadata", "processes")
     occupies: ClassVar[str] = "process"

@@ -1,6 +1,6 @@
-"""A broker that crashes repeatedly: it is started, and killed before or after it has recovered.
+"""A broker crashes repeatedly: it is started, and killed before or after it has recovered.
 
-Injecting takes as long as the loop. Afterwards the broker is down until heal starts it.
+The injection takes as long as the loop. Afterwards the broker is down until heal starts it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SIGKILL: a crash of the process, not of the machine.
 
-The page cache survives, and with it the log files: data that the broker appended but never fsynced
-is still there when it starts again. A record is lost if no other replica had fetched it when
-another broker became leader.
+The page cache survives, so data that the broker appended but never fsynced is still there when it
+starts again. A record is lost if another broker becomes leader before any other replica has fetched
+the record.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ class Kill(Ended):
     past_tense: ClassVar[str] = "was killed"
     fault: Literal["kill"] = "kill"
     proof: ClassVar[str] = "the process ended by SIGKILL"
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(),)
+    effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

@@ -25,10 +25,7 @@ class KillCluster(Fault):
     fault: Literal["kill_cluster"] = "kill_cluster"
     proof: ClassVar[str] = "the process of every node ended by SIGKILL"
     target: Target = untargeted("ignored: every node is killed")
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(nodes="every"),)
+    effects: ClassVar[Effects] = (Ends(nodes="every"),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         _at_once(cluster, cluster.processes.kill)

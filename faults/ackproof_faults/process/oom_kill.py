@@ -23,10 +23,7 @@ class OomKill(Ended):
     past_tense: ClassVar[str] = "was killed by the out-of-memory killer"
     fault: Literal["oom_kill"] = "oom_kill"
     proof: ClassVar[str] = "the engine reports that the out-of-memory killer ended the process"
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(),)
+    effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

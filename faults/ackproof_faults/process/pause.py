@@ -1,7 +1,7 @@
 """The broker's processes are frozen (cgroup freezer): connections stay open, nothing answers.
 
-A freeze shorter than `broker.session.timeout.ms` (9 s) is noticed by clients only. After a longer
-one the controller fences the broker, which still believes that it leads when it is thawed.
+Only clients notice a freeze shorter than `broker.session.timeout.ms` (9 s). After a longer freeze
+the controller fences the broker; when thawed, the broker still believes that it is the leader.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ class Pause(Fault):
     past_tense: ClassVar[str] = "was paused"
     fault: Literal["pause"] = "pause"
     proof: ClassVar[str] = "the engine reports the broker frozen, and it does not answer a client"
-
-    @property
-    def effects(self) -> Effects:
-        return (Stalls(),)
+    effects: ClassVar[Effects] = (Stalls(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

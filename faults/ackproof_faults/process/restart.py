@@ -23,10 +23,7 @@ class Restart(Ended):
     past_tense: ClassVar[str] = "was restarted"
     fault: Literal["restart"] = "restart"
     proof: ClassVar[str] = "the process ended by itself after SIGTERM"
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(clean=True),)
+    effects: ClassVar[Effects] = (Ends(clean=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

@@ -1,7 +1,7 @@
 """A rolling restart, with or without waiting for the ISR between two brokers.
 
-``wait: isr`` continues when the broker is back in every ISR; ``wait: none`` as soon as it was
-started. Injecting takes as long as all restarts together.
+``wait: isr`` continues when the broker is back in every ISR, ``wait: none`` when it has been
+started. The injection takes as long as all restarts together.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RollingRestart(Ended):
         )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, int | None]:
-        """Return the exit status of each process; raise FaultError if one does not return."""
+        """Return the exit status of each process; raise FaultError if a broker does not return."""
         processes = cluster.processes
         statuses = {}
         for node in nodes:

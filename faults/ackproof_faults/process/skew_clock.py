@@ -1,25 +1,24 @@
 """A broker's clock jumps forward or back, stays wrong, and jumps back when it is healed.
 
 The brokers need `cluster.clock: adjustable`. The clock is the time of day of the broker's JVM
-(`Time.milliseconds`), read from a log line that the broker is made to write. The monotonic clock,
-by which sessions, purgatories and group timers count, is not changed. On the time of day depend,
-among others:
+(`Time.milliseconds`); the fault reads it from a log line. The monotonic clock, which sessions,
+purgatories and group timers use, does not change. The time of day decides, among others:
 
 - timestamps that the broker sets (`message.timestamp.type=LogAppendTime`), and which timestamps of
   producers it accepts (`message.timestamp.before.max.ms` and `after.max.ms`): a broker that is an
-  hour behind refuses what everybody sends (INVALID_TIMESTAMP, KIP-937);
-- retention by time: for a clock further ahead than `retention.ms`, every segment is too old;
+  hour behind refuses all records (INVALID_TIMESTAMP, KIP-937);
+- retention by time: if the clock is further ahead than `retention.ms`, every segment is too old;
 - the ISR (`Replica.isCaughtUp`): after a jump forward by more than `replica.lag.time.max.ms` a
-  follower that lacks a record leaves it at once; after a jump back, a follower that no longer
+  follower without the latest record leaves it at once; after a jump back, a follower that no longer
   fetches stays in it until the clock has caught up;
 - transactions, which time out at once after a jump forward (`transaction.timeout.ms`) and last
-  longer after one back; expiry of producer ids (`producer.id.expiration.ms`, one day), of
+  longer after a jump back; expiry of producer ids (`producer.id.expiration.ms`, one day), of
   transactional ids and of committed offsets (7 days);
-- requests that the broker sends as a client, which time out at once after a jump forward
-  (`NetworkClient`); after a jump back it reconnects to a node only when the clock has reached the
-  time of the last attempt (`ClusterConnectionStates`);
-- timeouts of `Timer`, those of the metadata quorum among them: over at once after a jump forward,
-  and after one back only when the clock has caught up;
+- requests that the broker sends, which time out at once after a jump forward (`NetworkClient`);
+  after a jump back it reconnects to a node only when the clock has reached the time of the last
+  attempt (`ClusterConnectionStates`);
+- timeouts of `Timer`, for example of the metadata quorum: they end at once after a jump forward,
+  and after a jump back when the clock has caught up;
 - the validity of certificates and delegation tokens.
 """
 
@@ -39,8 +38,8 @@ from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Skews
 
-#: What a broker logs on a request that claims a size of -1 bytes (`Selector.pollSelectionKeys`),
-#: at once and without any other effect.
+#: A broker logs this at once on a request with a size of -1 bytes (`Selector.pollSelectionKeys`);
+#: the request has no other effect.
 _LOG_LINE = "Unexpected error from"
 _REQUEST = r"exec 3<> /dev/tcp/{address}/{port} && printf '\xff\xff\xff\xff' >&3"
 
@@ -49,10 +48,10 @@ _TIME = re.compile(r"\[(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d),(\d{3})\]")
 
 
 def clock_offset(cluster: Cluster, broker: int, *, within_s: float) -> tuple[float, float]:
-    """Return the bounds of how many seconds the broker's clock is ahead of this machine's.
+    """Return bounds for the seconds by which the broker's clock is ahead of this machine's.
 
-    The request is sent from the broker's own network namespace to its INTERNAL listener, so that
-    no cut is in the way. Raises FaultError if the broker does not log within `within_s`.
+    The request comes from the broker's own network namespace, so that no network fault affects it.
+    Raises FaultError if the broker does not log within `within_s`.
     """
     request = _REQUEST.format(
         address=cluster.network.address(broker), port=cluster.network.port("INTERNAL")
@@ -71,7 +70,7 @@ def clock_offset(cluster: Cluster, broker: int, *, within_s: float) -> tuple[flo
     return (logged - after).total_seconds(), (logged - before).total_seconds()
 
 
-#: Clocks that differ by less count as equal, seconds.
+#: Clocks with a smaller difference count as equal, seconds.
 _TOLERANCE_S = 1.0
 
 
@@ -135,6 +134,6 @@ class SkewClock(Fault):
             return False
         try:
             offsets = [clock_offset(cluster, node, within_s=self.within) for node in nodes]
-        except FaultError:  # another fault holds the broker
+        except FaultError:  # another fault may have stopped the broker
             return False
         return all(least <= _TOLERANCE_S and most >= -_TOLERANCE_S for least, most in offsets)

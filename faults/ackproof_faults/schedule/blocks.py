@@ -2,8 +2,8 @@
 
 ======================  =========================================================================
 ``sequence: [...]``     steps in order; with ``repeat``, ``every``, ``for``, ``until`` a loop,
-                        with ``probability`` only sometimes
-``parallel: [...]``     steps that begin together, each on its own
+                        with ``probability`` not in every run or turn
+``parallel: [...]``     steps that begin together and do not wait for each other
 ``one_of: [...]``       one of the steps, drawn from the seed by ``weights``
 ``random: [...]``       a nemesis: faults drawn from the seed, one after another, for a time
 ======================  =========================================================================
@@ -46,7 +46,7 @@ Weights = list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
 
 class Block(BaseModel):
-    """Several steps as one."""
+    """A block of steps."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -54,15 +54,14 @@ class Block(BaseModel):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The steps of the block, as written."""
         return list(getattr(self, self.key))
 
 
 class SequenceBlock(Block):
     """Steps in order, once or in a loop.
 
-    A loop begins no turn that `repeat`, `for` or `until` forbids; a turn that has begun is not cut
-    short. With `every` alone a loop goes on until the workload ends.
+    `repeat`, `for` and `until` limit when a turn begins; they do not interrupt a turn. With `every`
+    alone a loop continues until the workload ends.
     """
 
     key: ClassVar[str] = "sequence"
@@ -95,7 +94,7 @@ class SequenceBlock(Block):
 
 
 class ParallelBlock(Block):
-    """Steps that begin together, each on its own."""
+    """Steps that begin together and do not wait for each other."""
 
     key: ClassVar[str] = "parallel"
 
@@ -166,7 +165,7 @@ class RandomBlock(Block):
         return _with_checked_weights(self, self.weights, self.random)
 
     def pause_before(self, lasting: float, stable: float) -> float:
-        """Return `stable`, or the longer pause that the fault-free share needs after this fault."""
+        """Return the pause before a fault: `stable`, or longer if the fault-free share needs it."""
         return max(stable, lasting * self.fault_free / (1 - self.fault_free))
 
 
@@ -178,7 +177,7 @@ BLOCKS: dict[str, type[Block]] = {
 
 
 def every_fault(steps: Sequence[Step]) -> Iterator[Fault]:
-    """Yield every fault in the steps and their blocks, as written."""
+    """Yield every fault in the steps and their blocks."""
     for _, fault in located_faults(steps):
         yield fault
 
@@ -195,13 +194,13 @@ def located_faults(
 
 
 def plain(steps: Sequence[Step]) -> bool:
-    """Whether the steps are faults only, one after another, and no target is drawn."""
+    """Whether all steps are faults (no blocks) and no target is drawn."""
     return all(isinstance(step, Fault) and step.target.role != "any" for step in steps)
 
 
 @cache
 def step_type() -> Any:
-    """Return the union of all steps for pydantic, told apart by `fault` or by the block's key."""
+    """Return the union of all steps for pydantic, tagged by `fault` or by the block's key."""
     kinds = [*registered().items(), *BLOCKS.items()]
     union: Any = Annotated[kinds[0][1], Tag(kinds[0][0])]
     for name, kind in kinds[1:]:
@@ -219,7 +218,6 @@ class StepList:
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Return the schema of a list of steps."""
         return handler.generate_schema(list[step_type()])  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""The context that all steps of a running schedule share: cluster, clocks, limits, faults."""
+"""The cluster, clocks, limits and faults that all steps of a running schedule share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Leaders = dict[tuple[str, int], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedFault:
-    """A fault that was injected; its own conditions to heal count from `reference`."""
+    """A fault that was injected; its `heal_when` counts from `reference`."""
 
     guard: Guard
     reference: ReferencePoint
@@ -37,7 +37,7 @@ class InjectedFault:
 
     @property
     def recovered(self) -> bool:
-        """Whether a check has shown that everything that the fault touched works again."""
+        """Whether a check has seen that everything that the fault touched works again."""
         return self.guard.window.recovered_at is not None
 
     def __str__(self) -> str:
@@ -73,10 +73,9 @@ class ScheduleContext:
         )
 
     def leaders(self, known: Leaders) -> Leaders:
-        """Return each partition's leader; the known one where it is missing or unknown now.
+        """Return each partition's leader, or the last known one if it is missing or unknown now.
 
-        While the brokers of an earlier fault are frozen, the request may go unanswered. Without a
-        leader to compare with, "changed" would never hold.
+        Frozen brokers may not answer. Without a leader to compare with, `changed` never holds.
         """
         return {
             partition: known.get(partition) if leader is None else leader
@@ -91,9 +90,9 @@ class ScheduleContext:
         reference: ReferencePoint,
         first_window: int = 0,
     ) -> str | None:
-        """Return the conditions or the time limit that is met, as text; None if neither is.
+        """Return the conditions or the time limit that is met, as text; None if neither is met.
 
-        Conditions on other faults see the windows from index `first_window` on.
+        Conditions on other faults use the windows from index `first_window` on.
         """
         observation = self._observe(reference, first_window)
         if (conditions or at_latest_s is None) and conditions.hold(observation):
@@ -105,7 +104,6 @@ class ScheduleContext:
     def unmet(
         self, conditions: Conditions, *, reference: ReferencePoint, first_window: int = 0
     ) -> str:
-        """Return which conditions do not hold, in words."""
         return conditions.unmet(self._observe(reference, first_window))
 
     def _observe(self, reference: ReferencePoint, first_window: int) -> ScheduleObservation:
@@ -122,9 +120,9 @@ class ScheduleContext:
     def may_begin(self, fault: Fault, earlier: Sequence[InjectedFault]) -> bool:
         """Whether the fault may begin now; if not, it waits for the recovery of others.
 
-        `earlier` are the faults before it in its sequence: those without an end of their own last
-        until the sequence is over. Raises FaultError if the fault may never begin, or would undo
-        one in force.
+        `earlier`: the faults before it in its sequence. Those without `heal_when` and `heal_after`
+        last until the sequence ends. Raises FaultError if the fault can never begin, or would undo
+        a fault in force.
         """
         nodes = fault.target.resolve(self.cluster)
         in_force = [one for one in self.injected if not one.healed]

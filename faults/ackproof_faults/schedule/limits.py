@@ -55,7 +55,7 @@ class BlastRadius(BaseModel):
 def conflict(
     fault: Fault, nodes: Sequence[int], in_force: Iterable[tuple[Fault, Sequence[int]]]
 ) -> str:
-    """Return which fault in force this one would undo, and where; '' if none."""
+    """Return the fault in force that this one would undo, and its nodes; '' if none."""
     for other, hit in in_force:
         shared = sorted(set(nodes) & set(hit))
         if shared and _undoes(fault, other):
@@ -67,10 +67,10 @@ def conflict(
 def certain_conflicts(
     steps: Sequence[Any], location: Location = ()
 ) -> Iterator[tuple[Location, str]]:
-    """Yield the location of each fault that is certain to undo an earlier one, and the problem.
+    """Yield the location of each fault that certainly undoes an earlier one, and the problem.
 
     A conflict is certain if both faults are in one sequence, on a broker named by id, and the
-    earlier one has no end of its own: it lasts until the sequence is over.
+    earlier one has neither `heal_when` nor `heal_after`: it lasts until the sequence ends.
     """
     lasting: list[Fault] = []
     for index, step in enumerate(steps):

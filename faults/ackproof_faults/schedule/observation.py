@@ -1,4 +1,4 @@
-"""A running schedule as conditions see it: sends, cluster state and earlier faults."""
+"""The sends, cluster state and earlier faults on which conditions are evaluated."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SendCounts:
 class ReferencePoint:
     """The moment that `more`, `changed`, `says` and `after` count from.
 
-    `monotonic_s` and `at` are the same moment on the monotonic clock and in UTC. `leaders` are
-    those of each partition.
+    `monotonic_s` and `at` are that moment on the monotonic clock and in UTC. `leaders` has the
+    leader of each partition.
     """
 
     sends: SendCounts
@@ -47,7 +47,7 @@ class ObservationHistory:
         self._log_searches: dict[tuple[int, str, datetime], tuple[bool, float]] = {}
 
     def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
-        """Return for how many seconds every answer was the same high watermark, None if unknown."""
+        """Return for how many seconds the high watermark has not changed, None if it is unknown."""
         log_end = self._cluster.metadata.log_end(topic, partition)
         if log_end is None:
             return None

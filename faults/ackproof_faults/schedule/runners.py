@@ -24,7 +24,7 @@ from ackproof_faults.schedule.sampling import (
 
 
 class StepRunner(Protocol):
-    """Steps under way."""
+    """Runs steps of a schedule."""
 
     def tick(self) -> None:
         """Do what is due now."""
@@ -42,7 +42,7 @@ class StepRunner(Protocol):
 
     @property
     def unended(self) -> list[Fault]:
-        """The faults in force whose own condition to heal has not held."""
+        """The faults in force whose `heal_when` has not been met."""
 
     @property
     def waiting_for(self) -> str:
@@ -126,8 +126,8 @@ class SequenceRunner:
         leaders = context.leaders(self._reference.leaders)
         guard = inject(fault, context.cluster, trigger=trigger, clock=context.clock)
         del self._remaining[0]
-        # Leaders are those before the fault. Sends and time count from its verification: a record
-        # that was acked during the injection may still have been replicated.
+        # Leaders are those before the fault. Sends and time count from its verification, because a
+        # record that was acked during the injection may still have been replicated.
         self._reference = context.reference(leaders)
         self._injected.append(InjectedFault(guard=guard, reference=self._reference))
         context.injected.append(self._injected[-1])
@@ -181,7 +181,7 @@ class ParallelRunner:
 
 
 class LoopRunner:
-    """Runs turns of a loop: one begins when the last is over and the loop's bounds allow it."""
+    """Runs turns of a loop: each begins when the last is over and the loop's bounds allow it."""
 
     def __init__(self, context: ScheduleContext, loop: SampledLoop) -> None:
         self._context = context
@@ -241,7 +241,7 @@ class LoopRunner:
 
     @property
     def _must_finish(self) -> bool:
-        """Whether the current turn must be whole; of an endless loop only the first must."""
+        """Whether the current turn must be completed; in an endless loop, only the first."""
         return not self._loop.block.endless or self._turns <= 1
 
     @property

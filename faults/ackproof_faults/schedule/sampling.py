@@ -1,8 +1,7 @@
 """Sample the random parts of a schedule from the scenario's seed.
 
-Each choice has a random generator of its own, seeded with the seed, the path of the step in the
-file and the turn of a loop. The same seed gives the same schedule, whatever else happens in a run
-and however fast parallel branches run.
+Each choice has its own random generator, seeded with the seed, the path of the step in the file and
+the turn of a loop. So the schedule depends on the seed only, not on the timing of a run.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Sampler:
     brokers: tuple[int, ...]
 
     def schedule(self, steps: Sequence[Step], path: str = "faults") -> SampledSequence:
-        """Return the steps with every choice made that does not depend on a loop's turn."""
+        """Return the steps with all choices made, except those in a loop's turn."""
         return SampledSequence(
             steps=tuple(self._step(step, f"{path}.{index}") for index, step in enumerate(steps))
         )
@@ -136,7 +135,7 @@ class Times(NamedTuple):
 
 
 def times_begun(steps: Sequence[Step], *, seed: int) -> dict[str, Times]:
-    """Return how often each fault begins, by name; a loop need not begin any turn.
+    """Return how often each fault begins, by name; a loop may have no turn.
 
     Names that the seed does not draw are absent.
     """

@@ -1,4 +1,4 @@
-"""A schedule of faults: each begins on its trigger, is healed on its trigger, and recovers.
+"""A schedule of faults: each fault begins and is healed on its triggers, and recovers.
 
 The code that runs the workload calls `Schedule.tick` every few milliseconds. It never sleeps and
 never waits for a condition, so that Ctrl-C and a workload that ends are noticed at once.
@@ -73,7 +73,7 @@ class Schedule:
 
     @property
     def unended(self) -> list[Fault]:
-        """The faults in force whose own condition to heal has not held."""
+        """The faults in force whose `heal_when` has not been met."""
         return self._steps.unended
 
     @property
@@ -107,9 +107,9 @@ class Schedule:
         self.check_recovered()
 
     def heal_all(self) -> None:
-        """Drop the faults that have not begun, and heal those in force, the newest first.
+        """Cancel the faults that have not begun, and heal those in force, the newest first.
 
-        Raises FaultError, after all were tried, if one could not be healed.
+        Raises FaultError, after trying all, if a fault cannot be healed.
         """
         self._steps.stop()
         errors = []

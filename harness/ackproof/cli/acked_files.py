@@ -58,7 +58,7 @@ EndMarker = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedFiles:
-    """What a command line says of acked logs."""
+    """The options for acked logs."""
 
     logs: Sequence[Path]
     bootstrap: str

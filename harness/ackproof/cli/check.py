@@ -49,12 +49,12 @@ def check(
     idempotence: history_files.Idempotence = None,
     ww_deps: history_files.WwDeps = None,
 ) -> None:
-    """Judge stored runs again, check histories for anomalies, or look for what was acked.
+    """Judge stored runs again, check histories for anomalies, or look up acked records.
 
     A run needs no cluster any more; the ledger of a run that was killed is recovered. A history has
-    the operations of clients: what they sent and polled. It is a JSON file, or the history.edn that
-    Jepsen's Kafka workload leaves in its store. An acked log is what your application wrote of its
-    sends; each of them is looked for on a running cluster.
+    the operations of clients: their sends and polls. It is a JSON file, or the history.edn that
+    Jepsen's Kafka workload writes to its store. An acked log lists the sends of your application;
+    each of them is looked up on a running cluster.
 
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
     [bold]ackproof check --acked acked.jsonl --bootstrap localhost:9092[/]
@@ -90,7 +90,7 @@ def check(
     histories = history_files.are_histories(paths)
     if not histories and any(value is not None for value in settings.values()):
         raise typer.BadParameter(
-            "these options are for history files; a run directory holds its own settings",
+            "these options are for history files; a run directory has its own settings",
             param_hint="--subscribe, --acks, …",
         )
     if any(map(os.path.exists, paths)):
@@ -106,7 +106,7 @@ def check(
 
 
 def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
-    """Judge runs; one that is not there, or is damaged, must not hide what the others lost."""
+    """Judge runs; a missing or damaged run must not hide the losses of the others."""
     from ackproof.judgement.judge import judge_run
     from ackproof.report.terminal import print_run
 

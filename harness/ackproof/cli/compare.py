@@ -174,9 +174,9 @@ def _planned(
 def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
-    """Write report.html and junit.xml for the comparison, and the page into its last run, too.
+    """Write the page and junit.xml of the comparison, and pages of its runs.
 
-    The other runs get a page of their own.
+    The last run gets a copy of the page.
     """
     from ackproof.report.ci import write_junit
     from ackproof.report.html import provide_library, write_missing_pages

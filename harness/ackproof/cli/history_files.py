@@ -75,7 +75,7 @@ WwDeps = Annotated[
 ]
 
 _STYLE = {"holds": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
-#: How many pieces of evidence of an anomaly the table shows; `--json` has all.
+#: Maximum number of pieces of evidence of an anomaly in the table; `--json` has all.
 _MAX_EVIDENCE = 3
 
 
@@ -99,8 +99,8 @@ def _is_history(path: Path) -> bool:
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:
     """Check history files and return a report for each.
 
-    `settings` are fields of `jepsen.configuration.Configuration`, used where a file has none; None
-    for the default. Raises HistoryError if a file is malformed, SparkError if Spark cannot be
+    `settings` are defaults for fields of `jepsen.configuration.Configuration`; None is its own
+    default. Raises HistoryError if a file is malformed, SparkError if Spark cannot be
     started or fails.
     """
     from ackproof.spark_session import spark_session

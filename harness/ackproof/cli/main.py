@@ -45,7 +45,6 @@ class _InOrder(TyperGroup):
     """Lists commands in the order of `_COMMANDS`; typer would put groups of commands last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, most used first."""
         return [name for commands in _COMMANDS.values() for name in commands]
 
 
@@ -124,7 +123,7 @@ def _options(
 
 #: What typer returns after a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
-#: A closed terminal (SIGHUP) is to leave no more behind than Ctrl-C does.
+#: A closed terminal (SIGHUP) is handled like Ctrl-C.
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFECT = "This may be a bug in ackproof. Set ACKPROOF_TRACEBACK=1 to see where it happened."
 
@@ -142,7 +141,7 @@ def main() -> None:
 
 @cache
 def command_tree() -> TyperGroup:
-    """Return all commands, made once: typer evaluates the annotations of each."""
+    """Return all commands; cached, because typer evaluates the annotations of each."""
     return cast("TyperGroup", get_command(app))
 
 
@@ -152,18 +151,18 @@ def _run_command() -> int:
             # The code of a command that ended with typer.Exit, else None; 130 after Ctrl-C.
             code = command_tree()(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:
-        if not str(error):  # a group of commands without one has shown its help
+        if not str(error):  # a group without a command has printed its help
             return ExitCode.USAGE
         ours = usage_errors.of(error, sys.argv[1:], command_tree())
         print_error(ours)
         return ours.exit_code
     except AckproofError as error:
         if _interrupts and isinstance(error, SparkError):
-            return _interrupted()  # the signal interrupted what Spark was asked
+            return _interrupted()  # the signal interrupted Spark
         print_error(error)
         return error.exit_code
     except Exception as error:
-        # Python's own exit code for an exception is 1, which here means: acked records were lost.
+        # Python's exit code for an exception is 1, which means here: violated.
         print_error(AckproofError(f"unexpected {type(error).__name__}: {error}", hint=_DEFECT))
         if os.environ.get("ACKPROOF_TRACEBACK"):
             raise
@@ -177,9 +176,9 @@ def _interrupted() -> ExitCode:
 
 
 class _Results:
-    """Standard output. Once its reader has closed the pipe (`| head`), it drops what is written.
+    """Standard output. After its reader has closed the pipe (`| head`), it drops output.
 
-    So the exit code is that of the command, whoever reads its output.
+    The exit code therefore does not depend on the reader.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -207,7 +206,7 @@ class _Results:
 
 _interrupts: list[int] = []
 
-#: Long enough to leave the finalizer that swallowed an interrupt.
+#: Seconds in which the finalizer that ignored an interrupt ends.
 _AGAIN_S = 0.05
 
 

@@ -1,4 +1,4 @@
-"""What commands share: options and arguments, output, exit codes."""
+"""Options, arguments, output and exit codes that commands share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNS = Path("runs")
 
 
 def shipped_or_local(path: Path | None) -> Path | None:
-    """Return a path that exists as it is, and otherwise the shipped scenario of that name."""
+    """Return an existing path, else the shipped scenario of that name."""
     from ackproof.scenario.shipped import find
 
     return path if path is None or path.exists() else find(str(path)) or path
@@ -150,12 +150,12 @@ def write_new(path: Path, text: str) -> None:
         raise ScenarioError(f"{path} exists", hint="Name another file.") from None
     except OSError as error:
         raise DiskError(
-            f"{path}: cannot be written: {error.strerror}", hint="Name another place."
+            f"{path}: cannot be written: {error.strerror}", hint="Name another file."
         ) from error
 
 
 def configurations_of(scenario: Path, **selection: Any) -> list[Configured]:
-    """Return the configurations that `scenario.selection.select` selects; print what it notes."""
+    """Return the configurations that `scenario.selection.select` selects; print its notes."""
     from ackproof.scenario.selection import select
 
     def note(text: str) -> None:
@@ -165,7 +165,6 @@ def configurations_of(scenario: Path, **selection: Any) -> list[Configured]:
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
-    """Print on standard error what is legal, and probably not meant."""
     for warning in warnings:
         stderr().print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
 
@@ -190,7 +189,7 @@ def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> 
 
 
 def budget_seconds(budget: str) -> float | None:
-    """Return the seconds of a budget, None if it is empty. Unlike a duration it may be in hours."""
+    """Return the seconds of a budget, None if it is empty. Unlike durations it allows hours."""
     from ackproof_faults.conditions.durations import parse_duration
 
     if not budget:
@@ -222,9 +221,9 @@ def find_run(run_dir: Path, out: Path) -> Path:
 def run_directories(paths: Sequence[Path]) -> list[Path]:
     """Return the runs among paths such as ``runs/*``, each once: `runs/latest` is a link to one.
 
-    A name is looked for in `runs/`, too. Directories of comparisons and shrinks are skipped, with a
-    note, and so are runs without a verdict beside others. Raises RunDirectoryError if a directory
-    does not exist, or no run is left.
+    A path may be a name in `runs/`. Directories of comparisons and shrinks are skipped with a note.
+    Of several runs, those without a verdict are skipped, too. Raises RunDirectoryError if a
+    directory does not exist, or no run is left.
     """
     from ackproof.runs.directory import is_interrupted, is_of_several_runs
 

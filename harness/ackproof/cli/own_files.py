@@ -75,7 +75,7 @@ ClientConfig = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFiles:
-    """What a command line says of a user's own configuration."""
+    """The options for a user's own configuration."""
 
     server: Path | None = None
     producer: Path | None = None
@@ -101,8 +101,7 @@ class OwnFiles:
             return own
         if self.server or self.topic_config:
             raise ScenarioError(
-                "--from-cluster asks the cluster for what --server and --topic-config say: leave "
-                "one of them out"
+                "--from-cluster replaces --server and --topic-config: leave out one of them"
             )
         from ackproof.own_config.running import ask
 
@@ -114,7 +113,7 @@ class OwnFiles:
 
 
 def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
-    """Return the scenario to use: the one that is named, or the one for a user's own files."""
+    """Return the given scenario, or the default one for a user's own files."""
     from ackproof.scenario.shipped import find
 
     if scenario is not None:
@@ -131,10 +130,7 @@ def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
 
 
 class Overriding:
-    """What a command line puts in the place of a scenario's values.
-
-    Used once for each file; it prints once what it takes from the user's own files.
-    """
+    """Returns the overrides of a command line for each scenario file; prints the first overlay."""
 
     def __init__(self, own: OwnFiles, *, kafka: str, assigned: list[str], seed: int | None) -> None:
         self._own = own.read() if own.given else None
@@ -157,7 +153,7 @@ class Overriding:
 
 
 def print_overlay(overlay: Overlay) -> None:
-    """Print on standard error what a run takes from the user's files, and what not."""
+    """Print on standard error the used and unused settings of the user's files, and warnings."""
     console = stderr()
 
     def say(text: str, style: str = "") -> None:

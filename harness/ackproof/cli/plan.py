@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ackproof.planning.search import SearchResult
     from ackproof.scenario.model import Scenario
 
-#: What a run showed, by the scenario file that was run.
+#: The results of runs, by scenario file.
 RunResults = Mapping[Path, dict[str, Any]]
 
 
@@ -135,12 +135,11 @@ def plan(
 
 
 def _updating(status: Status, name: str) -> Callable[[str], None]:
-    """Return a function that shows the progress of a search on a terminal."""
     return lambda text: status.update(f"{name}: searching {text}")
 
 
 def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
-    """Run every scenario; return each run's verdict and what happened to each phase's records."""
+    """Run every scenario; return its verdict and the losses in each phase."""
     from ackproof.execution.runner import run_suite
     from ackproof.planning.outcome import all_as_predicted, phase_outcomes
     from ackproof.progress import ConsoleReporter

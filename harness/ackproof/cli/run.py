@@ -121,9 +121,8 @@ def _run_all(
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
     """Run every configuration; write report.html and junit.xml of all of them into the last run.
 
-    The other runs get a page of their own.
-    An error that ends the suite early, or of a page that cannot be written, is returned with the
-    results so far; without any result it is raised.
+    The other runs get separate pages. Returns the results, and an error that ended the suite early
+    or prevented a page. Raises the error if there is no result.
     """
     from ackproof.execution.runner import run_suite
     from ackproof.progress import ConsoleReporter

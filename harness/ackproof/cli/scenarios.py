@@ -177,10 +177,10 @@ def schema(
         print_json(json_schema())
 
 
-#: How many turns of an endless loop are shown.
+#: Number of listed turns of an endless loop.
 _TURNS = 3
 
-#: The most steps of a configuration that are listed, before loops are cut short.
+#: Maximum number of listed steps of a configuration, before loops are cut short.
 _MOST_STEPS = 10_000
 
 
@@ -218,14 +218,13 @@ def schedule(
 
 
 class _Listing:
-    """Turns drawn steps into plain data; after `_MOST_STEPS` steps no loop has another turn."""
+    """Turns drawn steps into plain data; after `_MOST_STEPS` steps loops end."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
         self._listed = 0
 
     def shown(self, step: SampledStep) -> Any:
-        """Return a fault's settings, or a block of steps."""
         from ackproof_faults.schedule.sampling import SampledLoop, SampledParallel, SampledSequence
 
         match step:

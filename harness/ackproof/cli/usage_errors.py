@@ -1,6 +1,6 @@
-"""What is wrong with a command line, as our other errors say it: value, what is legal, what to do.
+"""Errors of a command line in the form of other errors: value, legal values, hint.
 
-typer's own messages name no value, and take three lines before they begin.
+typer's own messages lack the value, and begin after three lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NUMBERS: dict[Any, str] = {int: "whole number", float: "number"}
 
 
 def of(error: typer.TyperException, command_line: Sequence[str], tree: Any) -> AckproofError:
-    """Return the error of a command line, with exit code 2, for what typer raised.
+    """Convert an exception of typer to an error with exit code 2.
 
     `tree` is the group of all commands.
     """
@@ -54,7 +54,7 @@ def _message(given: Any, command: str) -> str:
         return f"{given.option_name} {'takes no' if 'not take' in message else 'needs a'} value"
     if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", message):
         return f"{command} takes fewer arguments: remove {extra[1]}"
-    parameter = given.param_hint or _place(given.param) if hasattr(given, "param") else ""
+    parameter = given.param_hint or _written(given.param) if hasattr(given, "param") else ""
     if name == "MissingParameter":
         return f"{command} needs {parameter}"
     if isinstance(given.__cause__, ValidationError):
@@ -63,8 +63,8 @@ def _message(given: Any, command: str) -> str:
     return f"{parameter}: {message}" if parameter else message
 
 
-def _place(param: Any) -> str:
-    """Return how a parameter is written: an option with dashes, an argument in capitals."""
+def _written(param: Any) -> str:
+    """Return a parameter as it is written: an option with dashes, an argument in capitals."""
     if param is None:
         return ""
     options = [one for one in param.opts if one.startswith("-")]
@@ -72,7 +72,7 @@ def _place(param: Any) -> str:
 
 
 def _illegal(invalid: ValidationError, param: Any) -> str:
-    """Return the value, and what is legal for the parameter."""
+    """Return a message with the value and the legal values of the parameter."""
     [first, *_] = invalid.errors(include_url=False)
     kind = _NUMBERS.get(getattr(getattr(param, "type_descriptor", None), "annotation", None), "")
     low, high = getattr(param, "min", None), getattr(param, "max", None)

@@ -21,7 +21,7 @@ Warehouse = Annotated[str, typer.Argument(help="A folder, or an address that Spa
 
 
 class FormatName(StrEnum):
-    """Names of `warehouse.formats.Format`, which `--help` would be slow to import."""
+    """Names of `warehouse.formats.Format`, whose import would slow down `--help`."""
 
     DELTA = "delta"
     ICEBERG = "iceberg"

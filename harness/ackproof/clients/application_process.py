@@ -33,16 +33,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def acked_logs(application: Application, run_dir: Path) -> list[Path]:
-    """Return the acked logs of a run: the one that ackproof names, then the application's own."""
+    """Return the acked logs of a run: ackproof's, then the application's own."""
     ours = [acked_log.path(run_dir)] if application.command else []
     return [*ours, *(Path(log) for log in application.logs)]
 
 
 def require_startable(application: Application) -> None:
-    """Raise ScenarioError for what can be known before anything boots.
-
-    No command, a program that is not there, or an acked log that has sends of another run.
-    """
+    """Raise ScenarioError for a missing command or program, or an existing acked log."""
     if not application.command:
         raise ScenarioError(
             "workload.application.command is missing, so there is nothing to run",
@@ -81,7 +78,7 @@ class ApplicationSupervisor:
         bootstrap_servers: str,
         secrets: Mapping[str, str],
     ) -> None:
-        assert scenario.workload.application is not None  # the caller has looked
+        assert scenario.workload.application is not None  # the caller checks it
         self._workload = scenario.workload
         self._application = scenario.workload.application
         self._run_dir = run_dir
@@ -133,7 +130,7 @@ class ApplicationSupervisor:
             self._process.wait()
 
     def progress(self) -> Progress:
-        """Return the acks in the acked logs so far; sends without an outcome are not known."""
+        """Return the acks in the acked logs so far; other sends are unknown."""
         for path in acked_logs(self._application, self._run_dir):
             if path.exists() and path.suffix not in (".csv", ".parquet"):
                 self._acked += self._new_acks(path)
@@ -167,7 +164,7 @@ class ApplicationSupervisor:
         return troubles
 
     def bottlenecks(self) -> list[str]:
-        """Return nothing: what an application waits for is not known."""
+        """Return nothing: the bottleneck of an application is unknown."""
         return []
 
     def finish_probe(self) -> list[str]:
@@ -189,7 +186,7 @@ class ApplicationSupervisor:
         return f"the application ended {how}" + (f": {tail}" if tail else "")
 
     def _new_acks(self, path: Path) -> int:
-        """Return the acked sends on the whole lines that were added since the last call."""
+        """Return the number of acked sends in complete lines since the last call."""
         with path.open("rb") as file:
             file.seek(self._read_to.get(path, 0))
             text = file.read()
@@ -206,5 +203,5 @@ def _search_path() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{path}"
 
 
-#: What sends during a run.
+#: The supervisor of the sending processes.
 AnyWorkload = ClientSupervisor | ApplicationSupervisor

@@ -27,10 +27,10 @@ TOPIC_S = 5.0
 #: Seconds to wait for an answer of the group coordinator.
 GROUP_REQUEST_S = 10.0
 
-#: Milliseconds between two looks at which broker each partition is fetched from.
+#: Milliseconds between two reports of the brokers that partitions are fetched from.
 STATISTICS_MS = 500
 
-#: Answers to requests of a group that has no coordinator yet. librdkafka calls none retriable.
+#: Errors of a group without a coordinator. librdkafka does not mark them as retriable.
 _NO_COORDINATOR = frozenset(
     {
         KafkaError._WAIT_COORD,
@@ -42,11 +42,10 @@ _NO_COORDINATOR = frozenset(
 
 
 def librdkafka_version() -> str:
-    """Return the version of librdkafka that this process has."""
     version: Any = libversion()
     return str(
         version if isinstance(version, str) else version[0]
-    )  # confluent-kafka 2.12.0: only a text
+    )  # confluent-kafka 2.12.0 returns a str
 
 
 def connect_producer(
@@ -69,7 +68,7 @@ def connect_producer(
                 "error_cb": on_error,
             }
         )
-        # Some brokers may not know a topic yet that was just created.
+        # Some brokers may not know a new topic yet.
         topic = Retrying(
             retry=retry_if_result(lambda topic: len(topic.partitions) < spec.partitions),
             stop=stop_after_delay(TOPIC_S),
@@ -122,7 +121,7 @@ def connect_consumer(
 
 
 def retry_group_request(request: Callable[[], T]) -> T:
-    """Send a request of a group, again while the coordinator is not available.
+    """Send a request of a group; repeat it while the coordinator is not available.
 
     Raises KafkaException after `GROUP_REQUEST_S`, and for any other refusal.
     """
@@ -136,7 +135,7 @@ def retry_group_request(request: Callable[[], T]) -> T:
 
 
 def record_end(spec: ProducerSpec, error: str) -> None:
-    """Add the name of the fatal error that ends a producer to what it works with."""
+    """Add the fatal error that ends a producer to its file `in_force`."""
     partial = spec.in_force.with_suffix(".partial")
     partial.write_text(json.dumps({"librdkafka": librdkafka_version(), ENDED_BY: error}))
     partial.replace(spec.in_force)

@@ -1,11 +1,10 @@
-"""The consumer process: polls, records what each poll returned, processes it, and commits.
+"""The consumer process: polls, records the records of each poll, processes them, and commits.
 
 `python -m ackproof.clients.consumer SPEC.json` (a `ConsumerSpec`); `process` starts it.
 
-The records of a poll are recorded before they are processed. Processing is an entry in a database
-(`processed_records`), or forwarding to other topics (`forwarding`). For a crash the process kills
-itself while it processes a poll's records: half of them have their effect. With automatic commits
-it crashes at the worst moment, after those records were committed.
+Processing is an entry in a database (`processed_records`), or forwarding to other topics
+(`forwarding`). For a crash the process kills itself when half of a poll's records are processed.
+With automatic commits it crashes at the worst moment, after those records were committed.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class PollRecorder:
         return name[1:] if name is not None and name[0] == self._token else (None, None)
 
 
-#: Seconds of the longest poll, and thus between two checks for a stop.
+#: Maximum seconds of a poll, and between two checks for a stop.
 POLL_S = 0.1
 
 #: Before a crash, processing lasts at most this many intervals of automatic commits.
@@ -145,7 +144,7 @@ class ConsumerLoop:
         self._terminated = True
 
     def run(self) -> None:
-        """Consume until the harness asks for the end and the end offsets are reached.
+        """Consume until the harness requests the end and the end offsets are reached.
 
         Raises `WorkloadError` for a fatal error of librdkafka.
         """
@@ -195,7 +194,7 @@ class ConsumerLoop:
         self._consumer.assign(partitions)
 
     def _rejoin(self) -> None:
-        """Leave the group and join it again, if the order `REJOIN` makes that due."""
+        """Leave the group and join it again if the order `REJOIN` requires it now."""
         if self._page.order is not Order.REJOIN or self._spec.partitions is not None:
             return
         if time.monotonic() - self._assigned_at >= self._page.argument_s and self.positions:
@@ -283,7 +282,7 @@ class ConsumerLoop:
             self._recorder.event("committed", _by_partition(offsets))
 
     def _crash(self, effects: Sequence[Effect], messages: Sequence[Message]) -> NoReturn:
-        """Kill this process while half of the records are processed."""
+        """Process half of the records and kill this process."""
         self._process(effects[: len(effects) // 2], messages[: len(messages) // 2])
         self._processed += len(effects) // 2
         if self._spec.commit is Commit.AUTO:
@@ -309,7 +308,7 @@ class ConsumerLoop:
         )(committed)
 
     def _caught_up(self) -> bool:
-        """Whether the harness asked for the end and all assigned partitions are consumed."""
+        """Whether the harness requested the end and all assigned partitions are consumed."""
         if not self._page.stop:
             return False
         try:
@@ -346,8 +345,8 @@ class ConsumerLoop:
         self._followed = followed
 
     def _on_assign(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
-        # This request also makes sure that `assign` finds a coordinator: after "Not coordinator"
-        # librdkafka has been seen to consume nothing for two minutes.
+        # This request also ensures that `assign` finds a coordinator: after "Not coordinator"
+        # librdkafka once consumed nothing for two minutes.
         committed = partial(consumer.committed, list(partitions), timeout=GROUP_REQUEST_S)
         try:
             offsets = retry_group_request(committed) if partitions else []
@@ -372,7 +371,7 @@ class ConsumerLoop:
 
 
 def followed_partitions(statistics: str, topic: str) -> set[int]:
-    """Return the partitions that librdkafka's statistics say are fetched from a follower."""
+    """Return the partitions that are fetched from a follower, by librdkafka's statistics."""
     partitions = json.loads(statistics)["topics"].get(topic, {}).get("partitions", {})
     return {
         int(number)
@@ -386,7 +385,6 @@ def _by_partition(offsets: Iterable[TopicPartition]) -> dict[int, int]:
 
 
 def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> ConsumerLoop:
-    """Return a consumer that has not joined its group."""
     return ConsumerLoop(spec, page, PollRecorder(spec), secrets=secrets)
 
 

@@ -1,7 +1,7 @@
 """Collects delivery reports and records them in batches.
 
-The cost of a record limits how many sends a run can verify. The callback is the only Python code
-that runs for each record, so it only collects; many reports become columns of the ledger at once.
+The cost of a record limits the throughput of a run. The callback is the only Python code that runs
+for each record. It only collects; many reports become columns of the ledger together.
 `resolved_at` is the end of the poll that served the delivery report; for errors, the time of the
 report.
 """
@@ -43,10 +43,7 @@ class Stalls:
             self._total += (total, total + now - before)
 
     def late(self, sent_at: Int64s, resolved_at: Int64s) -> int:
-        """Return how many of these acks were late because of the client, not the cluster.
-
-        A stall of half a second hardly changes the latency of an ack after an outage of ten.
-        """
+        """Return how many of these acks were late because of the client, not the cluster."""
         if not self._at:
             return 0
         stalled = np.interp(resolved_at, self._at, self._total)
@@ -83,7 +80,7 @@ def _offsets(messages: list[Message]) -> pa.Array:
     try:
         return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
     except TypeError:
-        # None where the broker sent no offset: for a resend that it found to be a duplicate.
+        # None if the broker sent no offset, for a resend that was a duplicate.
         return pa.array(list(map(Message.offset, messages)), pa.int64())
 
 
@@ -93,8 +90,7 @@ class DeliveryReports:
     def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
         self._ledger = ledger
         self._page = page
-        #: The length of every value if they are short and equally long: such values are decoded
-        #: together.
+        #: The length of values that are short and equally long, which are decoded together.
         self._stride = spec.size if spec.largest is None and spec.size <= SHORT else None
         self._limit = spec.records
         self._reserve_step = (
@@ -182,7 +178,6 @@ class DeliveryReports:
         self._ledger.close()
 
     def _on_each(self) -> OnDelivery:
-        # The only Python code that runs for each record.
         delivered, errors = self._delivered.append, self._errors.append
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -194,7 +189,7 @@ class DeliveryReports:
         return on_delivery
 
     def _on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
-        # One poll may serve a whole queue of reports, so that the number is checked here as well.
+        # One poll may serve a whole queue of reports.
         self.on_delivery(error, message)
         if len(self._delivered) >= RECORD_AT:
             self._record(now_us(), least=RECORD_AT)

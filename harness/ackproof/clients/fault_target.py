@@ -30,10 +30,7 @@ class RunClients(Clients):
         self._supervisor = supervisor
 
     def running(self, what: str) -> Sequence[str]:
-        """Return the running clients meant by `what`: ``producers``, or one client's name.
-
-        A client that was replaced stands for its successor.
-        """
+        """Return the running clients of a group (``producers``), or a client or its successor."""
         successors = self._supervisor.successors
         if what in ("producers", "consumers"):
             names = [
@@ -52,7 +49,7 @@ class RunClients(Clients):
         ]
 
     def stop(self, client: str) -> None:
-        """Suspend the process (SIGSTOP), as soon as its orphan guard is active."""
+        """Suspend the process (SIGSTOP) when its orphan guard is active."""
         process = self._process(client)
         _require(
             lambda: process.state is not State.LOADING or process.returncode is not None,

@@ -4,9 +4,8 @@ A forwarded record keeps the value, which names the send; its key names the sour
 `Commit.TRANSACTION` the forwarded records and the offsets of their source records are one
 transaction (KIP-98, KIP-447): both are committed or neither is.
 
-After a run the forwarded records are read as effects, with read_committed, as an application would.
-A record forwarded to several topics counts as processed when it is in all of them, and as often as
-in the topic that has it most often::
+After a run the forwarded records are read as effects, with read_committed. A record counts as
+processed if it is in all target topics, as often as its maximum number of copies in one of them::
 
     invoices  6 7 7     audit  6 7     ->  6 once, 7 twice (reprocessed)
     invoices  6 7       audit  6       ->  6 once, 7 not (unprocessed)
@@ -93,8 +92,7 @@ class Forwarder:
                     )
             self._producer.flush()
         except (KafkaException, SystemError) as failure:
-            # confluent-kafka raises a fatal error wherever it is. Raised within a callback, it is
-            # the cause of a SystemError.
+            # A fatal error within a callback is the cause of a SystemError.
             fatal = failure if isinstance(failure, KafkaException) else failure.__cause__
             if not isinstance(fatal, KafkaException):
                 raise
@@ -153,8 +151,8 @@ def take(
 ) -> None:
     """Write the effects of consumer groups that forward records of the topic `source`.
 
-    `groups` maps each group to its target topics; no two groups share one. `ends` are the end
-    offsets of their partitions. Raises `WorkloadError` if they cannot be read up to there, and
+    `groups` maps each group to its target topics, which no other group has. `ends` are the end
+    offsets of their partitions. Raises `WorkloadError` if they cannot be read up to `ends`, and
     `DiskError`.
     """
     token = run_token(run_id)

@@ -1,7 +1,7 @@
 """Java clients: their specifications, their compilation, their command lines.
 
-The Java programs share one definition with the others: the schemas of the streams that they write,
-the partition of each send, the meaning of error codes are computed here.
+Stream schemas, the partitions of sends and the meaning of error codes are computed here, so that
+Python and Java clients share one definition.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
 
-#: The number of transactions whose ends are drawn; then they repeat.
+#: The number of drawn transaction outcomes, which then repeat.
 _ENDS = 4096
 
 
 def to_json(spec: ProducerSpec | ConsumerSpec) -> str:
-    """Return what `java/Main.java` reads."""
+    """Return the specification that `java/Main.java` reads."""
     own = _of_producer(spec) if isinstance(spec, ProducerSpec) else _of_consumer(spec)
     common = {
         **dataclasses.asdict(spec),
@@ -124,7 +124,7 @@ _OLDEST_JAVA = 17
 #: Memory of a client; the producer's own buffer is 32 MB by default.
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto")
 
-#: The class paths that this process has made sure of.
+#: The class paths that this process has checked.
 _READY: dict[str, str] = {}
 
 
@@ -134,15 +134,15 @@ def command(version: str, kind: str, spec: Path) -> list[str]:
     Raises `WorkloadError` or `ImageError` as `class_path` does.
     """
     started = [java(), *_OPTIONS, "-cp", class_path(version), "Main", kind, str(spec)]
-    # A suspended client must continue when its harness is gone (see `orphan_guard`). No Java code
-    # can ask the kernel for that; setpriv can, before it becomes the JVM.
+    # A suspended client must continue when its harness is gone (see `program`). Java code cannot
+    # call prctl(2); setpriv calls it before it becomes the JVM.
     return ["setpriv", "--pdeathsig=CONT", *started] if shutil.which("setpriv") else started
 
 
 def class_path(version: str, say: Say = silent) -> str:
     """Return the class path of the clients with this version of kafka-clients.
 
-    Resolves jars and compiles what is missing. Raises `ImageError` if the version cannot be had,
+    Resolves jars and compiles missing classes. Raises `ImageError` if the version is not available,
     `WorkloadError` if there is no Java compiler.
     """
     if version not in _READY:

@@ -1,7 +1,6 @@
 """Installs other versions of librdkafka, each with its wheel of confluent-kafka in its own folder.
 
-A client process that uses one finds this folder before the installed packages: the same programs,
-another librdkafka.
+A client process has this folder on its path before the installed packages.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from ackproof.errors import WorkloadError
 from ackproof.machine import Say, cache_dir, exclusive, silent
 
-#: Seconds that pip has.
+#: Timeout of pip, seconds.
 _INSTALL_S = 600
 
 #: A folder is used if our programs can be imported with it, and if this prints its version.
@@ -26,12 +25,12 @@ _ASK_VERSION = (
     "print(connection.librdkafka_version())"
 )
 
-#: The folders that this process has made sure of.
+#: The folders that this process has checked.
 _READY: dict[str, Path] = {}
 
 
 def environment(version: str | None) -> dict[str, str]:
-    """Return the environment of a client process; None means librdkafka as it is installed.
+    """Return the environment of a client process; None means the installed librdkafka.
 
     Raises `WorkloadError` as `folder` does.
     """
@@ -103,7 +102,7 @@ def _run_pip(version: str, to: Path) -> None:
 
 
 def pip_error(version: str, output: str) -> WorkloadError:
-    """Return the reason in pip's output: a version that it does not find, or its last error."""
+    """Return the error in pip's output: a missing version, or its last error."""
     listed = re.search(r"\(from versions: ([^)]*)\)", output)
     versions = listed[1].split(", ") if listed else []
     released = [one for one in versions if re.fullmatch(r"[0-9.]+", one)]

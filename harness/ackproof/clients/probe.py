@@ -1,10 +1,10 @@
-"""The probe process: writes and reads each partition all the time, each with clients of its own.
+"""The probe process: writes and reads each partition all the time, with separate clients.
 
 `python -m ackproof.clients.probe SPEC.json` (a `ProbeSpec`); `process` starts it.
 
-A partition that does not answer must not delay the others: a broker serves the requests of a
-connection one after the other. So each partition has a producer (`producer`) and a consumer, each
-with a thread of its own.
+A broker serves the requests of a connection one after the other. Each partition therefore has its
+own producer (`producer`) and consumer, each with its own thread, so that an unavailable partition
+does not delay the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ackproof_spark.tables import PROBE
 #: Seconds of one attempt without an answer.
 ATTEMPT_S = 1.0
 
-#: The names of librdkafka for a record without one.
+#: Offset, producer and sequence of an attempt without a record.
 _NOTHING = (None, None, None)
 
 
@@ -40,9 +40,9 @@ class PartitionReader:
     """The reading half of the probe for the partition of `writer`.
 
     An attempt fetches from the leader, from one record below the high watermark of the last answer.
-    So it is answered at once, with a record or with the end of the partition, however fast others
-    write. Between two attempts the consumer fetches one batch at most. (A paused consumer of
-    librdkafka would need up to a second to fetch again.)
+    The answer comes at once: a record or the end of the partition. Between two attempts the
+    consumer fetches one batch at most. (A paused consumer of librdkafka needs up to a second to
+    resume.)
     """
 
     def __init__(self, writer: ProducerSpec, attempts: Path, secrets: Mapping[str, str]) -> None:
@@ -79,9 +79,9 @@ class PartitionReader:
         self._stopped.set()
 
     def await_first_answer(self) -> None:
-        """Wait until the leader has answered once. Raises `WorkloadError` if it does not.
+        """Wait for the first answer, so that connecting does not count as an outage.
 
-        What the client needs to connect is no outage of the partition.
+        Raises `WorkloadError` without an answer.
         """
         if self._answer(METADATA_S) is None:
             partition = f"{self._partition.topic}-{self._partition.partition}"
@@ -187,7 +187,7 @@ class Probe:
         self._stop.set()
 
     def run(self) -> None:
-        """Probe until the harness asks for the end. Raises the first failure of a thread."""
+        """Probe until the harness requests the end. Raises the first failure of a thread."""
         threads = [
             threading.Thread(target=partial(self._guarded, run), daemon=True)
             for run in (
@@ -213,7 +213,7 @@ class Probe:
         self._count()
 
     def _count(self) -> None:
-        """Publish that all attempts are recorded: the judge then misses each that is not."""
+        """Publish the number of attempts, with which the judge compares the recorded ones."""
         for page in self._pages:
             page.state = State.DONE
         attempts = sum(reader.attempts for reader in self._readers)
@@ -230,7 +230,6 @@ class Probe:
 
 
 def begin(spec: ProbeSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Probe:
-    """Return a probe whose clients are connected."""
     return Probe(spec, page, secrets)
 
 

@@ -26,10 +26,9 @@ _Spec = TypeVar("_Spec", ProducerSpec, ConsumerSpec, ProbeSpec)
 class ClientProcess(Generic[_Spec]):
     """One client in a process of its own, so that it can be killed without the harness.
 
-    `secrets` are its security settings (librdkafka's names). They are passed through standard
-    input: a file would remain, and every user can read a command line. Next to the page at
-    `spec.progress` are the specification (`.json`) and the output of process and librdkafka
-    (`.log`).
+    `secrets` are its security settings by librdkafka's names. They are passed through standard
+    input, not in a file or on the command line. Next to the page at `spec.progress` are the
+    specification (`.json`) and the output of the process (`.log`).
     """
 
     #: The kind of client; its program is the module of that name.
@@ -47,7 +46,7 @@ class ClientProcess(Generic[_Spec]):
         return f"{self.noun} {self.spec.number}"
 
     def start(self) -> None:
-        """Start the process and return at once; `state` shows when it works."""
+        """Start the process; `state` shows when it works."""
         path = self.spec.progress.with_suffix(".json")
         environment = dict(os.environ)
         if isinstance(self.spec, ProbeSpec) or self.spec.java is None:
@@ -123,7 +122,7 @@ class ClientProcess(Generic[_Spec]):
         return self.page.read()
 
     def stop(self) -> None:
-        """Ask the process to end, once all sends have an outcome or everything is consumed."""
+        """Ask the process to end when all sends have an outcome or all records are consumed."""
         self.page.stop = True
 
     def resume(self) -> None:

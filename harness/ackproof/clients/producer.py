@@ -37,7 +37,7 @@ from ackproof_spark.ledger_stream import Origin
 #: Records handed to librdkafka between two polls.
 CHUNK = 768
 
-#: Seconds of the longest poll, and thus between two checks for a stop.
+#: Maximum seconds of a poll, and between two checks for a stop.
 POLL_S = 0.01
 
 #: Seconds that librdkafka may exceed the delivery timeout: it checks expiry once a second.
@@ -172,7 +172,7 @@ class ProducerLoop:
         return due if spec.records is None else min(due, spec.records)
 
     def _sent_at(self, sequences: Int64s, at: int) -> Int64s:
-        """Return when `sequences`, handed over at `at`, count as sent: see the module."""
+        """Return the times of sending of `sequences`, handed over at `at` (see the module)."""
         rate = self._spec.rate
         if rate is None or self._spec.window is not None:
             return np.full(len(sequences), at, np.int64)
@@ -204,7 +204,7 @@ class ProducerLoop:
     def _hand_over_to(self, partition: int, sequences: Int64s) -> None:
         """Hand over `sequences`; wait while librdkafka's queue is full.
 
-        Those for which the queue has no room until the producer stops are no sends.
+        If the producer stops before there is room, the rest does not count as sends.
         """
         messages = self._records.messages(sequences)
         produce_batch = getattr(self._producer, "produce_batch", None)
@@ -234,10 +234,7 @@ class ProducerLoop:
                 return
 
     def _sort_out(self, sequences: Int64s, messages: list[dict[str, Any]], at: int) -> Int64s:
-        """Note which messages were accepted and refused; return those that found a full queue.
-
-        Of values of several sizes, any may be too large, whatever its neighbours are.
-        """
+        """Note accepted and refused messages; return the others, for which the queue was full."""
         errors = [message.get("_error") for message in messages]
         codes = np.array([error.code() if error else 0 for error in errors])
         if self._reports:
@@ -260,7 +257,7 @@ class ProducerLoop:
         return taken
 
     def _produce_each(self, messages: list[dict[str, Any]], partition: int, **more: int) -> int:
-        """Do what `produce_batch` does, message by message."""
+        """Produce message by message, with the result of `produce_batch`."""
         taken = 0
         for message in messages:
             try:
@@ -314,7 +311,7 @@ class ProducerLoop:
             if self._orphaned():
                 bound = min(bound, ORPHAN_SETTLE_S)
             self._serve(POLL_S)
-        # A process that was suspended, or ordered not to poll, has not seen all reports yet.
+        # A process that was suspended, or ordered not to poll, has unserved reports.
         while self._in_flight() and self._poll(0):
             pass
 
@@ -323,7 +320,6 @@ class ProducerLoop:
 
 
 def begin(spec: ProducerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> ProducerLoop:
-    """Return a connected producer."""
     reports = None
     if spec.ledger is not None:
         origin = Origin(

@@ -37,7 +37,7 @@ class Client(Protocol):
 
 
 def run(kind: type[Spec], begin: Callable[[Spec, ProgressPage, Mapping[str, str]], Client]) -> int:
-    """Run the client that `begin` creates from the specification named on the command line.
+    """Run the client that `begin` creates from the specification on the command line.
 
     Return the exit code of the process; an error is stored in its page, too.
     """
@@ -74,15 +74,15 @@ _PR_SET_PDEATHSIG = 1
 def _continue_without_parent() -> None:
     """Let the kernel send SIGCONT when the parent process ends (Linux).
 
-    A process that the harness has suspended would otherwise stay suspended for ever if the harness
-    is killed. It continues, finds that its parent is gone, and ends.
+    Otherwise a suspended process would outlive a killed harness. It continues, notices that its
+    parent is gone, and ends.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def expected_parent(parent: int | None) -> int:
-    """Return the process whose child this client must be: by default its parent now."""
+    """Return the expected parent process: by default the current parent."""
     return os.getppid() if parent is None else parent
 
 
@@ -98,9 +98,9 @@ def _install_handlers(terminate: Callable[[], None], *, parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End a process that has no parent and does not end by itself.
+    """End an orphaned process that does not end by itself.
 
-    It may wait for brokers that are gone: librdkafka's synchronous commit has no timeout.
+    librdkafka's synchronous commit has no timeout: it may wait for stopped brokers.
     """
     while os.getppid() == parent:
         time.sleep(_LOOK_S)

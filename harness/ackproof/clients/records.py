@@ -13,7 +13,7 @@ from ackproof.clients.specs import ProducerSpec
 from ackproof.ledger.producer_ledger import Int64s
 from ackproof_spark.record import encoder
 
-#: The number of sizes that are drawn; then they repeat.
+#: The number of drawn sizes, which then repeat.
 _SIZES = 4096
 
 

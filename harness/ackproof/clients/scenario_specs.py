@@ -21,7 +21,7 @@ from ackproof.scenario.model import Scenario
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import PROBE_PRODUCERS
 
-#: Seconds after the workload's in which the probe ends by itself: faults are healed in that time.
+#: The probe ends by itself this many seconds after the workload; faults are healed before.
 _PROBED_AFTERWARDS_S = 600.0
 
 
@@ -36,7 +36,7 @@ class ClientSpecs:
         self._run_dir = run_dir
         self._bootstrap_servers = bootstrap_servers
         self.folder = run_dir / "clients"
-        #: Consumers read here up to which offsets they consume, before they end.
+        #: The end offsets up to which consumers read before they end.
         self.ends = self.folder / "ends.json"
 
     def producers(self) -> Iterator[ProducerSpec]:

@@ -1,7 +1,7 @@
 """A page of memory that the harness shares with a client process.
 
-The process counts and the harness reads, at any time: neither waits, and no pipe can fill up. The
-page is a mapped file of 4096 bytes, which begins with native 8-byte integers::
+The process writes counts and the harness reads them without waiting. The page is a mapped file of
+4096 bytes, which begins with native 8-byte integers::
 
     0  state      5  started_at, microseconds UTC, of the first send; 0 before
     1  sent       6  updated_at, microseconds UTC, of the last change
@@ -16,8 +16,7 @@ page is a mapped file of 4096 bytes, which begins with native 8-byte integers::
 
 A consumer counts reads as `sent`, and processed records as `acked`.
 
-Every integer is stored atomically, but not all together: a reader may see `sent` ahead of the
-outcomes, never behind them.
+Every integer is stored atomically. A reader may see `sent` ahead of the outcomes, never behind.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def now_us() -> int:
 class State(IntEnum):
     """The phases of a client process."""
 
-    #: Its program is not loaded. If it were suspended now, it would outlive its harness.
+    #: The program is not loaded. A process suspended in this phase would outlive its harness.
     LOADING = 0
     STARTING = 1
     PRODUCING = 2
@@ -119,7 +118,7 @@ class StoredPage:
 
 
 def recorded(path: Path) -> StoredPage:
-    """Return the page at `path`, unmapped. Raises `ValueError` if it is no whole page."""
+    """Return the page at `path`, unmapped. Raises `ValueError` if it is incomplete."""
     page = path.read_bytes()
     if len(page) != _SIZE:
         raise ValueError(f"{path} has {len(page)} bytes instead of {_SIZE}")
@@ -145,7 +144,7 @@ class _Cell(Generic[T]):
 
 
 class ProgressPage:
-    """The shared page, as both sides use it; the module describes its fields."""
+    """The shared page; the module describes its fields."""
 
     state = _Cell(0, State)
     started_at = _Cell(_STARTED_AT, int)
@@ -160,7 +159,7 @@ class ProgressPage:
     obeyed = _Cell(13, int)
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        """Map the page at `path`. With `create` it is written first: the harness does so."""
+        """Map the page at `path`. The harness creates it with `create`."""
         if create:
             # Written, not truncated to size: a page without a block raises SIGBUS on a full disk.
             path.write_bytes(bytes(_SIZE))

@@ -1,4 +1,4 @@
-"""The specifications of client processes: files that they are started with."""
+"""The specifications of client processes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ ENDED_BY = "ended.by"
 
 
 def in_force_path(progress: Path) -> Path:
-    """Return the file in which the client with this page stores what it works with.
-
-    That is the version of librdkafka, or the settings of a Java producer.
-    """
+    """Return the file for the version of librdkafka, or the settings of a Java producer."""
     return progress.with_name(f"in-force-{progress.stem}.json")
 
 
@@ -42,7 +39,6 @@ class ClientSpec:
 
     @property
     def in_force(self) -> Path:
-        """See `in_force_path`."""
         return in_force_path(self.progress)
 
     def to_json(self) -> str:
@@ -76,7 +72,7 @@ class TransactionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSpec(ClientSpec):
-    """A producer. `scenario.validation` checks what its fields must be.
+    """A producer. `scenario.validation` checks its fields.
 
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
@@ -85,8 +81,8 @@ class ProducerSpec(ClientSpec):
     - `settings`: that client's, by its names, passed on unchanged.
     - `records`, `seconds`: the producer stops after this many sends or seconds, whichever comes
       first. At least one is required.
-    - `rate`: sends a second, in an open loop: late sends are made up for at once. None means as
-      fast as possible.
+    - `rate`: sends a second, in an open loop: late sends follow at once. None means as fast as
+      possible.
     - `window`: the most sends without an outcome, which makes it a closed loop; requires a ledger.
     - `size`: bytes of a value; with `largest`, drawn evenly between the two with `seed`.
     - `ledger`: the stream file to write. None records nothing and requests no delivery reports,
@@ -185,12 +181,10 @@ class ConsumerSpec(ClientSpec):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns that name this consumer."""
         return {"run_id": self.run_id, "consumer": self.number, "group": self.group}
 
     @property
     def reads_columns(self) -> dict[str, Any]:
-        """The columns that all its reads have in common."""
         return {**self.columns, "isolation_level": self.isolation_level, "topic": self.topic}
 
     @property
@@ -218,8 +212,8 @@ _AT_ONCE: dict[str, Setting] = {
     "socket.timeout.ms": int(WRITE_TIMEOUT_S * 1000),
 }
 
-#: Each write is tried once, so that it is never duplicated, with any version. One that has timed
-#: out may still arrive, after later ones.
+#: Each write has one attempt, so that it is never duplicated. A write that has timed out may still
+#: arrive after later writes.
 WRITER_SETTINGS: dict[str, Setting] = {
     **_AT_ONCE,
     "acks": "all",

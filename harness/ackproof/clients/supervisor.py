@@ -23,11 +23,11 @@ _PROTOCOL = "transaction.protocol"
 
 
 def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[str]:
-    """Return where what a client has read back differs from what the scenario has.
+    """Return differences between a client's values in force and the scenario.
 
-    For librdkafka that is its version. A Java producer changes some settings silently: without
-    `enable.idempotence` it switches idempotence off if another setting conflicts, and raises acks
-    and retries with it. A client that ended before it read anything back has no differences.
+    These values are the version of librdkafka, or the settings of a Java producer, which changes
+    some of them silently: without `enable.idempotence` it switches idempotence off if another
+    setting conflicts, and raises acks and retries with it.
     """
     if not spec.in_force.is_file():
         return []
@@ -60,14 +60,14 @@ def _of_java(spec: ProducerSpec, scenario: Scenario, in_force: Mapping[str, Any]
     ]
 
 
-#: Seconds that producers have for the outcomes of their sends, beyond the delivery timeout.
+#: Seconds in which sends must have an outcome, beyond the delivery timeout.
 SETTLE_S = 30.0
 
-#: Seconds that consumers have to consume to the end of a healed cluster. The session of a crashed
-#: member must time out first (45 s by default), then its transaction.
+#: Seconds in which consumers must reach the end. The session of a crashed member must time out
+#: first (45 s by default), then its transaction.
 CONSUME_S = 120.0
 
-#: Seconds that the probe has to connect to a healthy cluster.
+#: Seconds in which the probe must connect to a healthy cluster.
 PROBE_START_S = 60.0
 
 #: A producer is the bottleneck if its thread used the CPU for more than this share of the time,
@@ -114,7 +114,7 @@ class ClientSupervisor:
         self.producers: list[ProducerProcess] = []
         self.consumers: list[ConsumerProcess] = []
         self._probe: ProbeProcess | None = None
-        #: Names of clients that the scenario or a fault ends: their end is no trouble.
+        #: Names of clients that the scenario or a fault ends.
         self._expected_ends: set[str] = set()
         #: The name of a client -> the name of the client that replaced it.
         self.successors: dict[str, str] = {}
@@ -147,7 +147,7 @@ class ClientSupervisor:
         return total(producer.progress() for producer in self.producers)
 
     def restart_crashed(self) -> bool:
-        """Start successors of clients that crashed as planned, or that became zombies.
+        """Start successors of clients that crashed as planned or became zombies.
 
         A zombie is resumed once its successor works. Return whether a producer runs, or a successor
         of one that a fault ended may still be started.
@@ -217,7 +217,7 @@ class ClientSupervisor:
         return troubles
 
     def bottlenecks(self) -> list[str]:
-        """Return the producers that, instead of the cluster, determined the throughput."""
+        """Return the producers that limited the throughput instead of the cluster."""
         return [
             f"{producer.name} {reason}"
             for producer in self.producers

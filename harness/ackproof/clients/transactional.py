@@ -1,14 +1,13 @@
-"""The transactions of a producer: begun, ended, recorded, interrupted if the scenario says so.
+"""The transactions of a producer, with the interruptions that the scenario requires.
 
 A transaction is ended when all its sends have their delivery reports, so that aborted records are
-in the log instead of unsent. The answer to a commit determines its outcome:
+in the log. The answer to a commit determines its outcome:
 
 - No error: committed.
 - librdkafka requires an abort: the request was not sent, or the coordinator refused it. If the
   abort succeeds, the outcome is aborted: the coordinator refuses to abort a committed transaction.
 - The coordinator's refusal (mostly a fence) of the sole attempt: aborted. A later answer may be
-  about a second attempt, after the first was carried out: unknown. This is the rule of `outcome`,
-  for the same reason.
+  about a second attempt, after the first was carried out: unknown (as in `outcome`).
 - Anything else: unknown.
 """
 
@@ -36,7 +35,7 @@ from ackproof.ledger.transaction_log import TransactionLog, TransactionOutcome
 INITIALIZE_S = 60.0
 END_S = 90.0
 
-#: Answers of a coordinator that certainly has not carried out the commit.
+#: Answers of a coordinator that has certainly not committed.
 REFUSED = frozenset(
     {
         "_FENCED",
@@ -147,12 +146,12 @@ class Transactions:
         return self._first + self._spec.size
 
     def advance(self, following: int) -> None:
-        """End the transaction if it is full, now that all below `following` is handed over."""
+        """End the transaction if it is full; all sends below `following` are handed over."""
         if self._first is not None and following >= self._first + self._spec.size:
             self.end(following)
 
     def end(self, following: int) -> None:
-        """Commit or abort the open transaction, if any; before, crash or wait as a zombie."""
+        """Commit or abort the open transaction, after a crash or a wait as a zombie if required."""
         first, self._first = self._first, None
         if first is None:
             return
@@ -204,7 +203,7 @@ class Transactions:
 
 
 def retry_transaction_request(request: Callable[[float], None]) -> KafkaError | None:
-    """Send a request to the coordinator, again after retriable errors; return the last error."""
+    """Send a request to the coordinator, with retries; return the last error."""
     deadline = time.monotonic() + END_S
     while True:
         try:

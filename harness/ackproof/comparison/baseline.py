@@ -20,8 +20,7 @@ from ackproof.comparison import statistics
 from ackproof.comparison.store import MEASURES, measures
 from ackproof.errors import RunDirectoryError
 from ackproof.runs.directory import MOST_BYTES
-from ackproof.runs.verdict import Verdict, Word
-from ackproof.trials import Record
+from ackproof.runs.verdict import Record, Verdict, Word
 
 ALPHA = 0.05
 #: Measures for which a lower value is worse.

@@ -21,10 +21,10 @@ from pydantic import Field
 
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.runs.directory import disk_errors, read_plan, read_record, read_verdict, write_model
-from ackproof.runs.verdict import Latency, Likelihood, Verdict, Word
+from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.selection import Shard, share
-from ackproof.trials import Record, Trial, TrialStore, read_trials
+from ackproof.trials import Trial, TrialStore, read_trials
 
 
 class Measures(Record):
@@ -158,7 +158,7 @@ def require_confirmed(
 
     Raises ScenarioError if it exceeds `CONFIRM_FROM_S` without `yes` or a budget.
     """
-    seconds = plan.trials * sum(expected_seconds(one, out) for one in configurations)
+    seconds = plan.trials * sum(expected_seconds(configured, out) for configured in configurations)
     if seconds > CONFIRM_FROM_S and not yes and plan.budget_s is None:
         raise ScenarioError(
             f"{len(configurations) * plan.trials} runs (configurations: {len(configurations)}, "
@@ -203,7 +203,7 @@ def create(
     directory = out / plan.comparison_id
     with disk_errors(out):
         (directory / "scenarios").mkdir(parents=True)
-        for path in dict.fromkeys(one.path for one in configurations):
+        for path in dict.fromkeys(configured.path for configured in configurations):
             shutil.copyfile(path, directory / "scenarios" / path.name)
     write_model(directory / "plan.json", plan)
     return ComparisonStore(directory=directory, plan=plan, configurations=list(configurations))

@@ -10,8 +10,7 @@ from ackproof.comparison import statistics
 from ackproof.comparison.sequential import Sequential, more_trials
 from ackproof.comparison.statistics import Count
 from ackproof.comparison.store import MEASURES, ComparisonPlan, ConfigurationTrial, Measures
-from ackproof.runs.verdict import Likelihood
-from ackproof.trials import Record
+from ackproof.runs.verdict import Likelihood, Record
 
 
 class Spread(Record):
@@ -91,7 +90,7 @@ class Summary(Record):
         return 1 - self.plan.confidence
 
     def cell(self, configuration: str) -> Cell:
-        return next(one for one in self.cells if one.configuration == configuration)
+        return next(cell for cell in self.cells if cell.configuration == configuration)
 
 
 _QUANTILES = ("p50", "p95", "p99", "p999", "max")
@@ -102,7 +101,7 @@ def counts(trials: Sequence[ConfigurationTrial], names: Sequence[str]) -> dict[s
     result = {}
     for name in names:
         counted = _counted(trials, name)
-        result[name] = Count(losing=sum(one.lost > 0 for one in counted), trials=len(counted))
+        result[name] = Count(losing=sum(item.lost > 0 for item in counted), trials=len(counted))
     return result
 
 
@@ -134,7 +133,7 @@ def summarise(
     return Summary(
         plan=plan,
         ended=ended,
-        rounds=max((one.round for one in trials), default=0),
+        rounds=max((trial.round for trial in trials), default=0),
         looks=progress.look + 1,
         cells=cells,
         pairs=pairs,
@@ -142,41 +141,41 @@ def summarise(
 
 
 def _counted(trials: Sequence[ConfigurationTrial], name: str) -> list[Measures]:
-    return [one for one in _measured(trials, name) if one.counts]
+    return [item for item in _measured(trials, name) if item.counts]
 
 
 def _measured(trials: Sequence[ConfigurationTrial], name: str) -> list[Measures]:
-    return [one.measures for one in trials if one.configuration == name and one.measures]
+    return [trial.measures for trial in trials if trial.configuration == name and trial.measures]
 
 
 def _cell(
     name: str, trials: Sequence[ConfigurationTrial], count: Count, progress: Sequential
 ) -> Cell:
-    own = [one for one in trials if one.configuration == name]
+    own = [trial for trial in trials if trial.configuration == name]
     counted = _counted(trials, name)
     interval = statistics.interval(count, progress.design, progress.look_of[name])
-    latencies = [one.ack_latency_ms for one in counted if one.ack_latency_ms]
+    latencies = [item.ack_latency_ms for item in counted if item.ack_latency_ms]
     return Cell(
         configuration=name,
         trials=count.trials,
         losing=count.losing,
         lost_share_low=interval.low,
         lost_share_high=interval.high,
-        inconclusive=sum(not one.counts for one in _measured(trials, name)),
-        failed=sum(one.measures is None for one in own),
-        error=next((one.error for one in reversed(own) if one.error), ""),
-        predicted=next((one.predicted for one in counted if one.predicted), None),
-        findings=sum(one.findings for one in _measured(trials, name)),
-        lost_per_incident=_spread([one.lost for one in counted if one.lost]),
-        duplicated=_spread([one.duplicated for one in counted]),
-        unavailability_s=_spread([one.unavailability_s for one in counted]),
-        availability=_spread([one.availability for one in counted]),
-        recovery_s=_spread([one.recovery_s for one in counted if one.recovery_s is not None]),
-        acked_per_s=_spread([one.acked_per_s for one in counted]),
+        inconclusive=sum(not item.counts for item in _measured(trials, name)),
+        failed=sum(trial.measures is None for trial in own),
+        error=next((trial.error for trial in reversed(own) if trial.error), ""),
+        predicted=next((item.predicted for item in counted if item.predicted), None),
+        findings=sum(item.findings for item in _measured(trials, name)),
+        lost_per_incident=_spread([item.lost for item in counted if item.lost]),
+        duplicated=_spread([item.duplicated for item in counted]),
+        unavailability_s=_spread([item.unavailability_s for item in counted]),
+        availability=_spread([item.availability for item in counted]),
+        recovery_s=_spread([item.recovery_s for item in counted if item.recovery_s is not None]),
+        acked_per_s=_spread([item.acked_per_s for item in counted]),
         ack_latency_ms={
             key: spread
             for key in _QUANTILES
-            if (spread := _spread([getattr(one, key) for one in latencies])) is not None
+            if (spread := _spread([getattr(item, key) for item in latencies])) is not None
         },
     )
 
@@ -195,7 +194,7 @@ def _shifts(
     for a, b in combinations(plan.configurations, 2):
         for measure, get in MEASURES.items():
             ours, theirs = (
-                [value for one in _counted(trials, name) if (value := get(one)) is not None]
+                [value for item in _counted(trials, name) if (value := get(item)) is not None]
                 for name in (a, b)
             )
             if len(ours) > 1 and len(theirs) > 1:

@@ -87,19 +87,19 @@ def live_table(partitions: Sequence[LivePartition], faults: Sequence[str]) -> Ta
         table.add_column(name, justify="right")
     table.add_column("unseen", justify="right")
     table.add_column("loss candidates", justify="right")
-    for one in partitions:
+    for item in partitions:
         table.add_row(
-            f"{one.topic}-{one.partition}",
-            "[red]none[/]" if one.leader is None else str(one.leader),
-            " ".join(map(str, one.isr)) or "?",
-            f"{one.acked_per_s:,.0f}",
-            f"{one.acked:,}",
-            _marked(one.failed, "yellow"),
-            _marked(one.unknown, "yellow"),
-            _number(one.read),
-            _number(one.lag),
-            _number(one.unseen),
-            "-" if one.candidates is None else _marked(one.candidates, "red"),
+            f"{item.topic}-{item.partition}",
+            "[red]none[/]" if item.leader is None else str(item.leader),
+            " ".join(map(str, item.isr)) or "?",
+            f"{item.acked_per_s:,.0f}",
+            f"{item.acked:,}",
+            _marked(item.failed, "yellow"),
+            _marked(item.unknown, "yellow"),
+            _number(item.read),
+            _number(item.lag),
+            _number(item.unseen),
+            "-" if item.candidates is None else _marked(item.candidates, "red"),
         )
     return table
 
@@ -108,16 +108,16 @@ def live_line(partitions: Sequence[LivePartition], faults: Sequence[str]) -> str
     """Return one line with the sums over all partitions, and the highest lag."""
 
     def total(name: str) -> int:
-        return sum(getattr(one, name) or 0 for one in partitions)
+        return sum(getattr(item, name) or 0 for item in partitions)
 
     line = (
         f"  live: {total('acked'):,} acked "
-        f"({sum(one.acked_per_s for one in partitions):,.0f}/s), {total('failed'):,} failed, "
+        f"({sum(item.acked_per_s for item in partitions):,.0f}/s), {total('failed'):,} failed, "
         f"{total('unknown'):,} unknown"
     )
-    if any(one.read is not None for one in partitions):
+    if any(item.read is not None for item in partitions):
         line += (
-            f", {total('read'):,} read, lag {max(one.lag or 0 for one in partitions):,}, "
+            f", {total('read'):,} read, lag {max(item.lag or 0 for item in partitions):,}, "
             f"{total('unseen'):,} unseen, {total('candidates'):,} loss candidates"
         )
     return line + (f"; in force: {'; '.join(faults)}" if faults else "")

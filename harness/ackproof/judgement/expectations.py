@@ -167,7 +167,7 @@ def conclude(
     ]
     if definite:
         return Word.VIOLATED, "; ".join(
-            f"{line.said} {_ANOMALY[line.what]}, none expected" for line in definite
+            f"{line.text} {_ANOMALY[line.what]}, none expected" for line in definite
         )
     if inconclusive_reasons:
         return Word.INCONCLUSIVE, "; ".join(
@@ -177,10 +177,10 @@ def conclude(
     violated = [line for line in expectations if not line.met]
     if violated:
         return Word.VIOLATED, "; ".join(
-            f"{line.what}: {line.said} observed, {line.wanted} expected" for line in violated
+            f"{line.what}: {line.text} observed, {line.wanted} expected" for line in violated
         )
     restrictive = [
-        f"{line.what} {line.wanted} (observed {line.said})"
+        f"{line.what} {line.wanted} (observed {line.text})"
         for line in expectations
         if line.wanted != "any"
     ]

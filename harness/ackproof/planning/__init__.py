@@ -1,1 +1,1 @@
-"""From a configuration to schedules that lose records, and runs compared with the prediction."""
+"""Find schedules that lose records, and compare their runs with the prediction."""

@@ -1,9 +1,9 @@
 """Compiles a plan of the reference model into a scenario whose faults trigger on state.
 
-Each stage of the plan that settles becomes a fault `none` that begins when the cluster shows the
-state that the model predicts (`rest-N`). Each stage in which records are acked becomes another
-`none` that waits for some acks (`acked-N`). So every stage has a fault window in the run, and the
-records sent between two windows can be compared with the model's prediction for that stage.
+Each stage of the plan that settles becomes a fault `none` that begins when the cluster is in the
+predicted state (`rest-N`). Each stage in which records are acked becomes another `none` that waits
+for some acks (`acked-N`). So every stage has a fault window in the run, and the records sent
+between two windows can be compared with the prediction for that stage.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ackproof_model.planning import (
     Stage,
 )
 
-#: A timer has fired for certain after 1.6 times its length: brokers check lag every half of it.
+#: A timer has certainly fired after 1.6 times its length: brokers check lag at half that interval.
 _TIMER_FACTOR = 1.6
-#: Added to a timer for everything else that a broker does, seconds.
+#: Added to a timer for other work of a broker, seconds.
 _MARGIN_S = 3.0
 
 #: The last line that a broker logs when it starts.
 _STARTED = "Kafka Server started"
 _STARTED_WITH_ZOOKEEPER = "[KafkaServer id={broker}] started"
 
-#: Records sent for each acked record that the schedule waits for, in a stage that no timer ends.
+#: In a stage that no timer ends: records to send for each acked record to wait for.
 _SENT_PER_ACKED = 5
-#: A schedule ends when its last state is reached. This limits one that never gets there.
+#: Limit of a schedule that does not reach its last state.
 _MAX_SECONDS = 900
 _TAIL = 200
 
@@ -47,7 +47,7 @@ Document = dict[str, Any]
 
 
 class Phase(BaseModel):
-    """The records sent and acked between two faults, which by prediction share one fate.
+    """The records sent and acked between two faults, which have the same predicted fate.
 
     after, until: ids of the faults, '' for the start of the run. fate: `lost` or `kept`.
     """
@@ -60,7 +60,7 @@ class Phase(BaseModel):
 
 
 def compile_plan(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Document:
-    """Return the document of a scenario that carries out a plan on `scenario`'s cluster.
+    """Return the document of a scenario that runs a plan on `scenario`'s cluster.
 
     The topic has one partition, with the preferred leader first. In each stage in which records are
     acked, the schedule waits for `records` of them.
@@ -87,7 +87,6 @@ def compile_plan(scenario: Scenario, plan: Plan, *, name: str, records: int) -> 
 
 
 def write(document: Document, path: Path) -> None:
-    """Write a scenario file and validate it."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -99,13 +98,13 @@ def write(document: Document, path: Path) -> None:
 
 def phases(plan: Plan) -> list[Phase]:
     """Return the phases of a plan: the stages in which records are acked, with their fate."""
-    found = []
+    result = []
     for number, stage in enumerate(plan.stages):
         fate = plan.fate(stage)
         if fate != "none":
             begun = _first_fault(stage, number) if number else ""
-            found.append(Phase(after=begun, until=f"acked-{number}", fate=fate))
-    return found
+            result.append(Phase(after=begun, until=f"acked-{number}", fate=fate))
+    return result
 
 
 def brokers_of(scenario: Scenario) -> list[int]:
@@ -190,7 +189,7 @@ def _fault(operation: Operation, brokers: Sequence[int]) -> Step:
 
 
 def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
-    """Return the number of the stage whose operation ends this one's, None if none does."""
+    """Return the number of the stage whose operation ends this stage's operation, or None."""
     begun = stages[number].operation
     for later in range(number + 1, len(stages)):
         ends = stages[later].operation
@@ -208,8 +207,8 @@ def _settled_conditions(
 ) -> list[str]:
     """Return the conditions that hold when a stage has settled.
 
-    Living brokers that hear the controller are asked for the partition's state. If that does not
-    change, a broker's log shows that it has started, or elapsed time that a timer has fired.
+    They use the partition's state on live brokers that reach the controller. If it does not change,
+    they use a broker's log for its start, or elapsed time for a timer.
     """
     operation = after.operation
     brokers, partition = brokers_of(scenario), f"{scenario.workload.topic}-0"
@@ -229,13 +228,13 @@ def _settled_conditions(
 
 
 def _state_conditions(stage: Stage, brokers: Sequence[int], partition: str) -> list[str]:
-    """Return the conditions that the partition's state meets; none if no broker can report it."""
+    """Return the conditions on the partition's state; empty if no broker can report it."""
     scene = stage.plan_state
     controller = scene.state.partition.controller
     informed = [
         number
         for number, replica in enumerate(scene.state.replicas)
-        if replica.alive and not scene.held(OperationKind.CUT_OFF, number)
+        if replica.alive and not scene.is_in_force(OperationKind.CUT_OFF, number)
     ]
     if not informed:
         return []

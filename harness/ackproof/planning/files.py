@@ -1,4 +1,4 @@
-"""Writes the scenarios for the plans that a search found."""
+"""Writes the scenarios for the plans of a search."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ackproof_model.planning import Plan, kinds
 class PlannedScenario:
     """A scenario file that was written for a plan.
 
-    prediction: what happens to acked records. narrative: a sentence for each stage. kinds: the
-    kinds of model steps that the plan takes. phases: the fate of the records of each stage.
+    prediction: whether acked records are lost. narrative: a sentence for each stage. kinds: the
+    kinds of model steps in the plan. phases: the fate of the records of each stage.
     """
 
     path: Path

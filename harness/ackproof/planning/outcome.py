@@ -20,7 +20,7 @@ _RUN_START = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseOutcome:
-    """How many records were sent and acked within a phase, and how many of these were lost."""
+    """Numbers of records that were sent and acked within a phase, and of those lost."""
 
     phase: Phase
     acked: int
@@ -28,47 +28,46 @@ class PhaseOutcome:
 
     @property
     def as_predicted(self) -> bool:
-        """Whether all of them, or none of them, were lost, as predicted."""
+        """Whether all acked records were lost, or all were kept, as predicted."""
         return self.lost == (self.acked if self.phase.fate == "lost" else 0)
 
 
 def all_as_predicted(outcomes: Sequence[PhaseOutcome]) -> bool:
-    """Whether every phase is as predicted, and every predicted fate has records that show it.
+    """Whether every phase is as predicted, and every predicted fate was observed.
 
-    On a busy machine, sends from before a phase may still be acked when the next phase begins. Then
-    the phase has no records and decides nothing.
+    On a busy machine, a phase may have no records, because earlier sends are still being acked.
     """
-    predicted = {one.phase.fate for one in outcomes}
-    shown = {one.phase.fate for one in outcomes if one.acked}
-    return all(one.as_predicted for one in outcomes) and shown == predicted
+    predicted = {outcome.phase.fate for outcome in outcomes}
+    observed = {outcome.phase.fate for outcome in outcomes if outcome.acked}
+    return all(outcome.as_predicted for outcome in outcomes) and observed == predicted
 
 
 def phase_outcomes(run_dir: Path, phases: Sequence[Phase]) -> list[PhaseOutcome]:
     """Return what happened to the records of each phase of a run.
 
-    A phase lasts from the verification of one fault until the injection of another. It has no
-    records if one of these faults did not happen.
+    A phase lasts from the verification of one fault until the injection of another. Without these
+    faults it has no records.
     """
     import pyarrow.parquet as pq
 
     windows = pq.read_table(run_dir / LOCATION["fault_windows"]).to_pylist()
-    by_id = {json.loads(one["parameters"]).get("id", ""): one for one in windows}
+    by_id = {json.loads(window["parameters"]).get("id", ""): window for window in windows}
     ledger = _rows_with(pq.read_table(run_dir / LOCATION["ledger"]), "outcome", "acked")
     anomalies = _rows_with(pq.read_table(run_dir / LOCATION["anomalies"]), "anomaly", "lost")
-    found = []
+    outcomes = []
     for phase in phases:
         begin = by_id[phase.after]["verified_at"] if phase.after in by_id else None
         if not phase.after:
             begin = _RUN_START
         end = by_id[phase.until]["injected_at"] if phase.until in by_id else None
-        found.append(
+        outcomes.append(
             PhaseOutcome(
                 phase=phase,
                 acked=_count(ledger, begin, end),
                 lost=_count(anomalies, begin, end),
             )
         )
-    return found
+    return outcomes
 
 
 def _rows_with(table: pa.Table, column: str, value: str) -> pa.Table:
@@ -78,7 +77,7 @@ def _rows_with(table: pa.Table, column: str, value: str) -> pa.Table:
 
 
 def _count(table: pa.Table, begin: datetime | None, end: datetime | None) -> int:
-    """Count the sends that were sent after `begin` and acked before `end`."""
+    """Count the records sent after `begin` and acked before `end`."""
     import pyarrow.compute as pc
 
     if begin is None or end is None:

@@ -21,7 +21,7 @@ _ELR = "eligible.leader.replicas.version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
-    """Seconds until the cluster detects a dead broker (session), and a lagging follower (lag)."""
+    """Seconds until the cluster detects a dead broker (session) and a lagging follower (lag)."""
 
     session: float
     lag: float
@@ -30,8 +30,8 @@ class Timers:
 def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
     """Return the question for a scenario's configuration. Its faults are ignored.
 
-    With ZooKeeper `budgets.shrinks` becomes 0, since no fault can make a follower lag there: one of
-    the brokers is the controller and reaches the others over the listener that they replicate on.
+    With ZooKeeper `budgets.shrinks` becomes 0, because no fault can make a follower lag: one of the
+    brokers is the controller and uses the listener of replication.
 
     Raises ScenarioError for a configuration that the model or the planner does not support.
     """

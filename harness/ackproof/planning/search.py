@@ -21,12 +21,12 @@ from ackproof_model.planning import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What the search found for a configuration.
+    """The result of the search for a configuration.
 
-    answer: the one with the fewest perturbations whose loss a schedule can reproduce; else one
-    whose loss needs a race; else the one with all perturbations that were allowed. loss: the
-    schedule that reproduces the loss. clean: the same with controlled shutdowns, if that loses
-    nothing. lossless: if no loss is possible, the schedules that come closest to one.
+    answer: the answer with the fewest perturbations whose loss a schedule can reproduce; otherwise
+    an answer whose loss needs a race; otherwise the answer with all allowed perturbations. loss:
+    the schedule that reproduces the loss. clean: the same with controlled shutdowns, if that loses
+    nothing. lossless: if no loss is possible, the schedules that come closest to a loss.
     """
 
     answer: AdversaryResult
@@ -80,7 +80,7 @@ def search(
 
 
 def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[AdversaryModel]:
-    """Yield questions with few perturbations first, and without power losses before with them."""
+    """Yield questions by number of perturbations, each first without power losses."""
     for perturbations in range(1, max(1, budgets.perturbations) + 1):
         if budgets.power_losses:
             without_power_loss = replace(budgets, power_losses=0, in_all=perturbations)

@@ -1,7 +1,7 @@
 """The bounds of a whole schedule for one partition: the sum of its effects, in any order.
 
-Conditions, and who leads when, are left out; how often a step may happen, on how many replicas and
-for how long is not. Numbers are upper bounds.
+They use the number of times that a step may happen, the number of replicas and the duration, but
+not conditions or leaders. Numbers are upper bounds.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from ackproof_model.prediction.availability import joined
 def exposure(
     scenario: Scenario, partition: Partition, steps: Sequence[Any] | None = None
 ) -> Exposure:
-    """Return what steps, by default the whole schedule, may do to the partition in all.
+    """Return everything that the steps (default: the whole schedule) may do to the partition.
 
-    A topic is certainly emptied only after a count of acks, and only if the step that empties it
-    and all steps before it certainly begin.
+    A topic is certainly emptied only if the step that empties it and all steps before it certainly
+    begin, and wait for a number of acks.
     """
     total, acked, begins = NOTHING, False, True
     for step in scenario.faults if steps is None else steps:
-        one = _of_step(scenario, partition, step)
+        exposed = _of_step(scenario, partition, step)
         if isinstance(step, Fault):
             acked = acked or (
-                step.or_after is None  # otherwise it may begin without an ack
+                step.or_after is None
                 and any(
                     isinstance(condition, ProgressIs) and condition.outcome == "acked"
                     for condition in step.when
                 )
             )
             begins = begins and _begins(step)
-        total = total.plus(replace(one, emptied=one.emptied and acked and begins))
+        total = total.plus(replace(exposed, emptied=exposed.emptied and acked and begins))
     return total
 
 
@@ -110,7 +110,7 @@ def _of_fault(
 def hit_of(
     scenario: Scenario, partition: Partition, fault: Fault, *, lasts_s: float | None = None
 ) -> Hit:
-    """Return how a fault hits the partition; `lasts_s`: as long as it says, if not given."""
+    """Return how a fault hits the partition; `lasts_s` is by default its own duration."""
     replicas = _replicas_hit(scenario, partition, fault)
     combined = scenario.cluster.combined
     return Hit(
@@ -124,7 +124,7 @@ def hit_of(
 
 
 def _replicas_hit(scenario: Scenario, partition: Partition, fault: Fault) -> int:
-    """Return how many of the partition's replicas the fault's target may have."""
+    """Return the most replicas of the partition that the fault's target may have."""
     target, cluster = fault.target, scenario.cluster
     match target.role:
         case "all":
@@ -145,10 +145,10 @@ def _replicas_hit(scenario: Scenario, partition: Partition, fault: Fault) -> int
 
 
 def _impaired_s(steps: Sequence[Any]) -> float:
-    """Return for how long replicas may not hear each other, by faults that overlap or follow.
+    """Return for how long replicas may be unable to reach each other, by faults together.
 
-    A pause between two faults does not count: after a cut TCP waits, before it tries again, for
-    about as long as the cut lasted.
+    A pause between two faults is not a recovery: after a cut, TCP waits for about as long as the
+    cut lasted before it tries again.
     """
     return sum(map(_impaired, steps))
 
@@ -183,7 +183,7 @@ def predict(configuration: Configuration, exposed: Exposure, why: str) -> Predic
 
 
 def completed(searched: Prediction, configuration: Configuration, exposed: Exposure) -> Prediction:
-    """Return a search that ended early, answered by the bounds."""
+    """Return the answers of the bounds for a search that ended early."""
     answer = bound(configuration, exposed)
     return replace(
         searched,
@@ -198,14 +198,13 @@ def completed(searched: Prediction, configuration: Configuration, exposed: Expos
 def availability(scenario: Scenario, partitions: Iterable[Partition]) -> tuple[Availability, ...]:
     """Return whether all of these partitions can be read and written, in each part of the schedule.
 
-    The sum of effects decides only where nothing touches a partition: there it `can`. Otherwise
-    the answer is `either`.
+    The answer is `can` if no effect touches a partition, otherwise `either`.
     """
     return joined([tuple(_parts(scenario, partition)) for partition in partitions])
 
 
 def _parts(scenario: Scenario, partition: Partition) -> Iterator[Availability]:
-    """Yield the parts of one partition: what begins stays, since its healing is not followed."""
+    """Yield the parts for one partition. Effects stay, because healing is not modelled here."""
     steps = scenario.faults
     yield _part(scenario, partition, (), "before the first fault", begun=0)
     if not all(isinstance(step, Fault) for step in steps):
@@ -251,7 +250,7 @@ def _keeps_leader(exposed: Exposure) -> bool:
 
 
 def _keeps_isr(exposed: Exposure) -> bool:
-    """Whether the ISR stays, and the settings that decide who may write."""
+    """Whether the ISR and the settings that writes depend on stay the same."""
     return not (exposed.budget.shrinks or exposed.rewritten or exposed.lowered is not None)
 
 

@@ -1,7 +1,7 @@
 """Cached predictions: the model searches each configuration and schedule only once.
 
-They are stored in the cache folder. The name of a file is a hash of the configuration, the schedule
-and the model's source, so another version of the model has predictions of its own.
+The name of a file is a hash of the configuration, the schedule and the model's source, so a changed
+model does not use old predictions.
 """
 
 from __future__ import annotations
@@ -58,9 +58,12 @@ def _key(configuration: Configuration, schedule: Sequence[Injection], max_states
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON, with the type of each part: conditions may differ in it alone."""
+    """Return a value as JSON, with type names: some conditions differ only by their type."""
     if is_dataclass(value):
-        return [type(value).__name__, *(_plain(getattr(value, one.name)) for one in fields(value))]
+        return [
+            type(value).__name__,
+            *(_plain(getattr(value, field.name)) for field in fields(value)),
+        ]
     if isinstance(value, frozenset):
         return sorted(map(str, value))
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,6 +1,6 @@
 """Effects of a schedule on requests of clients and on coordinators.
 
-The model of replication answers whether records are lost, also for the partitions of coordinators.
+Whether records are lost, also in coordinators' partitions, is a question to the replication model.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ackproof_spark.anomaly import Anomaly
 #: An anomaly, its prediction, and the reason in one sentence.
 ClientPrediction = tuple[Anomaly, Likelihood, str]
 
-#: At most so many perturbations are combined.
+#: The most perturbations that a search combines.
 IN_ALL = 2
 
-#: When the sender of a request repeats it, milliseconds: librdkafka, the Java client, a broker.
+#: Timeouts after which a sender repeats a request: librdkafka, the Java client, a broker.
 _CLIENT_TIMEOUT = ("socket.timeout.ms", 60_000)
 _JAVA_TIMEOUT = ("request.timeout.ms", 30_000)
 _BROKER_TIMEOUT = ("request.timeout.ms", 30_000)
@@ -35,10 +35,10 @@ _MARGIN_S = 10.0
 def disturbances(
     scenario: Scenario, client: ClientLibrary, settings: Mapping[str, object]
 ) -> Mapping[Disturbance, str]:
-    """Return what may happen to such a client with these settings, each with the fault behind it.
+    """Return the possible disturbances of such a client, each with the fault that causes it.
 
-    A request is repeated when its connection ends, or after a timeout. Without a fault that ends
-    connections, a fault that holds requests for a shorter time makes none late.
+    A request is repeated when its connection ends, or after a timeout. So a fault that holds
+    requests for a shorter time makes no request late, unless a fault ends connections.
     """
     by: dict[Disturbance, str] = {}
     lasting: dict[Disturbance, float] = defaultdict(float)

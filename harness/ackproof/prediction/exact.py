@@ -1,4 +1,4 @@
-"""A schedule for the exact search: effects on one partition, targets and conditions."""
+"""Schedules as input of the exact search: effects on one partition, targets and conditions."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from ackproof_model import IsrIs as SearchedIsr
 from ackproof_model import LeaderIs as SearchedLeader
 from ackproof_model.effects import Partition
 
-#: Every fault adds records and interleavings; with more faults the search would not end.
+#: Most faults of a schedule without blocks; with more, the search would take too long.
 _MAX_FAULTS = 8
-#: The same for an order of blocks, of which each is searched.
+#: The same for a schedule with blocks, of which every order is searched.
 _MAX_IN_BLOCKS = 4
 _MAX_ORDERS = 6
 
@@ -68,9 +68,9 @@ def exact_effects(
 def _of_controllers(
     scenario: Scenario, partition: Partition, fault: Fault
 ) -> tuple[Effect, ...] | None:
-    """Return the effects of a fault that takes the metadata quorum its majority.
+    """Return `QuorumLost` if the fault ends a majority of dedicated controllers, else None.
 
-    Where other controllers take over, sessions are renewed meanwhile, which the search leaves out.
+    If other controllers take over, brokers' sessions are renewed, which the search does not model.
     """
     cluster = scenario.cluster
     whole = fault.target.role == "majority of controllers" or cluster.controllers == 1
@@ -81,7 +81,7 @@ def _of_controllers(
 
 
 def unsupported(scenario: Scenario, partition: Partition) -> str:
-    """Return what in the schedule the exact search does not support; '' if nothing."""
+    """Return the part of the schedule that the exact search does not support; '' if it does."""
     faults = scenario.every_fault
     if block := next(unsupported_blocks(scenario.faults), ""):
         return block
@@ -104,10 +104,10 @@ def unsupported(scenario: Scenario, partition: Partition) -> str:
 
 
 def _keeps_combined_quorum(scenario: Scenario) -> bool:
-    """Whether faults on brokers that are also controllers touch nothing but these brokers.
+    """Whether faults on brokers that are also controllers affect only these brokers.
 
-    That is so for processes that are away, as long as a majority of the controllers is never hit:
-    the others take over, and brokers' sessions begin anew, which only delays what the search does.
+    That holds for stopped processes, if a majority of the controllers is never hit: the others take
+    over. Brokers' sessions then begin anew, which only delays the steps of the search.
     """
     cluster = scenario.cluster
     faults = [fault for fault in scenario.every_fault if fault.touches_brokers]
@@ -139,7 +139,7 @@ def _target_size(scenario: Scenario, target: TargetSpec) -> int:
 
 def _unsupported_together(effects: Sequence[Effect]) -> str:
     if QuorumLost() in effects and any(isinstance(one, Ends) for one in effects):
-        # Controllers that return know no sessions: a broker may lead again, never fenced.
+        # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return "brokers that end while the controllers may have ended, too"
     deaf = any(
         isinstance(one, Stalls) or (isinstance(one, Cuts) and one.channels == ("controllers",))
@@ -151,23 +151,23 @@ def _unsupported_together(effects: Sequence[Effect]) -> str:
 
 
 def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[Injection, ...]]:
-    """Yield every reading of the schedule for one partition: its orders, who the targets may be.
+    """Yield the schedule for one partition, with every order of faults and role of targets.
 
     Yields nothing if the search does not support the schedule.
     """
     if unsupported(scenario, partition):
         return
-    readers = [_Reader(scenario, partition, order.steps) for order in orders(scenario.faults)]
-    roles = [[reader.roles(index) for index in range(len(reader.steps))] for reader in readers]
+    ordered = [_Ordered(scenario, partition, order.steps) for order in orders(scenario.faults)]
+    roles = [[order.roles(index) for index in range(len(order.steps))] for order in ordered]
     if not all(itertools.chain(*roles)):
         return  # in some order the search cannot describe a target
-    for reader, targets in zip(readers, roles, strict=True):
+    for order, targets in zip(ordered, roles, strict=True):
         for chosen in itertools.product(*targets):
-            yield tuple(map(reader.injection, reader.steps, reader.effects, chosen))
+            yield tuple(map(order.injection, order.steps, order.effects, chosen))
 
 
-class _Reader:
-    """An order of a schedule that the search supports, and the partition that it is read for."""
+class _Ordered:
+    """The faults of a schedule in one order, for one partition."""
 
     def __init__(self, scenario: Scenario, partition: Partition, steps: Sequence[Step]) -> None:
         self._scenario = scenario
@@ -199,7 +199,7 @@ class _Reader:
         return tuple(self._condition(step, condition) for condition in conditions)
 
     def roles(self, index: int) -> list[Targets]:
-        """Return the roles that a fault's target may have in the partition, as alternatives.
+        """Return the alternative roles of a fault's target in the partition.
 
         Empty if the search cannot describe them.
         """
@@ -218,7 +218,7 @@ class _Reader:
         return self._unknown_roles(size)
 
     def _unknown_roles(self, count: int) -> list[Targets]:
-        """Return the roles that a number of brokers may have if any of them may be hit."""
+        """Return the alternative roles of `count` unknown brokers."""
         if count == 1:
             return [frozenset({Role.ANY_ONE})]
         if self._scenario.cluster.brokers == self._partition.replicas == 3:  # two of three
@@ -228,8 +228,8 @@ class _Reader:
     def _has_same_target(self, index: int) -> bool:
         """Whether a fault certainly hits the same brokers as the fault before it.
 
-        The same target text means the same brokers if it names them, or as long as no fault moved
-        a leadership.
+        Equal targets are the same brokers if they are broker ids, or if no fault has moved a
+        leader.
         """
         faults = self._faults
         target = faults[index].target
@@ -275,18 +275,18 @@ class _Reader:
         return AnyTime()
 
     def _fault_event(self, name: str, event: str) -> SearchedCondition:
-        """Return the event of every fault that has this name or id: one of them is enough."""
+        """Return the condition that the event happened to a fault with this name or id."""
         named = [n for n, one in enumerate(self._faults) if name in (one.id, one.name)]
         events = tuple(FaultEvent(fault=n, event=event) for n in named)  # type: ignore[arg-type]
-        if not events:  # it is not in this order
+        if not events:  # the fault is not in this order
             return AnyTime()
         return events[0] if len(events) == 1 else AnyOf(alternatives=events)
 
 
 def _is_free(step: Step, condition: Condition) -> bool:
-    """Whether a condition may hold at any time, because of a block that the step is in or after.
+    """Whether a block before or around the step makes it unknown when the condition holds.
 
-    It counts from another moment, or a fault of another block has the same name.
+    The condition counts from another moment, or a fault of another block has the same name.
     """
     match condition:
         case After() | LeaderChanges() | ProgressIs(more=True):
@@ -297,7 +297,7 @@ def _is_free(step: Step, condition: Condition) -> bool:
 
 
 def _keeps_leaders(effects: tuple[Effect, ...]) -> bool:
-    """Whether no partition gets another leader by these effects."""
+    """Whether these effects move no leader."""
     return all(
         isinstance(effect, Cuts) and effect.channels == ("replication",) for effect in effects
     )

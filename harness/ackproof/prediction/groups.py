@@ -25,7 +25,7 @@ from ackproof_spark.anomaly import Anomaly
 #: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
 _EARLIEST = {"earliest", "smallest", "beginning"}
 
-#: What a transaction's own anomalies mean for records that it forwards.
+#: For each anomaly of forwarded records, the anomaly of a transaction that leads to it.
 _OF_TRANSACTIONS = {Anomaly.UNPROCESSED: "lost", Anomaly.REPROCESSED: "aborted-read"}
 
 _WORDS = {
@@ -49,7 +49,7 @@ def predict(
     may_lose: Callable[[str], bool],
     may_lose_visible: Callable[[], bool],
 ) -> Iterator[ClientPrediction]:
-    """Yield the predictions for a group; the strongest of several ways counts."""
+    """Yield the strongest predictions for a group."""
     settings = group.settings.as_client_settings()
     disturbed = disturbances(scenario, group.client, settings)
     model, causes = _question(scenario, group, disturbed, may_lose, may_lose_visible)
@@ -74,9 +74,9 @@ def _question(
     may_lose: Callable[[str], bool],
     may_lose_visible: Callable[[], bool],
 ) -> tuple[OffsetModel, Mapping[str, str]]:
-    """Return the model of the group's offsets, and the fault behind each kind of perturbation.
+    """Return the model of the group's offsets, and the fault that causes each perturbation.
 
-    A member of a group that subscribes may be removed from it without a fault.
+    A group that subscribes may remove a member without a fault.
     """
     faults = _of_brokers(scenario)
     causes = {
@@ -84,14 +84,14 @@ def _question(
         "delays": disturbed.get(Disturbance.LATE_OFFSETS, ""),
         "failed_commits": disturbed.get(Disturbance.UNANSWERED, ""),
     }
-    if group.via == "assign":  # who subscribes joins the group at the coordinator that it asks
+    if group.via == "assign":  # members that subscribe ask the coordinator that they joined
         causes["stale_fetches"] = disturbed.get(Disturbance.DEPOSED, "")
     reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
     forwards = group.into and group.commit is not Commit.TRANSACTION
     model = OffsetModel(
         kafka_version=scenario.kafka,
         commit=group.commits.value,
-        heedless=True,  # our consumers record a refused commit and go on
+        continues_after_refused_commit=True,  # as our consumers do
         reset="earliest" if reset in _EARLIEST else "latest",
         killed_in_poll=group.crash_after is not None,
         budgets=OffsetBudgets(
@@ -109,7 +109,6 @@ def _question(
 def _by_offsets(
     scenario: Scenario, group: ConsumerGroup, model: OffsetModel, causes: Mapping[str, str]
 ) -> dict[Anomaly, _Answer]:
-    """Return the answers of the search of committed offsets."""
     searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
     decided = (
         model.killed_in_poll
@@ -149,7 +148,7 @@ def _by_outputs(
     may_lose: Callable[[str], bool],
     fault: str,
 ) -> dict[Anomaly, _Answer]:
-    """Return what becomes of forwarded records: a source record without them is unprocessed."""
+    """Return the predictions from lost or aborted forwarded records."""
     answers: dict[Anomaly, _Answer] = {}
     for topic in group.into:
         if may_lose(topic):
@@ -172,14 +171,14 @@ def _by_outputs(
             what = (
                 "a committed transaction loses records"
                 if kind == "lost"
-                else ("records of an aborted transaction can be read")
+                else "records of an aborted transaction can be read"
             )
             answers.setdefault(anomaly, (likelihood, f"{what}: {reason}"))
     return answers
 
 
 def _shared(scenario: Scenario, group: ConsumerGroup) -> bool:
-    """Whether a member without a session goes on beside its successor."""
+    """Whether a member without a session may continue beside its successor."""
     return group.via == "assign" and any(
         effect.successor for effect, _ in client_effects(scenario, "consumer")
     )
@@ -191,7 +190,7 @@ def _cause(scenario: Scenario, action: str) -> str:
 
 
 def _of_brokers(scenario: Scenario) -> str:
-    """Return the first fault that touches brokers or their links; '' for none."""
+    """Return the name of the first fault that touches brokers, or ''."""
     return next((one.name for one in scenario.every_fault if one.touches_brokers), "")
 
 

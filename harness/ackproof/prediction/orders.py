@@ -1,4 +1,4 @@
-"""The orders in which the faults of a schedule may begin, where blocks leave a few."""
+"""The orders in which the faults of a schedule with blocks may begin."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ackproof_model import Ends
 class Step:
     """A fault in one order of a schedule.
 
-    after: the faults of the block before it, by index, which have recovered when it begins. loose:
-    the time and the changes that its conditions count from are not those of the fault before it, so
-    such conditions may hold at any time. in_block: it is healed with its block at the latest.
+    after: indices of the faults of the block before it, which have recovered when it begins. loose:
+    relative conditions do not count from the fault before it, so they may hold at any time.
+    in_block: it is healed with its block at the latest.
     """
 
     fault: Fault
@@ -40,7 +40,7 @@ class Order:
         return Order(steps=(*self.steps, step))
 
     def with_block(self, whole: Order) -> Order:
-        """Return the order `whole`, which extends this one by a block: the next step awaits it."""
+        """Return `whole`, this order and a block, for which the next step waits."""
         before = len(self.steps)
         block = (replace(step, in_block=True) for step in whole.steps[before:])
         steps = (*self.steps, *block)
@@ -48,7 +48,7 @@ class Order:
 
 
 def orders(steps: Sequence[Any], order: Order | None = None) -> Iterator[Order]:
-    """Yield the orders of the steps; each continues `order`, if one is given."""
+    """Yield the orders of the steps, each as a continuation of `order`."""
     order = order or Order()
     if not steps:
         yield order
@@ -85,7 +85,7 @@ def _extended(order: Order, step: Any) -> Iterator[Order]:
 
 
 def unsupported_blocks(steps: Sequence[Any]) -> Iterator[str]:
-    """Yield the blocks of which the search does not support every order."""
+    """Yield the kinds of blocks that the search does not support."""
     for step in steps:
         match step:
             case RandomBlock():

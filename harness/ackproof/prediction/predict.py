@@ -1,14 +1,13 @@
 """The prediction for a scenario: which anomalies are impossible, possible or certain.
 
-The model describes one partition, so it is asked once for each partition of the topic: a fault on
-"the leader of orders-0" certainly hits the leader of that partition, and any one replica of another
-partition. Then the answers are joined: what is certain in one partition is certain in the run.
+The model describes one partition, so it makes a prediction for each partition of the topic: a fault
+on "the leader of orders-0" hits the leader of that partition, and any replica of another partition.
+Then the predictions are joined: an anomaly that is certain in one partition is certain in the run.
 
-For transactions and consumer groups three questions are put together. What faults do to requests
-on their way and to coordinators: `clients`. What the partitions of a topic or of a coordinator can
-lose: the model of replication, asked about that partition with its own settings. What then becomes
-of transactions and committed offsets: the model's specifications of both, searched with these
-perturbations.
+The prediction for transactions and consumer groups has three steps. `clients` returns the effects
+of faults on requests and coordinators. The replication model returns whether the partitions of a
+topic or a coordinator can lose records. The models of transactions and committed offsets are then
+searched with these perturbations.
 """
 
 from __future__ import annotations
@@ -51,11 +50,10 @@ from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PRED
 if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
 
-#: The exact search of one partition ends after so many states: some ten seconds. Bounds then answer
-#: what it has not decided.
+#: Limit of the exact search of one partition, about ten seconds. Bounds then answer the rest.
 MAX_STATES = 150_000
 
-#: Every broker of Apache Kafka has it, and describes it.
+#: Every broker of Apache Kafka describes this setting.
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"
 _ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
@@ -83,17 +81,14 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
 
 
 def predict_each(scenarios: Sequence[Scenario]) -> list[PredictionRecord]:
-    """Return the prediction for each scenario, made on all cores.
-
-    Without fork, one process makes all of them.
-    """
+    """Return the prediction for each scenario, computed on all cores if the system can fork."""
     workers = min(len(scenarios), os.cpu_count() or 1)
     if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():
         return [predict(scenario) for scenario in scenarios]
     with ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("fork"),
-        initializer=signal.signal,  # Ctrl-C ends the processes without a traceback of each
+        initializer=signal.signal,  # Ctrl-C ends the processes without tracebacks
         initargs=(signal.SIGINT, signal.SIG_DFL),
     ) as pool:
         return list(pool.map(predict, scenarios))
@@ -142,7 +137,7 @@ def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) 
 
 
 def _undecided(scenario: Scenario, reason: str) -> PredictionRecord:
-    """Return the prediction without the cluster's settings; `reason` says why they are unknown."""
+    """Return the prediction for a cluster with unknown settings."""
     record = predict(scenario)
     why = f"{reason}, so no anomaly is excluded"
     prediction = record.prediction.model_copy(
@@ -152,9 +147,9 @@ def _undecided(scenario: Scenario, reason: str) -> PredictionRecord:
 
 
 def settling_s(scenario: Scenario) -> float:
-    """Return for how many seconds the brokers' timers may run after an event, until all have fired.
+    """Return the seconds until the brokers' timers have fired after an event.
 
-    The session of a broker that died ends; a follower that cannot fetch in time leaves the ISR.
+    The session of a dead broker ends; a follower that cannot fetch leaves the ISR.
     """
     configured = _configuration(scenario, scenario.topic)
     lags = any(effect.delays_fetches for fault in scenario.every_fault for effect in fault.effects)
@@ -162,7 +157,7 @@ def settling_s(scenario: Scenario) -> float:
 
 
 def not_modelled(scenario: Scenario, reason: str, *, version: str) -> PredictionRecord:
-    """Return a record that predicts nothing; `version` is what is known of the cluster's."""
+    """Return a record without predictions; `version` describes the cluster's version."""
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
     if scenario.workload.consumers:
         of_clients += OF_CONSUMERS
@@ -181,7 +176,7 @@ def not_modelled(scenario: Scenario, reason: str, *, version: str) -> Prediction
 def _with_clients(
     scenario: Scenario, record: PredictionRecord, max_states: int
 ) -> PredictionRecord:
-    """Return the prediction, joined with those for transactions and consumer groups."""
+    """Add the predictions for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
     if not scenario.workload.consumers and not scenario.workload.probe:
         for anomaly in map(str, OF_READS):
@@ -205,11 +200,10 @@ def _with_clients(
 def predict_clients(
     scenario: Scenario, loses: Callable[[Scenario], bool]
 ) -> Iterator[ClientPrediction]:
-    """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
+    """Yield the predictions for transactions, consumer groups and a defect of the Java producer.
 
-    And for a defect of some versions of the Java producer. The model must have a profile of the
-    scenario's Kafka version. loses: whether the topic that a workload writes to may lose acked
-    records.
+    The model must have a profile of the scenario's Kafka version. loses: whether the topic of a
+    scenario's workload may lose acked records.
     """
 
     @remembered
@@ -240,7 +234,7 @@ def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
 
 
 def _visible(scenario: Scenario) -> Scenario:
-    """Return the scenario in which acked means: below the high watermark, so that it can be read.
+    """Return the scenario in which a record is acked when it is below the high watermark.
 
     Before 3.7 the high watermark moves even if the ISR is smaller than min.insync.replicas.
     """
@@ -251,9 +245,9 @@ def _visible(scenario: Scenario) -> Scenario:
 
 
 def _may_lose(scenario: Scenario, max_states: int) -> bool:
-    """Whether the topic that the workload writes to may lose acked records.
+    """Whether the workload's topic may lose acked records.
 
-    The schedule is searched only where its bounds do not exclude a loss.
+    The schedule is searched only if its bounds do not exclude a loss.
     """
     configuration = _configuration(scenario, scenario.topic)
     bounded = (
@@ -266,7 +260,7 @@ def _may_lose(scenario: Scenario, max_states: int) -> bool:
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:
-    """Return the scenario reduced to one of the topics that are written to."""
+    """Return the scenario reduced to one of its written topics."""
     sends = scenario.sends[topic]
     update: dict[str, object] = {name: getattr(sends, name) for name in Sends.model_fields}
     update |= {"topic": topic, "beside": {}, "application": None}
@@ -277,7 +271,7 @@ def _only(scenario: Scenario, topic: str) -> Scenario:
 def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
     """Return, for each anomaly, the strongest of the topics' predictions with its reason.
 
-    Trace and risk of a loss are those of the topic with the strongest prediction for it.
+    Trace and records at risk are those of the topic with the strongest prediction of a loss.
     """
 
     def strongest(anomaly: str) -> str:
@@ -304,20 +298,21 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     distinct: dict[object, Prediction] = {}
     partitions = list(_partitions(scenario))
     for partition in partitions:
-        readings = tuple(schedules(scenario, partition))
+        variants = tuple(schedules(scenario, partition))
         exposed = bounds.exposure(scenario, partition)
-        if (readings, exposed) in distinct:  # most partitions are alike
+        if (variants, exposed) in distinct:  # most partitions are alike
             continue
-        if readings:
-            share = _share(scenario, readings, max_states)
-            prediction = _of_readings(configuration, readings, exposed, share)
+        if variants:
+            # Schedules with blocks get fewer states: their searches seldom end sooner.
+            each_max = max_states if plain(scenario.faults) else max_states // (4 * len(variants))
+            prediction = _of_variants(configuration, variants, exposed, each_max)
         else:
             why = unsupported(scenario, partition) or several
             prediction = bounds.predict(configuration, exposed, why)
-        distinct[readings, exposed] = prediction
+        distinct[variants, exposed] = prediction
     each = list(distinct.values())
     joined = with_unmodelled(scenario, join(each), configuration.lag_time_s)
-    # The search follows neither the parts of blocks nor how long other controllers take over.
+    # The search models neither the parts of blocks nor the time until other controllers take over.
     followed = all(
         isinstance(step, Fault) and not (scenario.cluster.combined and step.touches_brokers)
         for step in scenario.faults
@@ -350,14 +345,6 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     )
 
 
-def _share(scenario: Scenario, readings: Sequence[object], max_states: int) -> int:
-    """Return how many states the search of each reading may have.
-
-    Readings of blocks share less than one of a list has: many turns or orders seldom end sooner.
-    """
-    return max_states if plain(scenario.faults) else max_states // (4 * len(readings))
-
-
 def _everything_possible(reason: str) -> PredictionRecord:
     anomalies = list(map(str, (*PREDICTED, *OF_READS)))
     return PredictionRecord(
@@ -368,14 +355,14 @@ def _everything_possible(reason: str) -> PredictionRecord:
     )
 
 
-def _of_readings(
+def _of_variants(
     configuration: Configuration,
-    readings: Sequence[tuple[Injection, ...]],
+    variants: Sequence[tuple[Injection, ...]],
     exposed: Exposure,
     max_states: int,
 ) -> Prediction:
-    """Return the prediction for one partition that covers every reading of the schedule."""
-    predictions = [cache.predict(configuration, one, max_states=max_states) for one in readings]
+    """Return the prediction for one partition that covers every variant of the schedule."""
+    predictions = [cache.predict(configuration, one, max_states=max_states) for one in variants]
     joined = join(predictions)
     likelihood = {
         anomaly: joined.likelihood[anomaly]
@@ -414,7 +401,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 
 def _partitions(scenario: Scenario) -> Iterator[Partition]:
-    """Yield the partitions of the workload's topic: one more, somewhere, if faults add any."""
+    """Yield the partitions of the workload's topic, and one more if a fault adds partitions."""
     topic = scenario.workload.topic
     effects = [effect for fault in scenario.every_fault for effect in fault.effects]
     added = AddsPartitions(topic=topic) in effects
@@ -423,7 +410,7 @@ def _partitions(scenario: Scenario) -> Iterator[Partition]:
 
 
 def partition_of(scenario: Scenario, topic: str, number: int) -> Partition:
-    """Return a partition as the model's effects know it."""
+    """Return a partition for the model's effects."""
     spec, cluster = scenario.topics[topic], scenario.cluster
     settings = scenario.workload.settings.as_client_settings()
     flushing = any(

@@ -26,7 +26,7 @@ from ackproof_model.transactions import (
 from ackproof_model.transactions.state import State
 from ackproof_spark.anomaly import Anomaly
 
-#: Where Kafka describes what a late request does, unless it is KAFKA-17754.
+#: Sources of the effects of a late request, if not KAFKA-17754.
 _LATE_REQUEST = {"hanging": "KIP-890"}
 
 _VERIFICATION = "transaction.partition.verification.enable"
@@ -122,10 +122,10 @@ def question(
     successors: bool,
     may_lose: Callable[[str], bool],
 ) -> tuple[TransactionModel, Mapping[str, str]]:
-    """Return the model of transactions that write to `topics`, and the fault behind each kind.
+    """Return the model of transactions that write to `topics`, and the fault that causes each kind.
 
-    One partition: no way to these anomalies needs more. A late request includes one without a
-    response.
+    The model has one partition, which suffices for these anomalies. A late request includes a
+    request without a response.
     """
     late = tuple(kind for kind, one in _LATE.items() if one in disturbed)
     causes = {
@@ -178,7 +178,7 @@ def answer(
 
 
 def _verification(scenario: Scenario) -> bool:
-    """Whether brokers ask the coordinator (KIP-890 part 1), if their version can."""
+    """Whether brokers verify transactions with the coordinator (KIP-890 part 1)."""
     return str(scenario.cluster.settings.get(_VERIFICATION, True)).lower() != "false"
 
 
@@ -192,7 +192,7 @@ def _has_successors(scenario: Scenario) -> bool:
 
 
 def _has_living_predecessors(scenario: Scenario) -> bool:
-    """Whether a producer may go on after its successor has begun."""
+    """Whether a producer may continue after its successor has begun."""
     spec = scenario.workload.transactions
     waits = spec is not None and spec.zombie_in is not None
     return waits or any(effect.successor for effect, _ in client_effects(scenario, "producer"))

@@ -1,7 +1,7 @@
 """Limits of the model of replication, and their consequences for a prediction.
 
-It has no rules for some settings and versions; then no anomaly is excluded. It has no client
-timeouts, no log cleaner and no defects of clients: they make single anomalies possible.
+The model has no rules for some settings and versions: then no anomaly is excluded. It has no client
+timeouts, log cleaner or client defects: these make single anomalies possible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackproof_model import Likelihood, Prediction, Profile
 from ackproof_model.effects import SLACK_S, expiring
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
-#: With an older protocol brokers keep the rules of its version.
+#: With an older protocol, brokers follow the rules of that version.
 _PROTOCOL = "inter.broker.protocol.version"
 #: Records of an older format have no leader epochs (KIP-98, KIP-101).
 _FORMATS = ("log.message.format.version", "message.format.version")
@@ -30,15 +30,14 @@ _LEADER_EPOCHS = (0, 11)
 REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 _DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
 
-#: Versions of the Java client with KAFKA-19012; the first fixed version of each line that was
-#: fixed later.
+#: Versions of the Java client with KAFKA-19012, and the first fixed version of each release line.
 _REUSES_SINCE = (2, 8)
 _REUSES_UNTIL = (4, 2)
 _REUSE_FIXED = ((3, 9, 2), (4, 0, 2), (4, 1, 2))
 
 
 def unknown_rules(scenario: Scenario) -> str:
-    """Return why the model does not know this cluster's rules; '' if it does."""
+    """Return the reason why the model has no rules for this cluster; '' if it has."""
     if scenario.cluster.attach is not None:
         return "an attached cluster's settings are unknown before a run, so no anomaly is excluded"
     try:
@@ -54,7 +53,7 @@ def unknown_rules(scenario: Scenario) -> str:
 
 
 def _unknown_settings(scenario: Scenario) -> Iterator[str]:
-    """Yield why settings take brokers to rules, or timers, that no prediction assumes."""
+    """Yield the settings with rules or timers that the model does not support."""
     for settings in _every_setting(scenario):
         for key in (_PROTOCOL, *_FORMATS):
             value = str(settings.get(key, scenario.kafka))
@@ -84,7 +83,7 @@ def _every_setting(scenario: Scenario) -> Iterator[Mapping[str, Setting]]:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the release of a version such as `2.6`, `2.6.2` or `0.10.2-IV0`; empty for others."""
+    """Return the release of `2.6`, `2.6.2` or `0.10.2-IV0`; empty for other texts."""
     match = re.match(r"0\.\d+\.\d+|\d+\.\d+", version)
     return tuple(map(int, match[0].split("."))) if match else ()
 
@@ -107,7 +106,7 @@ def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: floa
 
 
 def _by_removal(topic: TopicSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield the anomalies that are possible because each broker removes records of its own logs."""
+    """Yield the anomalies by log cleaning and retention, which each broker does independently."""
     of_replicas = tuple(map(str, OF_REPLICAS))
     if topic.compacted:
         yield of_replicas, "the topic is compacted, by each broker independently"
@@ -119,12 +118,12 @@ def _by_removal(topic: TopicSpec) -> Iterator[tuple[Sequence[str], str]]:
 
 
 def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield the anomalies that are possible because the client sends again what timed out.
+    """Yield the anomalies that are possible because the client resends after a timeout.
 
-    The model resends requests that a closed connection left unanswered, but has no timeouts. With
-    acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. An idempotent
-    producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
-    which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
+    The model resends requests only after a closed connection. With acks=all a leader waits for
+    followers for up to `replica.lag.time.max.ms`. An idempotent producer resends safely until sends
+    time out: then librdkafka uses a new producer epoch, for which the leader has no earlier
+    sequences (KIP-360; docs/catalogue, B21).
     """
     settings = scenario.workload.settings
     idempotent = settings.idempotence
@@ -154,10 +153,10 @@ def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequenc
 def _by_the_probe(
     scenario: Scenario, prediction: Prediction
 ) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield the anomalies that are possible because the probe's writes, with acks=all, are sends.
+    """Yield the anomalies that are possible because of the probe's writes, with acks=all.
 
-    They have offsets where those of the workload have none (acks=0). The probe gives up soon: what
-    TCP or a stalled broker holds back longer is appended after its later writes.
+    They have offsets, unlike sends of a workload with acks=0. The probe has a short timeout: a
+    write that TCP or a stalled broker delays longer is appended after its later writes.
     """
     if not scenario.workload.probe:
         return
@@ -175,11 +174,10 @@ def _by_the_probe(
 
 
 def reused_buffers(scenario: Scenario) -> Iterator[ClientPrediction]:
-    """Yield that the Java producer may send a batch to another one's partition (KAFKA-19012).
+    """Yield that the Java producer may send a batch to another partition (KAFKA-19012).
 
-    It gives the buffer of a batch that expires back to its pool, also while the request that has it
-    is being written to the connection. The next batch is written into the same buffer. Batches
-    expire under faults.
+    It reuses the buffer of an expired batch, even while the batch is being written to the
+    connection. Batches expire under faults.
     """
     fault = next((one.name for one in scenario.every_fault if one.effects), "")
     versions = {sends.client.java for sends in scenario.sends.values() if sends.client.java}

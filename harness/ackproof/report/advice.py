@@ -136,7 +136,7 @@ def _cost(
 def _price(verdict: Verdict) -> str:
     latency = verdict.metrics.ack_latency_ms
     if latency is None:  # a producer was slower than the cluster
-        return "What it costs in availability and latency was not observed."
+        return "Its cost in availability and latency was not observed."
     down = fmt.seconds(verdict.metrics.unavailability_s)
     p99 = fmt.duration(latency.p99)
     return (

@@ -101,8 +101,8 @@ def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) ->
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
     table = _table()
     for check in checks:
-        found = escape(check.found) + (f"\n[dim]{escape(check.advice)}[/]" if check.advice else "")
-        table.add_row(_coloured(check.state), check.what, found)
+        state = escape(check.found) + (f"\n[dim]{escape(check.advice)}[/]" if check.advice else "")
+        table.add_row(_coloured(check.state), check.what, state)
     console.print(table)
 
 

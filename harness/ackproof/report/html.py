@@ -336,6 +336,6 @@ def provide_library(folder: Path) -> str:
         ) as source:
             try:
                 target.hardlink_to(source)
-            except OSError:  # another file system, or one without links
+            except OSError:  # another file system, or links are not supported
                 shutil.copyfile(source, target)
     return target.name

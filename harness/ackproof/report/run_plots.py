@@ -508,12 +508,10 @@ def loss_map(losses: Losses) -> Figure | None:
         _add_bar(track, 0, lane.log_end or lane.end, y, "")
         for mark in lane.marks:
             _add_bar(marks, mark.first, mark.last + 1, y, _hover_of_mark(lane, mark))
-    title = {
-        frozenset({"offset"}): "acked offset",
-        frozenset({"sequence"}): "producer's sequence",
-    }.get(
-        frozenset(lane.by for lane in losses.lanes), "acked offset, or sequence without an offset"
-    )
+    by = {lane.by for lane in losses.lanes}
+    title = "acked offset" if "offset" in by else "producer's sequence"
+    if len(by) > 1:
+        title = "acked offset, or sequence without an offset"
     end = max(lane.end for lane in losses.lanes)
     hidden = (
         f" {losses.hidden_lanes} more lanes with {fmt.count(losses.hidden_count)} lost records "
@@ -522,9 +520,9 @@ def loss_map(losses: Losses) -> Figure | None:
         else ""
     )
     without_offset = (
-        " With acks=0 the broker returns no offset; these lost records are placed by their "
+        " With acks=0 the broker returns no offset; the position of these lost records is their "
         "producer's sequence."
-        if any(lane.by == "sequence" for lane in losses.lanes)
+        if "sequence" in by
         else ""
     )
     keys = (Key(colour="track", text="final log"), Key(colour="lost", text="lost"))
@@ -534,7 +532,7 @@ def loss_map(losses: Losses) -> Figure | None:
         caption=f"Lost records by {title}; adjacent records share a mark.{without_offset}{hidden}",
         spoken="; ".join(_loss_label(lane) + _spoken_extent(lane) for lane in losses.lanes) + ".",
         timed=False,
-        keys=keys if any(lane.by == "offset" for lane in losses.lanes) else keys[1:],
+        keys=keys if "offset" in by else keys[1:],
         traces=[
             go.Bar(**track, hoverinfo="skip", marker_color=colour("track")),
             go.Bar(

@@ -200,7 +200,7 @@ def _print_expectations(console: Console, verdict: Verdict) -> None:
         table.add_column(column, overflow="fold")
     for line in verdict.expectations:
         met = Text("met", style="green") if line.met else Text("not met", style="bold red")
-        table.add_row(Text(line.what), Text(line.wanted), Text(line.said), met)
+        table.add_row(Text(line.what), Text(line.wanted), Text(line.text), met)
     console.print(table)
 
 

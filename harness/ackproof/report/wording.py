@@ -128,7 +128,7 @@ def acks_of(verdict: Verdict) -> str:
 
 def unmet(expectation: Expectation) -> str:
     """``loss: expected none, observed 3``."""
-    return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.said}"
+    return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.text}"
 
 
 def kafka(version: str) -> str:

@@ -25,10 +25,10 @@ from ackproof.prediction.predict import predict
 from ackproof.progress import Reporter
 from ackproof.reproduction.summary import Answer
 from ackproof.runs.directory import PredictionRecord, disk_errors, read_plan, write_model
-from ackproof.runs.verdict import Likelihood, Verdict, Word
+from ackproof.runs.verdict import Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import Configured, dump, load
 from ackproof.scenario.model import Scenario
-from ackproof.trials import GIVE_UP_AFTER, Record, RunTrial, Trial, TrialStore, attempt, read_trials
+from ackproof.trials import GIVE_UP_AFTER, RunTrial, Trial, TrialStore, attempt, read_trials
 
 
 class ShrinkPlan(Record):

@@ -237,9 +237,9 @@ def _referenced_partitions(scenario: Scenario) -> list[int]:
     topic = scenario.workload.topic
     references: list[Any] = [fault.target for fault in scenario.faults]
     references += [
-        one for fault in scenario.faults for one in (*fault.when.simple, *fault.heal_when.simple)
+        item for fault in scenario.faults for item in (*fault.when.simple, *fault.heal_when.simple)
     ]
-    return [one.partition for one in references if getattr(one, "topic", "") == topic]
+    return [item.partition for item in references if getattr(item, "topic", "") == topic]
 
 
 def _changed(

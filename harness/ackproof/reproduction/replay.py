@@ -9,8 +9,7 @@ from pydantic import Field
 
 from ackproof.reproduction.recorded_run import fault_windows, progress_marks
 from ackproof.runs.directory import read_verdict
-from ackproof.runs.verdict import FaultReport, Verdict, Word
-from ackproof.trials import Record
+from ackproof.runs.verdict import FaultReport, Record, Verdict, Word
 
 
 class ObservedPair(Record):

@@ -40,13 +40,13 @@ def ddmin(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T
     while subset:
         parts = min(parts, len(subset))
         slices = _split(subset, parts)
-        smaller = next((one for one in slices if len(one) < len(subset) and fails(one)), None)
+        smaller = next((part for part in slices if len(part) < len(subset) and fails(part)), None)
         if smaller is not None:
             subset, parts = smaller, 2
             continue
         # With two parts, the complement of one is the other.
         complements = [_without(slices, index) for index in range(parts)] if parts > 2 else []
-        complement = next((one for one in complements if fails(one)), None)
+        complement = next((part for part in complements if fails(part)), None)
         if complement is not None:
             subset, parts = complement, max(parts - 1, 2)
         elif parts < len(subset):
@@ -84,7 +84,7 @@ def _split(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
 
 
 def _without(slices: Sequence[tuple[T, ...]], index: int) -> tuple[T, ...]:
-    return tuple(item for number, one in enumerate(slices) if number != index for item in one)
+    return tuple(item for number, part in enumerate(slices) if number != index for item in part)
 
 
 #: Maximum size of the model's first candidate, and maximum number of candidates.
@@ -183,7 +183,7 @@ class Shrink:
     def _reduce(self, numbers: Callable[[Scenario], list[Number]]) -> None:
         assert self.best is not None
         done: set[str] = set()
-        while number := next((one for one in numbers(self.best) if one.name not in done), None):
+        while number := next((n for n in numbers(self.best) if n.name not in done), None):
             done.add(number.name)
 
             def loses(value: float, number: Number = number) -> bool:
@@ -216,13 +216,13 @@ class Shrink:
 
     def _example(self, scenario: Scenario) -> CandidateTrial | None:
         """Return the candidate's trial with the most losses."""
-        trials = [one for one in self.store.of(candidate_key(scenario)) if one.count]
+        trials = [trial for trial in self.store.of(candidate_key(scenario)) if trial.count]
         return max(trials, key=lambda trial: trial.count, default=None)
 
     def _result(self, ended: Ended) -> ShrinkResult:
         plan, best = self.store.plan, self.best
         answers = list(self.oracle.answers.values())
-        excluded = [one for one in answers if one.excluded]
+        excluded = [answer for answer in answers if answer.excluded]
         own = self.oracle.answer(best) if best is not None else None
         example = self._example(best) if best is not None else None
         return ShrinkResult(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ackproof.errors import RunDirectoryError
 from ackproof.runs.directory import disk_errors, read_verdict
-from ackproof.trials import Record
+from ackproof.runs.verdict import Record
 
 Ended = Literal["minimal", "budget", "interrupted", "not-again"]
 
@@ -80,7 +80,7 @@ _ENDED = {
 
 def headline(result: ShrinkResult) -> str:
     if not result.minimal:
-        whole = next((one for one in result.answers if len(one.steps) == len(result.steps)), None)
+        whole = next((a for a in result.answers if len(a.steps) == len(result.steps)), None)
         trials = f" ({whole.text})" if whole else ""
         return f"The replay did not reproduce {result.anomaly} records{trials}."
     few, of = len(result.kept), len(result.steps)
@@ -100,7 +100,7 @@ def write_story(directory: Path, result: ShrinkResult) -> Path:
 
 def answers_without(result: ShrinkResult) -> dict[str, Answer | None]:
     """Return the answer for the kept steps without each of them, by that step."""
-    by_steps = {tuple(one.steps): one for one in result.answers if not _is_number(one)}
+    by_steps = {tuple(answer.steps): answer for answer in result.answers if not _is_number(answer)}
     return {
         step: by_steps.get(tuple(other for other in result.kept if other != step))
         for step in result.kept
@@ -131,7 +131,9 @@ def _lines(directory: Path, result: ShrinkResult) -> Iterator[str]:
         yield from (f"- {step}: {result.steps[step]}" for step in removed)
     if result.changes:
         yield from ("", "## Numbers that were reduced", "")
-        yield from (f"- {one.what}: from {one.before} to {one.after}" for one in result.changes)
+        yield from (
+            f"- {change.what}: from {change.before} to {change.after}" for change in result.changes
+        )
     yield from ("", "## Evidence", "")
     yield f"- Rule: {result.rule}."
     yield f"- {len(result.answers)} candidates, {result.trials_run} trials on the cluster."

@@ -29,11 +29,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
+from ackproof.runs.verdict import Likelihood, PredictionReport, Record, Verdict
 from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
 from ackproof_model import Diagram
@@ -61,54 +61,48 @@ MOST_BYTES = 256_000_000
 _PLAN = "plan.json"
 
 
-class Clock(BaseModel):
+class Clock(Record):
     """The offset of the clock `of` from this host's clock; positive if it is ahead.
 
     `give_or_take_ms` is the uncertainty of `offset_ms`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     of: str
     offset_ms: float
     give_or_take_ms: float
 
 
-class RunRecord(BaseModel):
+class RunRecord(Record):
     """`run.json`. A run with `troubles` is inconclusive, unless a violation was observed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: int = 1
     run_id: str
     configuration_name: str = ""
-    configuration: dict[str, Setting] = {}
+    configuration: dict[str, Setting] = Field(default_factory=dict)
     image: str
     #: The harness process. While it exists and `finished_at` is None, the run is in progress.
     pid: int
     started_at: datetime
     finished_at: datetime | None = None
-    troubles: list[str] = []
+    troubles: list[str] = Field(default_factory=list)
     #: Data that an attached cluster does not provide.
-    unobserved: list[str] = []
+    unobserved: list[str] = Field(default_factory=list)
     #: Clients slower than the cluster. Latency and availability are then not reported.
-    bottlenecks: list[str] = []
+    bottlenecks: list[str] = Field(default_factory=list)
     #: Whether an earlier run of the suite used the same cluster.
     reused: bool = False
     #: The id of the replayed run, or empty.
     replays: str = ""
     #: Spark data sources that read the final log (`ackproof_spark.reading.final_log.Reader`).
-    readers: list[str] = []
+    readers: list[str] = Field(default_factory=list)
     #: Whether `manifest.json` was written when recording ended. Older runs have none.
     sealed: bool = False
     #: The clocks of the container engine and of every node, at the end of the run.
-    clocks: list[Clock] = []
+    clocks: list[Clock] = Field(default_factory=list)
 
 
-class PredictionRecord(BaseModel):
+class PredictionRecord(Record):
     """`prediction.json`: the model's prediction, made before the run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     predicted: dict[str, Likelihood]
     prediction: PredictionReport

@@ -10,11 +10,10 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from ackproof.errors import RunDirectoryError
 from ackproof.runs import directory as runs
 from ackproof.runs import table_files
+from ackproof.runs.verdict import Record
 from ackproof_spark.tables import LOCATION, PARTS, SCHEMA_VERSION
 
 NAME = "manifest.json"
@@ -37,10 +36,8 @@ _OF_CLIENTS = ("*.json", "*.progress")
 _HINT = "Judge the directory as it was recorded: restore the file from a copy."
 
 
-class RecordedFile(BaseModel):
+class RecordedFile(Record):
     """A file below the run directory. `rows` is None unless it is a Parquet file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
     bytes: int
@@ -48,9 +45,7 @@ class RecordedFile(BaseModel):
     rows: int | None = None
 
 
-class Manifest(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class Manifest(Record):
     schema_version: int = SCHEMA_VERSION
     run_id: str
     files: list[RecordedFile]

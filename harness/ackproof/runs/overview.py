@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
-from ackproof.runs.verdict import FaultReport, Likelihood, Moment, PartAvailability
+from ackproof.runs.verdict import FaultReport, Likelihood, Moment, PartAvailability, Record
 from ackproof_model import Diagram
 
 NAME = "overview.json"
@@ -21,11 +21,7 @@ MAX_GROUPS = 8
 MAX_HISTORIES = 8
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Timeline(_Record):
+class Timeline(Record):
     """Sends, reads and transactions in bins of `width` seconds; the first bin begins at 0.
 
     A send counts at the time of its outcome, or at its own time if the outcome has none. Sends of
@@ -46,13 +42,13 @@ class Timeline(_Record):
     #: Sends without any time.
     untimed: int
     #: Acked offsets that a consumer group has not read at the end of each bin.
-    unread: dict[str, list[int]] = {}
+    unread: dict[str, list[int]] = Field(default_factory=dict)
     #: Ended transactions by outcome; `untimed_transactions` have no end.
-    transactions: dict[str, list[int]] = {}
+    transactions: dict[str, list[int]] = Field(default_factory=dict)
     untimed_transactions: int = 0
 
 
-class StateSpan(_Record):
+class StateSpan(Record):
     """A period in which the state of a partition did not change; `leader` < 0: no leader."""
 
     start: float
@@ -63,20 +59,20 @@ class StateSpan(_Record):
     elr: list[int]
 
 
-class Lane(_Record):
+class Lane(Record):
     topic: str
     partition: int
     replicas: int
     spans: list[StateSpan]
 
 
-class AvailableSpan(_Record):
+class AvailableSpan(Record):
     start: float
     end: float
     available: bool
 
 
-class ProbedPartition(_Record):
+class ProbedPartition(Record):
     """When the probe could read (`read`) and write (`write`) a partition."""
 
     topic: str
@@ -84,7 +80,7 @@ class ProbedPartition(_Record):
     tracks: dict[str, list[AvailableSpan]]
 
 
-class Mark(_Record):
+class Mark(Record):
     """`count` lost records at the positions `first` to `last`, inclusive."""
 
     first: int
@@ -92,7 +88,7 @@ class Mark(_Record):
     count: int
 
 
-class LossLane(_Record):
+class LossLane(Record):
     """The lost records of a partition by acked offset, or by sequence without an offset (acks=0).
 
     `end` is the end of the final log, or of lost records after it (exclusive).
@@ -108,7 +104,7 @@ class LossLane(_Record):
     end: int
 
 
-class LostRecord(_Record):
+class LostRecord(Record):
     """A row of the `anomalies` table."""
 
     topic: str
@@ -121,7 +117,7 @@ class LostRecord(_Record):
     found: str
 
 
-class LossGroup(_Record):
+class LossGroup(Record):
     """The lost records of one partition that were acked under the same fault; `first` by time."""
 
     count: int
@@ -132,7 +128,7 @@ class LossGroup(_Record):
     first: LostRecord
 
 
-class Losses(_Record):
+class Losses(Record):
     """`hidden_lanes` lanes with `hidden_count` records are not in `lanes`."""
 
     count: int
@@ -142,7 +138,7 @@ class Losses(_Record):
     groups: list[LossGroup]
 
 
-class History(_Record):
+class History(Record):
     """Lost records with equal rows in the table `lost_stories`.
 
     `producer`, `sequence`, `offset` and `sent_at` are those of the record that was acked first.
@@ -175,7 +171,7 @@ class History(_Record):
     case: str
 
 
-class Safer(_Record):
+class Safer(Record):
     """The model's answer for the scenario with Kafka's safest settings for acked records.
 
     `changes` are the settings that differ from the run's. `predicted` is the likelihood of a loss
@@ -188,7 +184,7 @@ class Safer(_Record):
     availability: list[PartAvailability]
 
 
-class Overview(_Record):
+class Overview(Record):
     """`overview.json`."""
 
     schema_version: Literal[1] = 1

@@ -52,11 +52,13 @@ Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """Base of the JSON documents of runs and trials."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class FaultReport(_Record):
+class FaultReport(Record):
     """One fault and its window, as in the `fault_windows` table."""
 
     window: Count
@@ -88,7 +90,7 @@ class FaultReport(_Record):
         return fault_of(self.fault, self.target, self.hit)
 
 
-class Finding(_Record):
+class Finding(Record):
     """A contradiction of model and cluster: a bug in Kafka, in the client or in the model."""
 
     anomaly: str
@@ -97,7 +99,7 @@ class Finding(_Record):
     explanation: str
 
 
-class Expectation(_Record):
+class Expectation(Record):
     """One key of the scenario's `expect` (`what`), its value (`wanted`), and the observation."""
 
     what: str
@@ -106,12 +108,12 @@ class Expectation(_Record):
     met: bool
 
     @property
-    def said(self) -> str:
-        """The observation for people: counts as 5,626."""
+    def text(self) -> str:
+        """The observation, with counts as 5,626."""
         return f"{int(self.observed):,}" if self.observed.isdecimal() else self.observed
 
 
-class Latency(_Record):
+class Latency(Record):
     """Milliseconds from send to ack, over all acked sends."""
 
     p50: float
@@ -121,7 +123,7 @@ class Latency(_Record):
     max: float
 
 
-class Share(_Record):
+class Share(Record):
     """The share of the time, 0 to 1, in which a partition was available, and its outages."""
 
     share: float
@@ -129,14 +131,14 @@ class Share(_Record):
     longest_s: float
 
 
-class PartitionAvailability(_Record):
+class PartitionAvailability(Record):
     topic: str
     partition: int
     read: Share
     write: Share
 
 
-class ProbeMetrics(_Record):
+class ProbeMetrics(Record):
     """The probe's measurements; `read` and `write` are those of the worst partition."""
 
     read: Share
@@ -146,7 +148,7 @@ class ProbeMetrics(_Record):
     writes: dict[str, Count]
 
 
-class PartitionState(_Record):
+class PartitionState(Record):
     """Whether a partition was available at the end of a step, and for how many of its seconds.
 
     `unknown`: the step is too short, or the probe made no attempt.
@@ -160,7 +162,7 @@ class PartitionState(_Record):
     writable_s: float
 
 
-class Step(_Record):
+class Step(Record):
     """A period in which no fault began or ended; `in_force` are the numbers of fault windows.
 
     `begun` and `healed` count as in `PartAvailability`.
@@ -174,7 +176,7 @@ class Step(_Record):
     partitions: list[PartitionState]
 
 
-class Metrics(_Record):
+class Metrics(Record):
     """Throughput, availability and latency.
 
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
@@ -193,7 +195,7 @@ class Metrics(_Record):
     probe: ProbeMetrics | None = None
 
 
-class CauseReport(_Record):
+class CauseReport(Record):
     """A cause of lost records, as in the table `causes`; `case`: docs/explanation/forensics.md.
 
     `window` is the number of the fault window that hit their leader, or None.
@@ -212,7 +214,7 @@ class CauseReport(_Record):
     sentence: str
 
 
-class PartAvailability(_Record):
+class PartAvailability(Record):
     """Whether a partition can be read, and written with acks=all, in a part of the schedule.
 
     `begun` faults have begun; of these, `healed` are healed (numbers from 1).
@@ -225,7 +227,7 @@ class PartAvailability(_Record):
     writable: Literal["can", "cannot", "either"]
 
 
-class PredictionReport(_Record):
+class PredictionReport(Record):
     """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`.
 
     `states`: the number of states in the exact search, 0 if only bounds were used.
@@ -241,7 +243,7 @@ class PredictionReport(_Record):
     states: Count = 0
 
 
-class Verdict(_Record):
+class Verdict(Record):
     """`verdict.json`. Times are UTC."""
 
     schema_version: Literal[1] = 1
@@ -279,7 +281,7 @@ class Verdict(_Record):
     configuration: dict[str, str | int | float | bool]
 
 
-class Explained(_Record):
+class Explained(Record):
     """The first `explained` of `total` steps of a log or a partition obey the model's rules.
 
     `steps` counts them by kind. `mismatch` describes the first step that breaks the rules, or is
@@ -292,7 +294,7 @@ class Explained(_Record):
     mismatch: str = ""
 
 
-class PartitionTrace(_Record):
+class PartitionTrace(Record):
     """The steps of a partition's replicas (`local`), or why they were `not_checked`."""
 
     topic: str
@@ -301,7 +303,7 @@ class PartitionTrace(_Record):
     not_checked: str = ""
 
 
-class TraceRecord(_Record):
+class TraceRecord(Record):
     """`trace.json`. `controller` is None without a metadata log."""
 
     schema_version: int = 1

@@ -1,8 +1,8 @@
-"""Whether an adversary with limited budgets can make acked records disappear: exhaustive search.
+"""Searches exhaustively whether an adversary with limited budgets can make acked records disappear.
 
-`ackproof_model.predict` searches what one schedule of faults may lead to;
-`search(AdversaryModel(...))` searches every schedule within budgets. `successors` is the
-specification; `packing`, `packed_steps` and `explorer` run the same rules fast.
+`ackproof_model.predict` searches one schedule of faults; `search(AdversaryModel(...))` searches
+every schedule within budgets. `successors` is the specification; `packing` and `explorer` run the
+same rules fast.
 """
 
 from ackproof_model.adversary.search import MAX_STATES, AdversaryResult, search

@@ -1,8 +1,8 @@
 """Checkpoints: the finished levels of a search in files, so that an interrupted search can resume.
 
-There is a folder for each combination of `AdversaryModel`, number of processes and source digest;
-in it a file for each level of each process. The first line holds the values of replicas that were
-numbered since the previous level, each other line a head and its tails.
+Each combination of `AdversaryModel`, number of processes and source digest has a folder with one
+file for each level of each process. The first line has the replica values that were numbered since
+the previous level; each other line has a head and its tails.
 """
 
 from __future__ import annotations

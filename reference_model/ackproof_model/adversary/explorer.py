@@ -1,7 +1,7 @@
 """The inner loop of the search: the successors of packed states.
 
-States with the same head are expanded together: the head decides what the partition and the
-producer may do, so only the replicas of each state have to be examined.
+States with the same head are expanded together: they have the same partition and producer, so only
+their replicas differ.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ackproof_model.adversary.successors import OF_PARTITION
 #: States: the tails by their head.
 Tails = defaultdict[int, set[int]]
 
-#: What is remembered of a broker under one head, by the number of its value: its steps with the
-#: controller, and its appends and acks.
+#: Memoised steps of a broker under one head, by the number of its value: with the controller;
+#: appends and acks.
 _Controlled = dict[int, Steps]
 _Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
 
@@ -32,7 +32,7 @@ _REPLICA_MASK = (1 << REPLICA_BITS) - 1
 
 
 class Explorer:
-    """Expands packed states; remembers what each rule does to which parts."""
+    """Expands packed states; memoises the effect of each rule by the parts that it reads."""
 
     def __init__(self, model: AdversaryModel) -> None:
         self.packing = Packing(model)
@@ -84,12 +84,11 @@ class Explorer:
                 total += change
         return total
 
-    def expand(self, head: int, tails: Iterable[int], found: Tails) -> list[int]:  # noqa: PLR0912, PLR0915
-        """Add the successors of states with one head to `found`.
+    def expand(self, head: int, tails: Iterable[int], successors: Tails) -> list[int]:  # noqa: PLR0912, PLR0915
+        """Add the successors of states with one head to `successors`.
 
-        Returns the tails of the states that lost acked records (`successors.lost`), and takes no
-        step from them. It does what `successors.successors` does, inlined: a call for each state
-        would halve the speed.
+        Returns the tails of the states that lost acked records (`successors.lost`); they have no
+        successors. `successors.successors` is inlined here, which doubles the speed.
         """
         packing, steps, replicas = self.packing, self._steps, self.replicas
         n, reduction = packing.model.replicas, packing.model.reduction
@@ -104,7 +103,7 @@ class Explorer:
         acked, chief = written >> packing.acked_at, part & packing.leader_mask
         term = part & (1 << packing.term_bits) - 1
         others = [number for number in everyone if number + 1 != chief]
-        here = found[head]
+        here = successors[head]
         losing: list[int] = []
         for tail in tails:
             own = [tail >> shift & _REPLICA_MASK for shift in shifts]
@@ -135,7 +134,7 @@ class Explorer:
                     if acks:
                         if reduction:
                             head_by, tail_by = acks[0]
-                            found[head + head_by].add(tail + tail_by)
+                            successors[head + head_by].add(tail + tail_by)
                             break
                         other += acks
                     other += appends
@@ -156,15 +155,15 @@ class Explorer:
                     known = controlled[number][mine] = self._of_controller(
                         number, part, mine, kinds
                     )
-                kept, changed, started = known
-                same += kept
+                unchanged, changed, started = known
+                same += unchanged
                 other += changed
                 if started:
                     other.append((started[0], started[1] + self._restarted(number, own)))
             else:
                 here.update([tail + step for step in same])
                 for head_by, tail_by in other:
-                    found[head + head_by].add(tail + tail_by)
+                    successors[head + head_by].add(tail + tail_by)
         return losing
 
     def _of_left(self, left: int) -> tuple[tuple[int, ...], bool]:
@@ -173,15 +172,12 @@ class Explorer:
         return self._left[left]
 
     def _of_controller(self, number: int, part: int, mine: int, kinds: tuple[int, ...]) -> Steps:
-        """Return the free steps between controller and broker `number`, and its perturbations.
-
-        The budgets that are left decide only which perturbations there are.
-        """
+        """Return the free steps between controller and broker `number`, and its perturbations."""
         free = self._free.setdefault(part, [{} for _ in self._shifts])[number]
         known = free.get(mine)
         if known is None:
             known = free[mine] = self._steps.of_controller(number, part, mine)
-        kept, changed, started = known
+        unchanged, changed, started = known
         for kind in kinds:
             key = (kind, part if kind in OF_PARTITION else 0)
             perturbed = self._perturbed.setdefault(key, [{} for _ in self._shifts])[number]
@@ -189,4 +185,4 @@ class Explorer:
             if steps is None:
                 steps = perturbed[mine] = self._steps.of_perturbation(kind, number, part, mine)
             changed += steps
-        return kept, changed, started
+        return unchanged, changed, started

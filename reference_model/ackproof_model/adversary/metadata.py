@@ -32,7 +32,7 @@ Move = tuple[Label, Partition, Replica]
 def committed(before: Partition, controller: Controller) -> Partition:
     """Return the partition after the controller committed a change: its version increases.
 
-    A new leader epoch begins at version 0: a request of an older epoch is refused for its epoch.
+    A new leader epoch begins at version 0; requests of older epochs are refused anyway.
     """
     old = before.controller
     if controller.epoch != old.epoch:
@@ -82,9 +82,9 @@ def moves(
 def asked(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int, label: Label
 ) -> Iterator[Move]:
-    """Yield what follows when a leader asks for the ISR that is `replica.pending`.
+    """Yield the steps that follow a leader's request for the ISR `replica.pending`.
 
-    Before 2.7 it writes the ISR to ZooKeeper, and goes on when that has been done.
+    Before 2.7 it writes the ISR to ZooKeeper and waits for the result.
     """
     if model.profile.alter_partition:
         yield label, partition, replica
@@ -120,8 +120,7 @@ def restart(
 ) -> Move | None:
     """Return a dead, fenced broker's new incarnation: registered, with the latest metadata.
 
-    While the old session lasts, it is refused (DUPLICATE_BROKER_REGISTRATION). What other brokers
-    know of its log does not change: see `replicas.forget`.
+    While the old session lasts, it is refused (DUPLICATE_BROKER_REGISTRATION).
     """
     controller = partition.controller
     if replica.status != DOWN or not controller.fenced >> number & 1:
@@ -137,9 +136,9 @@ def restart(
 
 
 def died(model: AdversaryModel, replica: Replica, log: Log) -> Iterator[Replica]:
-    """Yield a broker whose process was ended: its high watermark is that of the last checkpoint.
+    """Yield a broker whose process ended, with any earlier high watermark.
 
-    `replica.high.watermark.checkpoint.interval.ms`: it may be any earlier one.
+    It is checkpointed every `replica.high.watermark.checkpoint.interval.ms`.
     """
     down = stopped(model, replica, log)
     for hw in reversed(range(down.hw + 1)):

@@ -1,14 +1,12 @@
 """States packed into two integers.
 
-The head holds the partition, the writes and the remaining budgets side by side. The tail holds a
-small number for each replica. Replicas take few values, so each value gets a number when it first
-occurs (collapse compression, as in SPIN): a tail of three replicas fits into 60 bits. Each process
-numbers the values for itself.
+The head has the partition, the writes and the remaining budgets. The tail has a number for each
+replica: each distinct replica value gets a number when it first occurs (collapse compression, as in
+SPIN), so a tail of three replicas fits into 60 bits. Each process has its own numbers.
 
-A step reads and changes few parts of a state. So each rule is run once for each value of the parts
-that it reads, and its effect is stored as the difference of head and tail, which is added to every
-state with those parts. A test compares this with `successors`. `explorer` calls each method of
-`PackedSteps` once for each value and remembers the results.
+Each rule runs once for each value of the parts that it reads. Its effect is stored as a difference
+of head and tail, which is added to every state with those parts. A test compares this with
+`successors`.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ class Packing:
 
     @cached_property
     def acked_at(self) -> int:
-        """Offset of the acked records within the writes."""
+        """Offset of the acked records in the writes."""
         return self._offset + self.model.budgets.records * _EPOCH_BITS
 
     @cached_property
@@ -122,7 +120,7 @@ class Packing:
         return self._name + _EPOCH_BITS
 
     def term(self, leader: int, epoch: int) -> int:
-        """Return leader and leader epoch as the low end of a partition has them."""
+        """Return leader and leader epoch as the low bits of a partition."""
         return leader + 1 | epoch << self._name
 
     def read_partition(self, number: int) -> Partition:
@@ -152,9 +150,8 @@ class Packing:
 class Replicas:
     """The values that replicas take, numbered.
 
-    values: the replicas by number. The other lists, by the same number, hold what the inner loop
-    reads: the leader it knows plus 1 (0: none), that with the leader epoch, the records of its log,
-    whether it runs.
+    All lists are indexed by number. values: the replicas. leaders: the leader it knows plus 1 (0:
+    none). terms: that with the leader epoch. logs: the records of its log. living: whether it runs.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -195,20 +192,19 @@ class _Taker:
 
 
 def _joined(fields: Fields) -> int:
-    number, place = 0, 0
+    number, shift = 0, 0
     for value, width in fields:
         if value >> width:
             raise EpochOverflowError(f"{value} does not fit: epochs go to {LARGEST_EPOCH}")
-        number |= value << place
-        place += width
+        number |= value << shift
+        shift += width
     return number
 
 
-#: What a step adds to head and tail.
+#: The difference of head and tail by a step.
 Difference = tuple[int, int]
 
-#: What the steps that leave the head unchanged add to the tail; the other steps; the restart, if
-#: there is one.
+#: The differences in the tail by steps that leave the head unchanged; the other steps; the restart.
 Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
 
 
@@ -239,31 +235,31 @@ class PackedSteps:
         return self._replicas.of(after) - own << number * REPLICA_BITS
 
     def _steps(
-        self, found: Iterable[Move], number: int, part: int, own: int, cost: int = 0
+        self, moved: Iterable[Move], number: int, part: int, own: int, cost: int = 0
     ) -> Iterator[Difference]:
         before = self._partition(part)
-        for _, partition, after in found:
+        for _, partition, after in moved:
             head = 0 if partition == before else self._packing.partition(partition) - part
             yield head - cost, self._tail(number, after, own)
 
     def of_controller(self, number: int, part: int, own: int) -> Steps:
         """Return the free steps between controller and broker `number`.
 
-        Its restart is separate, since that changes the other replicas, too.
+        Its restart is separate: it changes the other replicas, too.
         """
         model, partition = self._model, self._partition(part)
         replica = self._replicas.values[own]
-        found = moves(model, partition, replica, number)
-        same, other = _sorted(self._steps(found, number, part, own))
+        moved = moves(model, partition, replica, number)
+        same, other = _sorted(self._steps(moved, number, part, own))
         started = restart(model, partition, replica, number)
         return same, other, next(self._steps([started], number, part, own)) if started else None
 
     def of_perturbation(
         self, kind: int, number: int, part: int, own: int
     ) -> tuple[Difference, ...]:
-        """Return what a kind of perturbation does to broker `number`."""
-        found = KINDS[kind](self._model, self._partition(part), self._replicas.values[own], number)
-        return tuple(self._steps(found, number, part, own, self._packing.cost(kind)))
+        """Return the perturbations of one kind at broker `number`."""
+        moved = KINDS[kind](self._model, self._partition(part), self._replicas.values[own], number)
+        return tuple(self._steps(moved, number, part, own, self._packing.cost(kind)))
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
         """Return the difference in broker `number` when broker `restarted` restarts."""
@@ -284,7 +280,7 @@ class PackedSteps:
         return tuple(appends), tuple(acks)
 
     def of_fetch(self, number: int, own: int, source: int, other: int, written: int) -> int:
-        """Return what a fetch of broker `number` from `source` adds to the tail; 0 if nothing."""
+        """Return the difference of the tail by a fetch of broker `number` from `source`, or 0."""
         values = self._replicas.values
         epochs = self._writes(written).epochs
         fetched = fetch(self._model, values[own], number, values[other], source, epochs)
@@ -301,6 +297,6 @@ class PackedSteps:
 
 
 def _sorted(steps: Iterable[Difference]) -> tuple[tuple[int, ...], tuple[Difference, ...]]:
-    """Return what the steps that leave the head unchanged add to the tail, and the others."""
-    found = list(steps)
-    return tuple(tail for head, tail in found if not head), tuple(one for one in found if one[0])
+    """Divide the steps into those that leave the head unchanged (their tails) and the others."""
+    known = list(steps)
+    return tuple(tail for head, tail in known if not head), tuple(one for one in known if one[0])

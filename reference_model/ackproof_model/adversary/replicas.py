@@ -2,8 +2,7 @@
 
 The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1, and of
 the versions in which they were different (`Profile`). A fetch is one step and one record: it
-reports the follower's log end offset and returns the next record. So a leader learns that a
-follower has a record one fetch later.
+reports the follower's log end offset and returns the next record.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ackproof_model.replication.leader import (
     enough_in_sync,
     fences_fetch,
 )
-from ackproof_model.replication.log_truncation import follow, kept
+from ackproof_model.replication.log_truncation import follow, kept_end
 from ackproof_model.replication.state import NOBODY, Log, members
 
 
@@ -68,22 +67,21 @@ def reached_start(leader: Replica) -> Replica:
 def learn(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> Replica:
     """Return a broker that has applied the latest metadata (`Partition.makeLeader`).
 
-    A new leader begins an epoch at its log end offset and knows nothing of the followers. Where
-    followers have a high watermark (before 2.0), it keeps its own; later it begins at 0, which only
-    delays acks.
+    A new leader begins an epoch at its log end offset and knows no log end offset of the followers.
+    Before 2.0 it keeps its high watermark; later it begins at 0, which only delays acks.
     """
     controller, n, profile = partition.controller, model.replicas, model.profile
     if controller.leader != number:
-        told = controller.leader, controller.epoch
+        latest = controller.leader, controller.epoch
         end, hw, truncating = follow(
             profile,
             known=(replica.leader, replica.epoch),
-            told=told,
+            latest=latest,
             log_end=replica.end,
             high_watermark=replica.hw,
             truncating=replica.truncating,
         )
-        return follower(n, *told, log=replica.log[:end], hw=hw)._replace(
+        return follower(n, *latest, log=replica.log[:end], hw=hw)._replace(
             status=replica.status, truncating=truncating
         )
     if (replica.leader, replica.epoch) == (number, controller.epoch):
@@ -97,9 +95,9 @@ def learn(model: AdversaryModel, partition: Partition, replica: Replica, number:
 
 
 def behind(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> bool:
-    """Whether a running broker does not know metadata that concerns it.
+    """Whether a running broker lacks metadata that concerns it.
 
-    With `reduction`, the absence of a leader concerns no broker.
+    With `reduction`, no broker learns that there is no leader.
     """
     controller = partition.controller
     if controller.leader == NOBODY and model.reduction:
@@ -115,8 +113,8 @@ def writes(
     """Yield the append of the next record at a broker, and the acks of earlier ones.
 
     `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. With acks=0 and acks=1 a
-    record counts as acked with the append. A leader whose epoch was raised answers the requests of
-    its earlier epoch, too: this matters where a shrink of the ISR raises it.
+    record counts as acked with the append. A leader whose epoch was raised (by a shrink of the
+    ISR) answers the requests of its earlier epoch, too.
     """
     if not replica.alive or replica.leader != number:
         return
@@ -152,15 +150,15 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
 ) -> tuple[Label, Replica, Replica] | None:
     """Return both replicas after a fetch of `fetcher` from `leader`; None if nothing changes.
 
-    A request for the ISR has the broker epochs of the time when it was made
-    (`Partition.addBrokerEpochToIsr`): a later fetch of the new incarnation does not mend it.
+    A pending ISR request has the broker epochs of the time when it was sent
+    (`Partition.addBrokerEpochToIsr`); a later fetch does not change them.
     """
     if not (fetcher.alive and leader.alive and leader.leader == source):
         return None
     if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
         return None
     end = fetcher.end
-    keeps = kept(
+    keeps = kept_end(
         model.profile,
         _epochs(leader.log, epochs),
         _epochs(fetcher.log, epochs),

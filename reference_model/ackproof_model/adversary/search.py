@@ -1,7 +1,7 @@
 """The search for a shortest trace by which an adversary makes acked records disappear.
 
-Breadth-first, level by level, so the first loss found is a nearest one. Only packed states are
-stored; the trace to a loss is reconstructed from the levels.
+Breadth-first, so the trace is shortest. Only packed states are stored; the trace is reconstructed
+from the levels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Label,
 from ackproof_model.adversary.successors import successors
 from ackproof_model.adversary.workers import Workers
 
-#: A search stores at most so many states by default.
+#: The default limit of stored states.
 MAX_STATES = 30_000_000
 
 
@@ -24,8 +24,8 @@ class AdversaryResult:
 
     trace: a shortest trace to a loss, as (label, state after it); empty if there is none.
     states: how many were stored. levels: the depth of the search, in steps.
-    complete: False if `max_states` ended it; then the absence of a loss means nothing.
-    memory_bytes: the peak growth of the worker processes, all together; 0 without any.
+    complete: False if `max_states` ended it; then a loss may still be possible.
+    memory_bytes: the peak growth of all worker processes together; 0 without any.
     """
 
     model: AdversaryModel

@@ -1,10 +1,9 @@
-"""What an adversary may do to one partition, under which rules, and the states of the search.
+"""The input and the states of the search: configuration, budgets, partition, replicas.
 
 Only perturbations are counted. Steps that heal (restarts, unfencing, fetches, metadata, a replica
 that joins the ISR) are free and may happen at any time, so the model has no notion of speed. A
-record is written once, by one leader in one epoch, so a log is a sequence of records, and
-`Writes.epochs` has their epochs. Sets of records and of replicas are bitmasks; replicas are
-numbered in assignment order.
+record is written once; `Writes.epochs` has its leader epoch. Sets of records and of replicas are
+bitmasks; replicas are numbered in assignment order.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LARGEST_EPOCH = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """How often the adversary may do each thing; the search is exhaustive within these budgets.
+    """The limits of the perturbations; the search is exhaustive within them.
 
     records: how many are written.
     kills: SIGKILL; the log stays (page cache).
@@ -75,7 +74,7 @@ class AdversaryModel:
     unclean_election, elr_enabled: None for the version's default (unclean before 0.11; 4.0 has ELR
     off, and may switch it on).
     flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
-    reduction: False searches every state (see `adversary.reduction`).
+    reduction: False searches every state (see `adversary.successors`).
     """
 
     kafka_version: str

@@ -1,20 +1,15 @@
-"""All steps from a state: the perturbations, each of which costs one of its budget, and the others.
+"""All steps from a state: perturbations, which reduce their budget, and free steps.
 
-This is the readable specification: `packing` runs the same rules part by part, and remembers the
-effect of each.
-
-The search leaves out states by four reductions; tests compare searches with and without them.
+This is the readable specification; `packing` runs the same rules fast. The search leaves out states
+by four reductions; tests compare searches with and without them.
 
 - Decided (`decided`): no budget but shrinks is left, the leader runs, no other broker believes that
-  it leads, and the leader's log has every acked record. Nothing can depose that leader any more
-  (only perturbations end processes or sessions; a shrink removes followers only), no other broker
-  can append or ack, and the leader truncates nothing. So no loss follows, and the search ends
-  there.
-- Ack first: where a record may be acked, that is the only step. An ack changes only the set of
-  acked records, and a larger set hides no loss. With more than one record, a shortest trace may
-  contain acks that it does not need.
-- No broker learns that there is no leader (`replicas.behind`): a broker that has not learned it can
-  do everything that one that has learned it can, and nothing forces it to do more.
+  it leads, and the leader's log has every acked record. No step can depose that leader, no other
+  broker can append or ack, and the leader does not truncate, so no loss follows.
+- Ack first: where a record may be acked, that is the only step. An ack only adds an acked
+  record, which excludes no loss. With several records, a shortest trace may have needless acks.
+- No broker learns that there is no leader (`replicas.behind`): a broker that has not learned this
+  can take every step that it could take otherwise.
 - An epoch's start offset is dropped once the high watermark has passed it
   (`replicas.reached_start`), and state that no rule of the version reads is not stored.
 
@@ -53,10 +48,7 @@ def kills(
 def power_losses(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Power loss: the log loses any suffix that was never fsynced (`LogLoader.recover`).
-
-    The recovery point is at the start of the log: nothing was fsynced.
-    """
+    """Power loss: the log loses any suffix (`LogLoader.recover`), because nothing was fsynced."""
     if replica.alive:
         least = replica.end if model.flush_every_record else 0
         for kept in range(least, replica.end + 1):
@@ -69,7 +61,7 @@ def clean_stops(
 ) -> Iterator[Move]:
     """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing.
 
-    With ZooKeeper it also ends when nobody can lead in its place.
+    With ZooKeeper it also ends if no other broker can lead.
     """
     controller = partition.controller
     if replica.status == UP and not controller.fenced >> number & 1:
@@ -98,7 +90,7 @@ def fencings(
         )
 
 
-#: In the order of `bounds.PERTURBATIONS`.
+#: In the order of `state.PERTURBATIONS`.
 KINDS = (kills, power_losses, clean_stops, lags, fencings)
 
 #: Those that can depose a leader or end its process: all but `lags`.
@@ -121,7 +113,7 @@ def decided(state: State) -> bool:
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
-    """Yield every step from a state, as (label, state after it); see `reduction`."""
+    """Yield every step from a state, as (label, state after it)."""
     if model.reduction:
         if decided(state):
             return
@@ -173,9 +165,9 @@ def _with(state: State, changed: dict[int, Replica], partition: Partition | None
 
 
 def lost(state: State) -> int:
-    """Return the acked records that the leader, once it knows that it leads, does not hold.
+    """Return the acked records that are not in the log of a leader that knows that it leads.
 
-    Its followers truncate them: they are lost unless another perturbation comes before.
+    Its followers truncate them.
     """
     controller = state.partition.controller
     if controller.leader == NOBODY:

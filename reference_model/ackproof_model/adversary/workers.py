@@ -1,8 +1,7 @@
 """The states of a search, in one process or partitioned over several.
 
-A state belongs to one process, by its head. Most steps leave the head unchanged, so most successors
-stay in their process. Processes exchange the others after each level, together with the values of
-replicas that the receiver does not know yet.
+The head decides which process stores a state. Most steps leave the head unchanged. The processes
+exchange the other successors after each level, with the replica values that the receiver lacks.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ _PATIENCE_S = 600
 #: States with one head: the head, their tails.
 _States = tuple[int, Collection[int]]
 
-#: A message between processes: the sender, its values of replicas that are new to the receiver,
-#: states.
+#: A message between processes: the sender, its new replica values, states.
 _Parcel = tuple[int, list[Replica], list[_States]]
 
 #: Distributes heads over processes.
@@ -44,7 +42,7 @@ class Workers(ABC):
 
     @staticmethod
     def of(model: AdversaryModel, count: int, keep: Path | None = None) -> Workers:
-        """Return `count` processes, or this one for 0; `keep`: the folder for checkpoints."""
+        """Return `count` processes, or this process for 0; `keep`: the folder for checkpoints."""
         return Several(model, count, keep) if count else Alone(model, keep)
 
     @property
@@ -83,8 +81,8 @@ class Workers(ABC):
 class Share:
     """The states that belong to one process: each level, by head.
 
-    Of several nearest losses, and traces to one, the least is returned, so the result does not
-    depend on the number of processes.
+    Of several nearest losses and their traces the least is returned, so the result does not depend
+    on the number of processes.
     """
 
     def __init__(self, model: AdversaryModel, checkpoint: Checkpoint | None = None) -> None:
@@ -93,14 +91,14 @@ class Share:
         self._seen: dict[int, list[Collection[int]]] = {}
         self._narrow = model.replicas * REPLICA_BITS <= 64
         self._checkpoint = checkpoint
-        self._stored = 0  # how many values of replicas the checkpoint has
+        self._stored = 0  # number of replica values in the checkpoint
 
     @property
-    def kept(self) -> int:
+    def stored_levels(self) -> int:
         return len(self._checkpoint) if self._checkpoint is not None else 0
 
     def begin(self, levels: int, *, first: bool = True) -> None:
-        """Load so many levels of the checkpoint; with 0, begin with the first state, or nothing."""
+        """Load some levels of the checkpoint; with 0, begin with the first state if `first`."""
         for number in range(levels):
             assert self._checkpoint is not None
             values, level = self._checkpoint.load(number)
@@ -115,24 +113,24 @@ class Share:
             self.enter(defaultdict(set, {head: {tail}} if first else {}))
 
     def compact(self, tails: Iterable[int]) -> Collection[int]:
-        """Return tails in a compact form: eight bytes each if they fit."""
+        """Store each tail in eight bytes if it fits."""
         return array("Q", tails) if self._narrow else list(tails)
 
     def expand(self) -> tuple[Tails, State | None]:
         """Return the successors of the last level, and its least state that has lost records."""
-        found: Tails = defaultdict(set)
+        successors: Tails = defaultdict(set)
         losing: list[State] = []
         for head, tails in self.levels[-1].items():
-            lost = self.explorer.expand(head, tails, found)
+            lost = self.explorer.expand(head, tails, successors)
             losing += [self.explorer.read(head, tail) for tail in lost]
-        return found, min(losing, default=None)
+        return successors, min(losing, default=None)
 
-    def enter(self, found: Tails) -> int:
-        """Make the new states of `found`, which is emptied, the next level; return how many."""
+    def enter(self, successors: Tails) -> int:
+        """Store the new states of `successors` as the next level; return their number."""
         level: dict[int, Collection[int]] = {}
         count = 0
-        while found:
-            head, new = found.popitem()
+        while successors:
+            head, new = successors.popitem()
             seen = self._seen.setdefault(head, [])
             for earlier in seen:
                 new.difference_update(earlier)
@@ -160,34 +158,34 @@ class Share:
             self.explorer.expand(head, tails, reached)
             return tail in reached.get(goal, ())
 
-        found = [
+        earlier = [
             self.explorer.read(head, candidate)
             for head, tails in self.levels[level].items()
             if leads(head, tails)
             for candidate in tails
             if leads(head, (candidate,))
         ]
-        return min(found, default=None)
+        return min(earlier, default=None)
 
 
 class Alone(Workers):
     def __init__(self, model: AdversaryModel, keep: Path | None) -> None:
         self._share = Share(model, Checkpoint(keep, model, workers=0, me=0) if keep else None)
-        self._share.begin(self._share.kept)
+        self._share.begin(self._share.stored_levels)
 
     @property
     def levels(self) -> list[int]:
         return self._share.sizes
 
     def advance(self) -> tuple[int, State | None]:
-        found, losing = self._share.expand()
-        return (0, losing) if losing is not None else (self._share.enter(found), None)
+        successors, losing = self._share.expand()
+        return (0, losing) if losing is not None else (self._share.enter(successors), None)
 
     def before(self, state: State, level: int) -> State:
-        found = self._share.before(state, level)
-        if found is None:
+        earlier = self._share.before(state, level)
+        if earlier is None:
             raise LookupError(f"no state of level {level} leads to {state}")
-        return found
+        return earlier
 
 
 class Several(Workers):
@@ -208,9 +206,9 @@ class Several(Workers):
             theirs.close()
             self._connections.append(ours)
             self._processes.append(process)
-        # A level counts if all have stored it: the search may have ended while some wrote it.
-        kept: list[int] = self._ask("kept")  # type: ignore[assignment]
-        self._ask("begin", min(kept))
+        # A level is complete if all processes have stored it.
+        levels: list[int] = self._ask("stored levels")  # type: ignore[assignment]
+        self._ask("begin", min(levels))
 
     @property
     def levels(self) -> list[int]:
@@ -227,14 +225,14 @@ class Several(Workers):
         return answers
 
     def advance(self) -> tuple[int, State | None]:
-        losing = [one for one in self._ask("expand") if one is not None]
+        losing = [state for state in self._ask("expand") if state is not None]
         if losing:
             return 0, min(losing)  # type: ignore[type-var,return-value]
         return sum(self._ask("exchange")), None  # type: ignore[arg-type]
 
     def before(self, state: State, level: int) -> State:
-        found = [one for one in self._ask("before", state, level) if one is not None]
-        return min(found)  # type: ignore[type-var,return-value]
+        earlier = [one for one in self._ask("before", state, level) if one is not None]
+        return min(earlier)  # type: ignore[type-var,return-value]
 
     @property
     def memory(self) -> int:
@@ -261,30 +259,30 @@ def _work(
     keep: Path | None,
 ) -> None:
     """Run one process: answer requests until the other end closes the connection."""
-    gc.disable()  # the remembered steps have no cycles, and are never dropped
+    gc.disable()  # the memoised steps have no cycles and stay in memory
     before = _largest()
     share = Share(model, Checkpoint(keep, model, workers=len(inboxes), me=me) if keep else None)
     exchange = _Exchange(share, me, inboxes)
-    found: Tails = defaultdict(set)
+    successors: Tails = defaultdict(set)
     while True:
         try:
             kind, *details = connection.recv()
         except EOFError:
             return
         try:
-            if kind == "kept":
-                connection.send(share.kept)
+            if kind == "stored levels":
+                connection.send(share.stored_levels)
             elif kind == "begin":
                 share.begin(*details, first=exchange.owner(share.explorer.start[0]) == me)
                 connection.send(None)
             elif kind == "sizes":
                 connection.send(share.sizes)
             elif kind == "expand":
-                found, losing = share.expand()
+                successors, losing = share.expand()
                 connection.send(losing)
             elif kind == "exchange":
-                exchange.run(found)
-                connection.send(share.enter(found))
+                exchange.run(successors)
+                connection.send(share.enter(successors))
             elif kind == "memory":
                 connection.send(_largest() - before)
             else:
@@ -310,7 +308,7 @@ class _Exchange:
 
     def __init__(self, share: Share, me: int, inboxes: list[Queue[_Parcel]]) -> None:
         self._share, self._me, self._inboxes = share, me, inboxes
-        self._known = [0] * len(inboxes)  # how many of our values of replicas each process knows
+        self._known = [0] * len(inboxes)  # number of our replica values that each process knows
         self._numbers: list[list[int]] = [
             [] for _ in inboxes
         ]  # our numbers for the values of each process
@@ -320,12 +318,12 @@ class _Exchange:
     def owner(self, head: int) -> int:
         return head % _PRIME % len(self._inboxes)
 
-    def run(self, found: Tails) -> None:
-        """Move the states of other processes out of `found`, and add those that they send."""
+    def run(self, successors: Tails) -> None:
+        """Send the successors of other processes, and add those that they send."""
         values = self._share.explorer.replicas.values
         parcels: list[list[_States]] = [[] for _ in self._inboxes]
-        for head in [head for head in found if self.owner(head) != self._me]:
-            parcels[self.owner(head)].append((head, self._share.compact(found.pop(head))))
+        for head in [head for head in successors if self.owner(head) != self._me]:
+            parcels[self.owner(head)].append((head, self._share.compact(successors.pop(head))))
         for number, inbox in enumerate(self._inboxes):
             if number != self._me:
                 new = values[self._known[number] :]
@@ -333,22 +331,22 @@ class _Exchange:
                 inbox.put((self._me, new, parcels[number]))
         for _ in range(len(self._inboxes) - 1):
             sender, new, states = self._inboxes[self._me].get(timeout=_PATIENCE_S)
-            self._take(sender, new, states, found)
+            self._take(sender, new, states, successors)
 
     def _take(
         self,
         sender: int,
         values: list[Replica],
         states: list[_States],
-        found: Tails,
+        successors: Tails,
     ) -> None:
         numbers, shifts = self._numbers[sender], self._shifts
         numbers += map(self._share.explorer.replicas.of, values)
-        place = (1 << REPLICA_BITS) - 1
+        mask = (1 << REPLICA_BITS) - 1
         for head, tails in states:
-            found[head].update(
+            successors[head].update(
                 [
-                    sum([numbers[tail >> shift & place] << shift for shift in shifts])
+                    sum([numbers[tail >> shift & mask] << shift for shift in shifts])
                     for tail in tails
                 ]
             )

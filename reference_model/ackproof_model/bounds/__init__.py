@@ -1,4 +1,4 @@
-"""What any order of many perturbations may do: the answer where no schedule can be searched.
+"""Bounds for any order of many perturbations, where the schedule itself cannot be searched.
 
 `losing.json` has the smallest budgets that lose an acked record, searched with the adversary
 (`ci/bounds`). `bound` looks a schedule's budget up in them.

@@ -1,7 +1,7 @@
-"""What any order of a schedule's effects may do to the records of one partition.
+"""The anomalies that any order of a schedule's effects may cause in one partition.
 
-An answer is `impossible` if a search excludes it or an argument of this module does; the reason
-says which, and up to which budget. It is `certain` only where every order has it.
+An anomaly is `impossible` if a stored search or an argument of this module excludes it, and
+`certain` only if every order has it. The reason names the search and its budget, or the argument.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 _REWRITTEN = "a setting changes by which Kafka removes records (compaction, retention)"
 
 Answer = tuple[Likelihood, str]
-#: An answer, and a shortest way to the loss.
-Found = tuple[Likelihood, str, tuple[str, ...]]
+#: An answer, and a shortest trace to the loss.
+AnswerWithTrace = tuple[Likelihood, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The answer for each anomaly that the model predicts.
+    """The answer for each anomaly.
 
-    trace: a shortest way by which an order of the effects loses an acked record, one sentence for
-    each step; empty if none is known. bounds: what was searched and what is left out.
+    trace: a shortest trace to the loss of an acked record, one sentence for each step; empty if
+    none is known. bounds: the searched and the omitted part, in words.
     """
 
     likelihood: Mapping[str, Likelihood]
@@ -40,7 +40,7 @@ class Bound:
 
 
 def bound(configuration: Configuration, exposure: Exposure) -> Bound:
-    """Return what any order of the effects in `exposure` may do under a configuration."""
+    """Return the answers for any order of the effects in `exposure` under a configuration."""
     likely, why, trace = next(_lost(configuration, exposure))
     answers = {"lost": (likely, why)}
     answers |= {anomaly: next(_resent(configuration, exposure, anomaly)) for anomaly in _RESENDS}
@@ -87,8 +87,8 @@ def _questions(configuration: Configuration, exposure: Exposure) -> Iterator[Que
             )
 
 
-def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[Found]:
-    """Yield answers about acked records that are lost; the first one holds."""
+def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWithTrace]:
+    """Yield answers about acked records that are lost; the first applies."""
     if exposure.emptied:
         yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
     if exposure.removed:
@@ -103,11 +103,11 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[Found]:
     budget = _with_altered(exposure)
     if exposure.moved and budget.total:
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
-    found = [
+    answers = [
         _lost_under(question, budget, constant=exposure.lowered is None)
         for question in _questions(configuration, exposure)
     ]
-    answer = max(found, key=lambda one: list(Likelihood).index(one[0]))
+    answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
     yield answer
@@ -116,9 +116,8 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[Found]:
 def _read_then_gone(configuration: Configuration, exposure: Exposure) -> Answer:
     """Return whether a record may disappear after a consumer has read it.
 
-    Consumers read below the high watermark: what every replica of the ISR has, of whatever size,
-    and from 3.7 only of an ISR of min.insync.replicas (KAFKA-15583). Such a record is as safe as
-    one that acks=all has acked.
+    Consumers read records that every ISR member has; from 3.7 the ISR has at least
+    min.insync.replicas members (KAFKA-15583). So the answer is that of acks=all.
     """
     if exposure.removed:
         return _POSSIBLE, "the topic may be deleted after records were read"
@@ -130,7 +129,7 @@ def _read_then_gone(configuration: Configuration, exposure: Exposure) -> Answer:
 
 
 def _never_acked(configuration: Configuration) -> str:
-    """Before 3.7 a min.insync.replicas above the replication factor refuses every send."""
+    """Return why every send is refused: before 3.7, min.insync.replicas above the replicas."""
     freeze = configuration.profile.hw_freeze
     too_many = configuration.min_insync_replicas > configuration.replication_factor
     if configuration.acks == "all" and too_many and not freeze:
@@ -139,7 +138,7 @@ def _never_acked(configuration: Configuration) -> str:
 
 
 def _with_altered(exposure: Exposure) -> Budget:
-    """Return the budget; a broker that ends while bytes are altered may drop what follows them."""
+    """Return the budget; with altered bytes, any end of a broker may truncate its log."""
     budget = exposure.budget
     if not exposure.altered:
         return budget
@@ -157,7 +156,7 @@ def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
     return ""
 
 
-def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Found:
+def _lost_under(question: Question, budget: Budget, *, constant: bool) -> AnswerWithTrace:
     """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
     if not budget.total:
         return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
@@ -195,13 +194,11 @@ def _with_version(question: Question, reason: str) -> str:
 def keeps_everything(question: Question, budget: Budget) -> str:
     """Return why no number of such perturbations loses an acked record; '' without an argument.
 
-    With acks=all a record is acked when every member of the ISR has it, and a leader counts a
-    follower that it wants to add or remove as a member until the controller has decided (KIP-497).
-    Without unclean elections a leader is elected from the ISR, from the eligible replicas that left
-    it, or is the last leader itself, and from 2.1 a replica joins the ISR only after it has reached
-    the epoch's start (KAFKA-7128). So if no log loses records by itself, every leader has every
-    acked record; and what followers truncate by leader epoch (KIP-101, 279, 320) is not in the
-    leader's log.
+    With acks=all every member of the maximal ISR has an acked record (KIP-497). Without unclean
+    elections each leader comes from the ISR or the ELR, or was the last leader. From 2.1 a replica
+    joins the ISR only after it has reached the epoch's start (KAFKA-7128). If no log loses records
+    by itself, every leader has every acked record, and followers truncate only records that the
+    leader lacks (KIP-101, KIP-279, KIP-320).
     """
     if (
         question.acks != "all"
@@ -226,7 +223,7 @@ _RESENDS = ("duplicated", "reordered")
 
 
 def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Iterator[Answer]:
-    """Yield answers about a record that is written twice, or after a newer one; the first holds."""
+    """Yield answers about `duplicated` or `reordered`; the first applies."""
     order = anomaly == "reordered"
     if exposure.removed:
         yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
@@ -297,7 +294,7 @@ def _diverged(configuration: Configuration, exposure: Exposure) -> Answer:
     )
 
 
-#: By a step's label its sentence, with the replicas, record or count of the step.
+#: The sentence of each kind of step, with the replicas, record or count of the step.
 _SENTENCES = {
     "write": "{0} appends record {number}.",
     "ack": "{0} acks record {number}.",

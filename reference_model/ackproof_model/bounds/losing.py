@@ -1,8 +1,7 @@
 """The smallest budgets that lose an acked record, by the rules that the adversary reads.
 
-A budget that allows a losing one loses, too. So a few smallest ones (an antichain), and the total
-up to which all others were searched without a loss, answer every budget. `losing.json` stores them;
-`ci/bounds` searches them again.
+Every larger budget loses, too. `losing.json` stores the smallest ones (an antichain) and the total
+up to which all other budgets were searched without a loss; `ci/bounds` searches them again.
 """
 
 from __future__ import annotations
@@ -91,10 +90,10 @@ class Minimum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minima:
-    """What is known of one question.
+    """The results for one question.
 
-    searched: every budget of at most so many perturbations in all that allows none of `losing`
-    loses nothing. states: how many states that took.
+    searched: budgets of up to this many perturbations lose nothing, unless they allow one of
+    `losing`. states: the number of searched states.
     """
 
     losing: tuple[Minimum, ...]
@@ -103,8 +102,8 @@ class Minima:
 
     def lost_by(self, budget: Budget) -> Minimum | None:
         """Return the shortest loss that the budget allows."""
-        found = [one for one in self.losing if one.budget.within(budget)]
-        return min(found, key=lambda one: len(one.steps), default=None)
+        losses = [one for one in self.losing if one.budget.within(budget)]
+        return min(losses, key=lambda one: len(one.steps), default=None)
 
     def excludes(self, budget: Budget) -> bool:
         """Whether the search has shown that the budget loses nothing."""

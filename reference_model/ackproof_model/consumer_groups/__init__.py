@@ -1,8 +1,8 @@
-"""Committed offsets: which records a consumer group skips or processes twice.
+"""Committed offsets: the records that a consumer group skips or processes twice.
 
-One partition that keeps all its records, a group of which one member at a time owns it, and
-processing with a lasting effect. A member that was removed from the group continues with the
-records that it has polled until a request of it is refused. Only perturbations are counted, see
+The model has one partition, a group in which one member at a time owns it, and processing with a
+lasting effect. A member that was removed from the group processes its polled records until one of
+its requests is refused. Only perturbations are counted, see
 `OffsetBudgets`.
 
 The group's rules are those of `GroupCoordinator` (KIP-98, KIP-447), the members' those of

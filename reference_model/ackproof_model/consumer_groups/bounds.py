@@ -30,15 +30,15 @@ PERTURBATIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetBudgets:
-    """How often the adversary may do each thing, and how many records there are.
+    """The limits of the perturbations, and the number of records.
 
     crashes: the member that owns the partition is killed.
     rebalances: it is removed from the group without its knowledge (its session or
         max.poll.interval.ms ended).
     delays: a commit gets no response; it may arrive at any later time, or never.
-    failed_commits: a commit fails; a heedless member continues.
-    failed_effects: processing a record fails after it had its effect (a forwarded record that was
-        written and not acked); the member goes back to it.
+    failed_commits: a commit fails; the member stops unless `continues_after_refused_commit`.
+    failed_effects: processing fails after the record had its effect (a forwarded record that was
+        written and not acked); the member processes it again.
     failovers: the group's coordinator moves to another broker, and no committed record is lost.
     stale_fetches: a new owner begins at an offset that was committed earlier: the broker that
         answered is no longer the coordinator and does not know it.
@@ -83,7 +83,7 @@ class OffsetModel:
     """How a group commits, and the adversary's budgets.
 
     asynchronous: a member polls again before the polled records are processed (by other threads).
-    heedless: it continues after a refused commit, as a client may that only reports it.
+    continues_after_refused_commit: it reports a refused commit and continues.
     reset: auto.offset.reset.
     killed_in_poll: the first member is certainly killed while it processes its first poll, which
         has several records: some of them have had their effect.
@@ -96,7 +96,7 @@ class OffsetModel:
     kafka_version: str
     commit: CommitMode
     asynchronous: bool = False
-    heedless: bool = False
+    continues_after_refused_commit: bool = False
     reset: Literal["earliest", "latest"] = "earliest"
     killed_in_poll: bool = False
     same_id: bool = False

@@ -84,7 +84,7 @@ def _may_return(state: State) -> bool:
 
 
 def _with_earlier(before: State, after: State) -> State:
-    """Return the state with earlier committed offsets, if a perturbation may bring them back."""
+    """Return the state with earlier committed offsets, if a perturbation may restore them."""
     if not _may_return(after):
         return after._replace(earlier=())
     lost = after.left[_OFFSET_LOSSES] < before.left[_OFFSET_LOSSES]
@@ -123,7 +123,7 @@ def _steps(model: OffsetModel, state: State) -> Iterator[Step]:
 
 
 def _departures(state: State, holder: int) -> Iterator[Step]:
-    """Yield that the owner of the partition is killed, or removed from the group."""
+    """Yield the steps by which the owner is killed, or removed from the group."""
     if left(state, "crashes"):
         killed = _with(state, holder, state.members[holder]._replace(alive=False))
         yield f"member {holder} is killed", spent(killed, "crashes")
@@ -133,7 +133,7 @@ def _departures(state: State, holder: int) -> Iterator[Step]:
 
 
 def _coordinator_moves(state: State) -> Iterator[Step]:
-    """Yield failovers of the group's coordinator: the next one loads `__consumer_offsets`."""
+    """Yield failovers of the coordinator: the next one loads `__consumer_offsets`."""
     if left(state, "failovers"):
         moved = spent(state, "failovers")
         yield "the coordinator fails over", moved
@@ -145,7 +145,7 @@ def _coordinator_moves(state: State) -> Iterator[Step]:
 
 
 def _log_losses(model: OffsetModel, state: State) -> Iterator[Step]:
-    """Yield that the log loses records that were readable; members that run notice it.
+    """Yield losses of readable records; members that run may notice them.
 
     A transaction in progress ends before or afterwards.
     """
@@ -160,7 +160,7 @@ def _log_losses(model: OffsetModel, state: State) -> Iterator[Step]:
             yield label, lost._replace(members=tuple(_back(one, end) for one in state.members))
             continue
         yield label, lost
-        # Who asks before others have taken those offsets is out of range.
+        # A fetch beyond the log end is out of range.
         reset = begin(model, lost, None)
         beyond = [one.alive and one.polled > end for one in state.members]
         if any(beyond):
@@ -196,7 +196,7 @@ def _until_killed(model: OffsetModel, state: State) -> Iterator[Step]:
 
 
 def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
-    """Yield that a new member becomes the owner of the partition, at the committed offset.
+    """Yield the steps by which a new member becomes the owner, at the committed offset.
 
     An open transaction with offsets of the partition is fenced by a new member with the same
     transactional.id, or awaited until it times out (KIP-447), or ignored.
@@ -271,12 +271,12 @@ def _committing(model: OffsetModel, state: State, number: int, member: Member) -
         return
     committed, _ = _committed(model, state, number, offset)
     yield f"member {number} commits {offset}", committed
-    if left(state, "failed_commits") and model.heedless:
+    if left(state, "failed_commits") and model.continues_after_refused_commit:
         failed = _with(state, number, member._replace(committed=offset))
         yield f"member {number}'s commit of {offset} fails", spent(failed, "failed_commits")
     if left(state, "delays"):
-        held = state._replace(flight=state.flight | {(member.generation, offset)})
-        yield f"member {number}'s commit of {offset} is late", spent(held, "delays")
+        delayed = state._replace(flight=state.flight | {(member.generation, offset)})
+        yield f"member {number}'s commit of {offset} is late", spent(delayed, "delays")
 
 
 def _accepted(state: State, generation: int) -> bool:
@@ -287,11 +287,12 @@ def _accepted(state: State, generation: int) -> bool:
 def _committed(model: OffsetModel, state: State, number: int, offset: int) -> tuple[State, bool]:
     """Return the state after a member's commit, and whether it was accepted.
 
-    A member whose commit is refused has lost the partition: it stops, unless it is heedless.
+    A member whose commit is refused has lost the partition: it stops, unless
+    `continues_after_refused_commit`.
     """
     member = state.members[number]
     if not _accepted(state, member.generation):
-        if model.heedless:
+        if model.continues_after_refused_commit:
             return _with(state, number, member._replace(committed=offset)), False
         return _with(state, number, member._replace(alive=False)), False
     informed = member._replace(committed=offset)

@@ -12,7 +12,7 @@ from ackproof_model.consumer_groups.members import (
     successors,
 )
 
-#: unprocessed: no member has processed a record, and none will: the at-most-once gap.
+#: unprocessed: no member has processed or will process a record: the at-most-once gap.
 #: reprocessed: a record was processed twice: the at-least-once duplicate.
 ANOMALIES = ("unprocessed", "reprocessed")
 
@@ -23,7 +23,7 @@ MAX_STATES = 1_000_000
 def search(
     model: OffsetModel, *, until: Collection[str] = (), max_states: int = MAX_STATES
 ) -> SearchResult[str, State]:
-    """Search all states, or until all anomalies of `until` are found."""
+    """Search all states, or until all anomalies of `until` are certainties."""
     return explore(
         initial(model),
         lambda state: successors(model, state),
@@ -39,11 +39,11 @@ def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
     owner = state.members[-1]
     if not owner.alive or owner.generation < state.generation:
         return
-    # A transaction's records take effect at its end only.
+    # A transaction's records take effect at its end.
     passed = owner.committed if model.commit == "transaction" else owner.position
     for record in range(min(passed, state.end)):
         if not state.effects[record] and not any(
-            # A member that was removed still processes what it has polled.
+            # A removed member still processes its polled records.
             member.alive and member.position <= record < member.polled
             for member in state.members[:-1]
         ):
@@ -51,17 +51,17 @@ def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
 
 
 def certain(model: OffsetModel) -> frozenset[str]:
-    """Return the anomalies in every final state: those to which every order of the steps leads.
+    """Return the anomalies of every final state.
 
-    Final: the group has processed all that it will, whatever budgets are left.
+    A state is final if only perturbations can follow.
     """
-    found = frozenset(ANOMALIES)
+    certainties = frozenset(ANOMALIES)
     seen, todo = {initial(model)}, [initial(model)]
-    while todo and found:
+    while todo and certainties:
         state = todo.pop()
         after = [one for _, one in successors(model, state)]
         if all(one.left != state.left for one in after):
-            found &= frozenset(anomalies(model, state))
+            certainties &= frozenset(anomalies(model, state))
         todo += (new := set(after) - seen)
         seen |= new
-    return found
+    return certainties

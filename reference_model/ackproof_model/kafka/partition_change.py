@@ -1,9 +1,9 @@
 """The controller's changes of a partition: PartitionChangeRecord, rule by rule.
 
-`partition_change` is `org.apache.kafka.controller.PartitionChangeBuilder.build` of KRaft, exact to
-the order of replicas in each list: a differential test compares this module with Kafka's class,
-from the jars of each version, on the same random states. Every function names the method that it
-ports; `ControllerRules` holds the differences between versions.
+`partition_change` is an exact port of `org.apache.kafka.controller.PartitionChangeBuilder.build`,
+including the order of replicas in each list. A differential test compares it with Kafka's class of
+each version. Every function names the method that it ports; `ControllerRules` has the differences
+between versions.
 
 Left out: `useLastKnownLeaderInBalancedRecovery` (always true in a controller; without it
 `lastKnownElr` would hold more than the last leader), ZooKeeper migration (3.9), and

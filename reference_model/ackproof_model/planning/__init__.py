@@ -2,7 +2,7 @@
 
 `adversary.search` finds a shortest trace to a loss. `realized` finds operations that cause the loss
 on a cluster where every step without a timer is prompt. Where nothing can be lost, `covering_plans`
-finds schedules that together take the most kinds of steps.
+finds schedules that together have the most kinds of steps.
 """
 
 from ackproof_model.planning.plan import (

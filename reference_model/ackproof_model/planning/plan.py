@@ -1,12 +1,11 @@
 """From a trace that loses records to operations that do so on a cluster of prompt brokers.
 
-`adversary.search` finds that a loss exists, and its perturbations. The trace is not a schedule:
-between its steps the adversary may delay anything. So this module searches for operations that make
-the same perturbations and lose acked records although everything else is prompt. A necessary delay
-becomes an operation of its own, a cut link.
+The trace of `adversary.search` is not a schedule: the adversary may delay any step. This module
+searches for operations that make the same perturbations and lose acked records although all other
+steps are prompt. A necessary delay becomes an operation of its own, a cut link.
 
-For a configuration that can lose nothing, `covering_plans` chooses schedules one after another,
-each time the one that adds the most new kinds of steps (`kind_of`).
+For a configuration that cannot lose records, `covering_plans` repeatedly chooses the schedule that
+adds the most new kinds of steps (`kind_of`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from ackproof_model.planning.plan_state import (
 
 #: The most records that a plan writes, one or two after each operation.
 _RECORDS = 7
-#: At most so many schedules are examined in each of the searches for one.
+#: The most schedules that each search examines.
 _MOST_SCHEDULES = 5_000
 #: The most operations of a schedule.
 MOST_OPERATIONS = 8
@@ -60,8 +59,8 @@ Allowance = Counter[tuple[OperationKind, int]]
 class Stage:
     """The result of one operation (None: the start).
 
-    kinds: the kinds of steps that followed. probe: the record that was written once all steps had
-    been taken, None if no broker accepted one. strays: a follower left the ISR because of a cut
+    kinds: the kinds of steps that followed. probe: the record that was written after all steps,
+    None if no broker accepted it. strays: a follower left the ISR because of a cut
     that should only have delayed it, not because of a LAG.
     """
 
@@ -81,7 +80,7 @@ class Stage:
 class Plan:
     """A schedule of operations and its result.
 
-    lost: the acked records that are lost after everything has been healed.
+    lost: the acked records that are lost after all operations are healed.
     """
 
     model: AdversaryModel
@@ -95,7 +94,7 @@ class Plan:
     def fate(self, stage: Stage) -> str:
         """Return what happens to records that are sent after a stage has settled.
 
-        'none': none are acked. 'lost', 'kept': those that are acked.
+        'none': they are not acked. 'lost', 'kept': they are acked.
         """
         if stage.probe is None or not stage.plan_state.state.writes.acked >> stage.probe & 1:
             return "none"
@@ -105,9 +104,8 @@ class Plan:
 def realized(answer: AdversaryResult) -> Plan | None:
     """Return the shortest schedule that makes a trace's perturbations and loses records.
 
-    If possible, each operation waits until the previous one has settled, so the result does not
-    depend on the operator's speed. If possible, the operations hit the brokers of the trace, else
-    any. None if there is none of at most `MOST_OPERATIONS` among the first thousands.
+    If possible, each operation waits until the previous one has settled, and the operations hit the
+    brokers of the trace. None if no schedule of at most `MOST_OPERATIONS` was found.
     """
     of_trace: Allowance = Counter()
     for label, _ in answer.trace:
@@ -168,9 +166,9 @@ def carried_out(model: AdversaryModel, operations: Sequence[Operation]) -> Plan 
 
 
 def with_clean_stops(plan: Plan) -> Plan | None:
-    """Return the same plan with a controlled shutdown in place of each kill and power loss.
+    """Return the plan with a controlled shutdown in place of each kill and power loss.
 
-    None if that is not possible, or if the plan has neither.
+    None if that is impossible, or if the plan has no kill or power loss.
     """
     if not any(
         one.kind in (OperationKind.KILL, OperationKind.LOSE_POWER) for one in plan.operations
@@ -189,7 +187,7 @@ def with_records(model: AdversaryModel) -> AdversaryModel:
 
 
 def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
-    """Return the plan of these stages; in the end all is healed, the newest operation first."""
+    """Return the plan of these stages; at the end all operations are healed, the newest first."""
     plan_state = stages[-1].plan_state
     for operation in reversed(plan_state.in_force):
         kind = OperationKind.START if operation.kind in PROCESS_STOPS else OperationKind.JOIN
@@ -227,7 +225,7 @@ def _after(model: AdversaryModel, plan_state: PlanState, operation: Operation) -
 def _settled(
     model: AdversaryModel, operation: Operation | None, plan_state: PlanState, *, settled: bool
 ) -> Stage:
-    """Return the stage after all steps: producers write meanwhile, and once more afterwards."""
+    """Return the stage after all steps; the producer writes during and after them."""
     kinds: dict[str, None] = {}
     probe, strays = None, False
 
@@ -237,7 +235,7 @@ def _settled(
         for label, after in settle(model, plan_state, timers=timers):
             kinds[kind_of(label, plan_state, after)] = None
             what, *names = label
-            strays |= what == "shrink" and not plan_state.held(OperationKind.LAG, names[1])
+            strays |= what == "shrink" and not plan_state.is_in_force(OperationKind.LAG, names[1])
             plan_state = after
         return plan_state is not before
 
@@ -257,7 +255,7 @@ def _settled(
 
 
 def kind_of(label: Label, before: PlanState, after: PlanState) -> str:
-    """Return the kind of a step: its name, and what it did to leader and ISR."""
+    """Return the kind of a step: its name, and the change of leader and ISR."""
     old, new = before.state.partition.controller, after.state.partition.controller
     changes = []
     if new.leader != old.leader:
@@ -275,7 +273,7 @@ def kind_of(label: Label, before: PlanState, after: PlanState) -> str:
 def _next(
     model: AdversaryModel, plan_state: PlanState, left: Allowance, patient: bool
 ) -> Iterator[tuple[Operation, Allowance]]:
-    """Yield the operations that may come next, and what is still allowed after each."""
+    """Yield the operations that may come next, and the allowance after each."""
     for kind, broker in sorted(left):
         rest = Counter(left)
         rest[kind, broker] -= 1
@@ -292,7 +290,7 @@ def _next(
             yield Operation(kind=OperationKind.START, broker=one.broker), left
 
 
-#: At most so many schedules are examined, of so many operations.
+#: The most schedules that are examined, and their longest number of operations.
 _MOST_COVERING = 3_000
 _LONGEST_COVERING = 7
 
@@ -314,7 +312,7 @@ def kinds(plan: Plan) -> frozenset[str]:
 
 
 def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
-    """Return at most `most` schedules that together take the most kinds of steps.
+    """Return at most `most` schedules that together have the most kinds of steps.
 
     Raises ModelContradictsItselfError if one of them loses records.
     """

@@ -1,13 +1,12 @@
 """A partition and the operations in force on it.
 
-The adversary of `adversary` can delay any step. An operator cannot: a step without a timer happens
-at once unless an operation prevents it. So a plan state is a state and the operations in force.
+An adversary can delay any step, an operator cannot: a step without a timer happens at once
+unless an operation prevents it.
 
-After an operation, prompt steps follow first. They need no timer: acks, metadata, fetches,
-registration, ISR changes when a follower fetches. Then timers fire: sessions end
-(`broker.session.timeout.ms`), in the order in which the controller lost contact; then followers
-that cannot fetch have lagged for `replica.lag.time.max.ms`. Prompt steps follow after each timer.
-The order of several prompt steps does not change the result.
+After an operation, prompt steps (acks, metadata, fetches, registration, ISR changes) follow first.
+Then timers fire, each followed by prompt steps: sessions end (`broker.session.timeout.ms`) in the
+order in which the controller lost contact, then followers that cannot fetch leave the ISR
+(`replica.lag.time.max.ms`). The order of prompt steps does not change the result.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class OperationKind(StrEnum):
 PROCESS_STOPS = (OperationKind.KILL, OperationKind.LOSE_POWER, OperationKind.STOP)
 #: Operations that cut a link.
 CUTS = (OperationKind.LAG, OperationKind.WITHHOLD, OperationKind.CUT_OFF)
-#: Operations that end another one.
+#: Operations that end another operation.
 HEALS = (OperationKind.START, OperationKind.JOIN)
 
 
@@ -81,15 +80,15 @@ class PlanState:
     flushed: tuple[Log, ...] = ()
     writer: int = 0
 
-    def held(self, kind: OperationKind, broker: int) -> bool:
+    def is_in_force(self, kind: OperationKind, broker: int) -> bool:
         return any(one.kind is kind and one.broker == broker for one in self.in_force)
 
     def fetches(self, broker: int, source: int) -> bool:
         """Whether no operation prevents a broker from fetching from another."""
         return not (
-            self.held(OperationKind.LAG, broker)
-            or self.held(OperationKind.LAG, source)
-            or self.held(OperationKind.WITHHOLD, source)
+            self.is_in_force(OperationKind.LAG, broker)
+            or self.is_in_force(OperationKind.LAG, source)
+            or self.is_in_force(OperationKind.WITHHOLD, source)
         )
 
     def with_broker(
@@ -117,10 +116,10 @@ def performed(
     if kind in CUTS:
         replication = (OperationKind.LAG, OperationKind.WITHHOLD)
         clashing = replication if kind in replication else (kind,)
-        if any(plan_state.held(cut, number) for cut in clashing):
+        if any(plan_state.is_in_force(cut, number) for cut in clashing):
             return None
         return replace(plan_state, in_force=(*plan_state.in_force, operation))
-    if any(plan_state.held(end, number) for end in PROCESS_STOPS):
+    if any(plan_state.is_in_force(end, number) for end in PROCESS_STOPS):
         return None
     ended = next(_end(model, plan_state, operation), None)
     if ended is None:
@@ -137,12 +136,14 @@ def _end(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> 
     if operation.kind is OperationKind.KILL:
         yield from kills(model, partition, replica, number)
     elif operation.kind is OperationKind.STOP:
-        if not plan_state.held(OperationKind.CUT_OFF, number):  # it could not ask the controller
+        if not plan_state.is_in_force(
+            OperationKind.CUT_OFF, number
+        ):  # it could not ask the controller
             yield from clean_stops(model, partition, replica, number)
     elif replica.alive:
         flushed = replica.log if model.flush_every_record else plan_state.flushed[number]
         log = replica.log[: sum(map(operator.eq, replica.log, flushed))]
-        if log != replica.log:  # else it would lose nothing
+        if log != replica.log:
             yield ("lose power", number), partition, stopped(model, replica, log)
 
 
@@ -156,7 +157,7 @@ def _healed(model: AdversaryModel, plan_state: PlanState, operation: Operation) 
         return None
     if operation.kind is OperationKind.JOIN:
         return replace(plan_state, in_force=left)
-    if plan_state.held(OperationKind.CUT_OFF, number):
+    if plan_state.is_in_force(OperationKind.CUT_OFF, number):
         return None  # it could not register
     own = plan_state.state.replicas
     started = restart(model, plan_state.state.partition, own[number], number)
@@ -193,7 +194,7 @@ def settle(model: AdversaryModel, plan_state: PlanState, *, timers: bool) -> Ite
 def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
     """Return the append of the next record, None if no broker accepts it.
 
-    A producer keeps sending to the leader it knows for as long as that broker acts as leader.
+    A producer sends to the leader that it knows while that broker acts as leader.
     """
     state = plan_state.state
     leader = state.partition.controller.leader
@@ -219,7 +220,7 @@ def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
     connected = [
         number
         for number in range(model.replicas)
-        if not plan_state.held(OperationKind.CUT_OFF, number)
+        if not plan_state.is_in_force(OperationKind.CUT_OFF, number)
     ]
     yield from _with_controller(model, plan_state, connected, ("learn",))
     for number, replica in enumerate(state.replicas):

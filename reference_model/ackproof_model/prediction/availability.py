@@ -1,7 +1,7 @@
 """Whether a partition can be read and written, for each part of a schedule.
 
-A part lasts until the next fault begins, a fault is healed, or the run ends. What counts is the
-state when that happens: timers that must have fired by then have fired.
+A part lasts until the next fault begins, a fault is healed, or the run ends. The answer is that of
+the last state of the part, when all timers that must fire have fired.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class Availability:
     writable: Ability
 
 
-def availability(model: Model, found: Exploration) -> tuple[Availability, ...]:
-    """Return the parts in the order of the schedule; none if the search was not complete."""
-    if not found.complete:
+def availability(model: Model, exploration: Exploration) -> tuple[Availability, ...]:
+    """Return the parts in the order of the schedule; empty if the search was not complete."""
+    if not exploration.complete:
         return ()
     return tuple(
         Availability(
             part=_words(model, part),
             begun=part[0],
             healed=tuple(fault + 1 for fault in members(part[1])),
-            readable=_ability({read for read, _ in found.available[part]}),
-            writable=_ability({write for _, write in found.available[part]}),
+            readable=_ability({read for read, _ in exploration.available[part]}),
+            writable=_ability({write for _, write in exploration.available[part]}),
         )
-        for part in sorted(found.available, key=lambda one: (one[2], one[0], one[1]))
+        for part in sorted(exploration.available, key=lambda one: (one[2], one[0], one[1]))
     )
 
 

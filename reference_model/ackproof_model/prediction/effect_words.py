@@ -1,4 +1,4 @@
-"""What a fault does, and what its healing does, in words."""
+"""Sentences about the effects of faults and their healing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Who:
 
 
 def action(effect: Effect, who: Who) -> str:
-    """Return the sentence that tells of an effect on `who`."""
+    """Return the sentence about an effect on `who`."""
     return _ACTIONS[type(effect)](effect, who)
 
 
 def undone(effect: Effect, who: Who) -> str:
-    """Return the sentence that tells of an effect's healing, '' if there is nothing to heal."""
+    """Return the sentence about an effect's healing, '' if there is nothing to heal."""
     match effect:
         case Ends():
             text = f"{who} {who.either('is', 'are')} started again."
@@ -55,13 +55,13 @@ def _ended(effect: Ends, who: Who) -> str:
     if effect.clean:
         return f"{who} {who.either('shuts', 'shut')} down (SIGTERM)."
     killed = f"{who} {who.either('is', 'are')} killed (SIGKILL)"
-    kept = who.either("it appended stays in its log", "they appended stays in their logs")
+    appended = who.either("it appended stays in its log", "they appended stays in their logs")
     power = who.either(
         "loses power, and the end of the log that was not fsynced",
         "lose power, and the ends of the logs that were not fsynced",
     )
     return {
-        "kept": f"{killed}: what {kept}.",
+        "kept": f"{killed}: what {appended}.",
         "prefix": f"{who} {power}.",
         "empty": f"{killed}, and {who.either('loses its log', 'lose their logs')}.",
     }[effect.log]
@@ -93,7 +93,7 @@ def _cut(effect: Cuts, who: Who) -> str:
 
 
 def _whose(effect: Cuts, who: Who, of_one: str, of_several: str) -> str:
-    """Return the brokers that a channel is cut of, with the verb that agrees with them."""
+    """Return the brokers whose channel is cut, with the verb that agrees with them."""
     if effect.nodes == "targets":
         return f"{who} {who.either(of_one, of_several)}"
     return f"every broker but {who} {of_one}"

@@ -42,7 +42,7 @@ def _record(record: int) -> str:
 
 
 def narrate(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
-    """Return one sentence for each step, and a last one that says which acked records are lost."""
+    """Return one sentence for each step, and a last sentence about the lost acked records."""
     sentences = [_sentence(model, label, before, after) for label, before, after in steps]
     if steps:
         sentences.append(_end(model, [steps[0][1], *(after for _, _, after in steps)]))
@@ -136,7 +136,7 @@ def _elected_if_changed(before: State, after: State) -> str:
     return _elected(before, after) if before.controller.leader != after.controller.leader else ""
 
 
-def _held(state: State, numbers: Sequence[int]) -> int:
+def _log_end(state: State, numbers: Sequence[int]) -> int:
     return len(state.brokers[numbers[0]].log)
 
 
@@ -175,7 +175,7 @@ _SENTENCES: dict[str, _Sentence] = {
     "timeout": _refused("REQUEST_TIMED_OUT"),
     "abandon": lambda m, n, b, a: (
         f"The producer hears nothing of {name(n[0])} about {_record(n[1])} for request.timeout.ms"
-        + (f"; {name(n[0])} still handles the request." if _held(b, n) < _held(a, n) else ".")
+        + (f"; {name(n[0])} still handles the request." if _log_end(b, n) < _log_end(a, n) else ".")
     ),
     "ack": lambda m, n, b, a: f"{name(n[0])} acks {_record(n[1])}.",
     "learn": _learned,
@@ -232,21 +232,21 @@ def _end(model: Model, states: Sequence[State]) -> str:
 
 
 def _last_copies(states: Sequence[State], lost: set[int], leader: int) -> str:
-    """Return who held the lost records last, and how they go: the leader's copy or the others'.
+    """Return which brokers had the lost records last, and how these disappear.
 
-    States leave out what can no longer matter, such as the log of a broker that will truncate it.
+    States omit irrelevant parts, such as the log of a broker that will truncate it.
     """
-    held = 0
+    last = 0
     for state in states:
         holders = sum(
             1 << number
             for number, broker in enumerate(state.brokers)
             if lost & {record_of(one) for one in broker.log}
         )
-        held = holders or held
-    if not held:
+        last = holders or last
+    if not last:
         return "no broker ever appended it"
-    if held & 1 << leader:
-        return f"{_names(held)} held it before the disk of {name(leader)} lost it"
-    truncate = "truncates" if held.bit_count() == 1 else "truncate"
-    return f"{_names(held)} held it and {truncate} it when following {name(leader)} (KIP-101)"
+    if last & 1 << leader:
+        return f"{_names(last)} held it before the disk of {name(leader)} lost it"
+    truncate = "truncates" if last.bit_count() == 1 else "truncate"
+    return f"{_names(last)} held it and {truncate} it when following {name(leader)} (KIP-101)"

@@ -1,7 +1,7 @@
 """The prediction: for each anomaly whether it is impossible, possible or certain, and why.
 
-An anomaly is `certain` if every final state has it, `possible` if some have it, `impossible` if
-none has it, within the bounds that `Prediction.bounds` lists.
+An anomaly is `certain` if every final state has it, `possible` if some states have it, and
+`impossible` otherwise, within the bounds that `Prediction.bounds` lists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
 
-#: How many states a prediction may search: a few seconds.
+#: The most states that a prediction may search: a few seconds.
 MAX_STATES = 150_000
 
 
@@ -58,16 +58,15 @@ ANOMALIES = (*SEARCHED, _DERIVED, *_NEVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a configuration and a schedule allow.
+    """The anomalies that a configuration and a schedule allow.
 
     likelihood, reasons: by anomaly (`ANOMALIES`).
     trace: the shortest trace to a loss, one sentence for each step; empty if there is none.
     diagram: the same as a sequence diagram; None if there is none.
-    at_risk: when the records are sent that may be acked and lost.
-    error_codes: the errors that a producer may receive; there may be more, since steps that only
-        delay are not all searched.
+    at_risk: when records are sent that may be acked and lost.
+    error_codes: errors that a producer may receive; the list may be incomplete.
     availability: for each part of the schedule whether the partition can be read and written.
-    bounds: where the answer comes from, and what it leaves out.
+    bounds: the source of the answer, and what it leaves out.
     states: how many states were searched.
     complete: False if the budget of states ran out; then no searched anomaly is called impossible
         or certain.
@@ -91,49 +90,49 @@ def predict(
     *,
     max_states: int = MAX_STATES,
 ) -> Prediction:
-    """Return what `schedule` may do to records written under `configuration`.
+    """Return the prediction for `schedule` under `configuration`.
 
     Time is abstract, bounded by the schedule's `Elapsed` and `or_after`. A timer
-    (replica.lag.time.max.ms, the broker session, request and delivery timeouts) may fire only where
-    those bounds leave time for it, and has fired where they leave one and a half times its time.
-    Steps without a timer are prompt: `or_after` fires only if prompt steps cannot meet the
-    conditions (for example acks=all with replication cut, before the ISR shrinks).
+    (replica.lag.time.max.ms, the broker session, request and delivery timeouts) may fire if these
+    bounds leave time for it, and must have fired after one and a half times its time. Steps without
+    a timer are prompt: `or_after` fires only if prompt steps cannot meet the conditions.
     """
     model = Model(configuration, tuple(schedule))
-    found = explore(model, max_states=max_states)
+    exploration = explore(model, max_states=max_states)
     likelihood = dict.fromkeys(_NEVER, Likelihood.IMPOSSIBLE)
     reasons = dict(_NEVER)
     if configuration.profile.stale_fetch and configuration.replication_factor > 1:
         likelihood["diverged"], reasons["diverged"] = Likelihood.POSSIBLE, _STALE_FETCH
     for anomaly in SEARCHED:
-        likelihood[anomaly], reasons[anomaly] = _judge(found, anomaly)
+        likelihood[anomaly], reasons[anomaly] = _judge(exploration, anomaly)
     likelihood[_DERIVED], reasons[_DERIVED] = inconsistent(configuration, likelihood)
-    way = found.trace(found.first["lost"]) if "lost" in found.first else []
+    way = exploration.trace(exploration.first["lost"]) if "lost" in exploration.first else []
     return Prediction(
         likelihood={anomaly: likelihood[anomaly] for anomaly in ANOMALIES},
         trace=narrate(model, way),
         diagram=diagram(model, way),
-        at_risk=tuple(_sent(model, phase) for phase in sorted(found.at_risk)),
-        error_codes=_error_codes(model, found),
+        at_risk=tuple(_sent(model, phase) for phase in sorted(exploration.at_risk)),
+        error_codes=_error_codes(model, exploration),
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
-        availability=availability(model, found),
-        bounds=_bounds(model, found),
-        states=found.states,
-        complete=found.complete,
+        availability=availability(model, exploration),
+        bounds=_bounds(model, exploration),
+        states=exploration.states,
+        complete=exploration.complete,
     )
 
 
-def _judge(found: Exploration, anomaly: str) -> tuple[Likelihood, str]:
-    having, final, which = found.having[anomaly], found.final, _FINAL_LOG[anomaly]
-    if not found.complete:
+def _judge(exploration: Exploration, anomaly: str) -> tuple[Likelihood, str]:
+    having, final, which = exploration.having[anomaly], exploration.final, _FINAL_LOG[anomaly]
+    if not exploration.complete:
         return Likelihood.POSSIBLE, (
-            f"the search stopped after {found.states} states, so nothing is excluded"
+            f"the search stopped after {exploration.states} states, so nothing is excluded"
         )
     if not final:
         return Likelihood.POSSIBLE, "no way leads to a final log, so nothing is excluded"
     if not having:
         return Likelihood.IMPOSSIBLE, f"no way leads to a final log {which} ({final} final states)"
-    if having == final and not found.stuck and anomaly != "read-then-gone":  # nobody has to read
+    optional = anomaly == "read-then-gone"  # consumers need not read
+    if having == final and not exploration.stuck and not optional:
         return Likelihood.CERTAIN, f"every way leads to a final log {which} ({final} final states)"
     return (
         Likelihood.POSSIBLE,
@@ -141,10 +140,10 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Likelihood, str]:
     )
 
 
-def _error_codes(model: Model, found: Exploration) -> tuple[str, ...]:
+def _error_codes(model: Model, exploration: Exploration) -> tuple[str, ...]:
     if model.acks == "0":
         return ()  # there is no response
-    return tuple(sorted(ERROR_CODES[kind] for kind in found.taken & set(ERROR_CODES)))
+    return tuple(sorted(ERROR_CODES[kind] for kind in exploration.taken & set(ERROR_CODES)))
 
 
 def _sent(model: Model, phase: int) -> str:
@@ -164,19 +163,16 @@ def inconsistent(
 ) -> tuple[Likelihood, str]:
     """Return whether an acked offset may end up without its record.
 
-    Logs with the same leader epoch at an offset are equal up to there (log matching, KIP-101). So
-    an offset can hold another record only after its own was removed; an earlier copy of the removed
-    record may remain at another offset. With acks=all, an acked record is removed only where a
-    record without another copy is removed, too, and that one is lost.
+    Logs with the same leader epoch at an offset are equal up to there (log matching, KIP-101), so
+    an offset gets another record only after its own was removed. With acks=all this implies that a
+    record without another copy is lost.
     """
     if configuration.acks == "0":
         return Likelihood.IMPOSSIBLE, "with acks=0 no offset is acked"
-    kept = likelihood["lost"] is Likelihood.IMPOSSIBLE
+    nothing_lost = likelihood["lost"] is Likelihood.IMPOSSIBLE
     single = likelihood["duplicated"] is Likelihood.IMPOSSIBLE
-    matching = (
-        configuration.profile.fetch_fencing
-    )  # before 2.1 logs may differ below such an offset
-    if kept and (single or (configuration.acks == "all" and matching)):
+    matching = configuration.profile.fetch_fencing  # before 2.1 logs may differ below the offset
+    if nothing_lost and (single or (configuration.acks == "all" and matching)):
         return Likelihood.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
     return Likelihood.POSSIBLE, (
         "an acked record may be removed; its offset may be given to another record, or another "
@@ -184,11 +180,11 @@ def inconsistent(
     )
 
 
-def _bounds(model: Model, found: Exploration) -> str:
-    """Return one sentence: where the answer comes from, and what it leaves out."""
-    if not found.complete:
+def _bounds(model: Model, exploration: Exploration) -> str:
+    """Return one sentence: the source of the answer, and what it leaves out."""
+    if not exploration.complete:
         return "Incomplete search of the schedule: it stopped early, so it excludes nothing."
-    stuck = ", some ways never settle" if found.stuck else ""
+    stuck = ", some ways never settle" if exploration.stuck else ""
     return (
         "Exact search of the schedule: one partition, at most "
         f"{max(map(model.phases.count, range(model.faults + 1)))} records between two faults, no "
@@ -200,8 +196,7 @@ def _bounds(model: Model, found: Exploration) -> str:
 def join(predictions: Sequence[Prediction]) -> Prediction:
     """Return one prediction for several partitions or producer groups of one run.
 
-    An anomaly is as likely as in the prediction where it is likeliest. Raises ValueError if
-    `predictions` is empty.
+    Each anomaly has its greatest likelihood. Raises ValueError if `predictions` is empty.
     """
     if not predictions:
         raise ValueError("predictions is empty: give at least one")

@@ -1,13 +1,11 @@
 """Exhaustive search of every state that a schedule allows.
 
-The search goes layer by layer. Within a layer the schedule stands still, and producer, brokers and
-controller take every possible step; the schedule's own steps lead to later layers. When a layer is
-complete, it is known of each state whether the conditions that the schedule waits for can still be
-met. `or_after` fires only in states where they cannot be met by steps that are certain to happen
-earlier. The model has no other notion of speed: a step that waits for no timer happens within the
-bounds of the schedule.
+The search goes layer by layer. Within a layer, producer, brokers and controller take every possible
+step; the steps of the schedule lead to later layers. A complete layer shows which states can still
+meet the conditions of the schedule. `or_after` fires only in states in which steps that certainly
+happen earlier cannot meet them. A step without a timer happens within the bounds of the schedule.
 
-Distances are exact (breadth first, over all layers), so traces are shortest.
+The search is breadth first over all layers, so traces are shortest.
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ Layer = tuple[int, int, bool]
 class Exploration:
     """The searched states.
 
-    final: how many final states there are. having: how many of them have each anomaly. first: the
-    nearest of those, as an index. at_risk: the phases in which records were sent that some trace
-    acks and loses. taken: the kinds of steps taken. stuck: how many states have no successor
-    although their outcome is open. complete: False if the budget of states ran out.
+    final: the number of final states. having: how many of them have each anomaly. first: the index
+    of the nearest. at_risk: the phases of the records that some trace acks and loses. taken: the
+    kinds of steps taken. stuck: how many states have no successor although their outcome is open.
+    complete: False if the budget of states ran out.
     """
 
     model: Model
@@ -62,8 +60,8 @@ class Exploration:
     at_risk: set[int] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
     complete: bool = True
-    #: By part of the schedule, whether the partition can be read, and written with acks=all, when
-    #: the next step of the schedule begins: each pair that occurs.
+    #: By part of the schedule: whether the partition can be read, and written with acks=all, at the
+    #: end of the part; each pair that occurs.
     available: dict[Layer, set[tuple[bool, bool]]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
@@ -97,10 +95,10 @@ def explore(model: Model, *, max_states: int) -> Exploration:
 
 
 def settled(model: Model, state: State) -> bool:
-    """Whether the final log is settled: it is that of the leader.
+    """Whether the log of the leader is final.
 
     The schedule has ended, every send has its outcome, and the leader knows that it leads and will
-    not fail. All that is left is that the others truncate, fetch and join the ISR.
+    not fail.
     """
     waiting = any(unresolved(status) for status in state.client.status)
     return model.ended(state) and not waiting and leads_for_good(model, state)
@@ -134,28 +132,28 @@ class _Search:
     def __init__(self, model: Model, max_states: int) -> None:
         self._model = model
         self._max_states = max_states
-        self._found = Exploration(model, Stepping(model))
+        self._exploration = Exploration(model, Stepping(model))
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
-        # Of the current layer: the predecessors of a state, by steps without and with a timer; the
-        # timers that run in it; and its successors by which a broker learns metadata.
+        # For each state of the current layer: its predecessors, by steps without and with a timer;
+        # its timers; its successors by which a broker learns metadata.
         self._before: dict[int, list[int]] = {}
         self._before_by_timer: dict[int, list[tuple[int, Timer]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
         # The states of the layer that have successors in it.
         self._sources: set[int] = set()
-        # The states of the layer in which brokers are about to do something at once.
+        # The states of the layer that have prompt steps.
         self._moving: set[int] = set()
 
-        # By cluster: what the schedule's steps lead to, without regard to the clients.
+        # By cluster: the results of the schedule's steps, without the clients.
         self._fired: dict[tuple[int, bool, int], list[tuple[Label, int, int, Run]]] = {}
         self._ends: dict[int, tuple[int, Run]] = {}
         self._noted: set[int] = set()
 
     def run(self) -> Exploration:
         try:
-            initial, stepping = self._model.initial(), self._found.stepping
+            initial, stepping = self._model.initial(), self._exploration.stepping
             start = stepping.number(*stepping.pair(initial))
             self._enter(start, initial.run, -1, ("start",))
             while self._entries:
@@ -164,8 +162,8 @@ class _Search:
                 layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
                 self._advance(layer, self._members(layer))
         except _OutOfStatesError:
-            self._found.complete = False
-        return self._found
+            self._exploration.complete = False
+        return self._exploration
 
     def _enter(self, index: int, run: Run, before: int, label: Label) -> None:
         """Add a state of a later layer, or a shorter trace to it."""
@@ -175,17 +173,16 @@ class _Search:
             self._entries[run.injected, run.healed, run.over].append(index)
         elif depth < self._depth[index]:
             self._depth[index] = depth
-            self._found.parents[index] = before, label
+            self._exploration.parents[index] = before, label
 
     def _add(self, before: int, label: Label, depth: int) -> None:
-        """Add the next state; states are numbered in the order in which they are found."""
+        """Add the next state; states are numbered in the order of their discovery."""
         if len(self._depth) >= self._max_states:
             raise _OutOfStatesError
-        self._found.parents.append((before, label))
+        self._exploration.parents.append((before, label))
         self._depth.append(depth)
 
     def _members(self, layer: Layer) -> list[int]:
-        """Return the layer's states."""
         entries = self._entries.pop(layer)
         self._before, self._before_by_timer = defaultdict(list), defaultdict(list)
         self._timers, self._learned = {}, defaultdict(list)
@@ -194,7 +191,7 @@ class _Search:
 
     def _close(self, layer: Layer, entries: list[int]) -> list[int]:
         """Take all steps within the layer, nearest states first; return the layer's states."""
-        found, faults = self._found, self._model.faults
+        exploration, faults = self._exploration, self._model.faults
         only_ends, more = self._only_ends(layer), not self._is_last(layer)
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
@@ -208,7 +205,7 @@ class _Search:
                 if index in done:
                     continue
                 done.add(index)
-                if only_ends and found.state(index).run.phase == faults:
+                if only_ends and exploration.state(index).run.phase == faults:
                     self._end(index, ("end",))
                 else:
                     members.append(index)
@@ -217,16 +214,16 @@ class _Search:
         return members
 
     def _expand(self, index: int, *, more: bool) -> list[int]:
-        """Take all steps from a state; return the states that are nearest by one of them.
+        """Take all steps from a state; return the states that are nearest by these.
 
-        more: steps of the schedule follow, for which the ways within the layer matter.
+        more: steps of the schedule follow, which need the predecessors within the layer.
         """
-        found, depths, before = self._found, self._depth, self._before
-        taken = found.taken
+        exploration, depths, before = self._exploration, self._depth, self._before
+        taken = exploration.taken
         depth = depths[index] + 1
         nearest: list[int] = []
         timers: list[Timer] = []
-        steps = found.stepping.steps(index)
+        steps = exploration.stepping.steps(index)
         if steps:
             self._sources.add(index)
         for label, other, timer in steps:
@@ -235,7 +232,7 @@ class _Search:
                 nearest.append(other)
             elif depth < depths[other]:
                 depths[other] = depth
-                found.parents[other] = index, label
+                exploration.parents[other] = index, label
                 nearest.append(other)
             kind = label[0]
             taken.add(kind)
@@ -261,16 +258,16 @@ class _Search:
         return next((one.fault for one in heals if one.due_in(injected, healed)), None)
 
     def _passes(self, layer: Layer) -> bool:
-        """Whether nothing new can happen in a layer: a fault without effects ends it at once."""
+        """Whether a layer ends at once, because its last fault has no effects."""
         injected = layer[0]
         return bool(injected and not self._model.schedule[injected - 1].effects) and (
             self._due(layer) is not None
         )
 
     def _only_ends(self, layer: Layer) -> bool:
-        """Whether only faults without a heal condition are left: then the run ends at once.
+        """Whether only faults without a heal condition are left.
 
-        That is, in the states in which every fault is verified.
+        Then the run ends at once in the states in which every fault is verified.
         """
         injected, healed, _ = layer
         healing = _to_heal(self._model, injected, healed)
@@ -282,16 +279,16 @@ class _Search:
         return over or (injected == self._model.faults and healed == (1 << injected) - 1)
 
     def _advance(self, layer: Layer, members: list[int]) -> None:
-        """Take the schedule's steps out of a finished layer, and judge its final states."""
+        """Take the schedule's steps from a complete layer, and judge its final states."""
         model = self._model
         injected, healed, _ = layer
-        unhealable = set(members)  # states in which no fault will be healed by its own condition
+        unhealable = set(members)  # states in which no fault meets its own heal condition
         due = self._due(layer)
         for fault in _to_heal(model, injected, healed):
             if due is None or fault <= due:
                 unhealable &= self._fire(Pending(model, fault, heals=True), members)
         if due is not None:
-            return  # what is due is healed before anything else is done, the oldest fault first
+            return  # due faults are healed first, the oldest first
         if self._is_last(layer):
             self._judge(members)
         elif injected == model.faults:
@@ -304,11 +301,11 @@ class _Search:
 
     def _end(self, index: int, label: Label) -> None:
         """End the run: heal every fault in force, the newest first."""
-        cluster, client = self._found.stepping.pairs[index]
+        cluster, client = self._exploration.stepping.pairs[index]
         known = self._ends.get(cluster)
-        stepping = self._found.stepping
+        stepping = self._exploration.stepping
         if known is None:
-            after = self._ended(self._found.state(index))
+            after = self._ended(self._exploration.state(index))
             known = self._ends[cluster] = stepping.cluster(after), after.run
         number, run = known
         if run.phase < run.injected:
@@ -326,7 +323,7 @@ class _Search:
         return after
 
     def _fire(self, pending: Pending, members: list[int]) -> set[int]:
-        """Inject or heal wherever it may happen; return the states in which it never will."""
+        """Inject or heal in all states that allow it; return those in which it never happens."""
         model, wait = self._model, pending.wait
         ready = self._where(members, lambda state: pending.ready(model, state))
         if pending.time_only:
@@ -335,7 +332,7 @@ class _Search:
                     self._schedule_step(pending, index, "time")
             return set(members) - self._reaching(ready, lambda _: True)
 
-        state = self._found.state
+        state = self._exploration.state
         goals = due = self._where(ready, lambda state: pending.due_in_cluster(model, state))
         if pending.awaits_clients:
             goals = [index for index in due if pending.due(model, state(index))]
@@ -368,37 +365,37 @@ class _Search:
 
     def _where(self, among: Iterable[int], holds: Callable[[State], bool]) -> list[int]:
         """Return the states for which `holds`, which reads the cluster only."""
-        found = self._found
+        exploration = self._exploration
         known: dict[int, bool] = {}
         chosen = []
         for index in among:
-            cluster, _ = found.stepping.pairs[index]
+            cluster, _ = exploration.stepping.pairs[index]
             if cluster not in known:
-                known[cluster] = holds(found.state(index))
+                known[cluster] = holds(exploration.state(index))
             if known[cluster]:
                 chosen.append(index)
         return chosen
 
     def _note(self, index: int) -> None:
-        """Note whether the partition can be read and written at the end of a part."""
-        cluster, _ = self._found.stepping.pairs[index]
+        """Store whether the partition can be read and written at the end of a part."""
+        cluster, _ = self._exploration.stepping.pairs[index]
         if cluster not in self._noted:
             self._noted.add(cluster)
-            state = self._found.state(index)
+            state = self._exploration.state(index)
             layer = state.run.injected, state.run.healed, state.run.over
-            self._found.available[layer].add((readable(state), writable(self._model, state)))
+            self._exploration.available[layer].add((readable(state), writable(self._model, state)))
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         if why != "time" or index not in self._moving:
             self._note(index)
-        cluster, client = self._found.stepping.pairs[index]
-        stepping = self._found.stepping
+        cluster, client = self._exploration.stepping.pairs[index]
+        stepping = self._exploration.stepping
         key = pending.fault, pending.heals, cluster
         fired = self._fired.get(key)
         if fired is None or pending.ends_processes:
             fired = self._fired[key] = [
                 (label, *stepping.pair(after), after.run)
-                for label, after in pending.fire(self._model, self._found.state(index))
+                for label, after in pending.fire(self._model, self._exploration.state(index))
             ]
         for label, number, there, run in fired:
             after = stepping.standing_for(number, there if pending.ends_processes else client)
@@ -407,7 +404,7 @@ class _Search:
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
         """Whether no timer is overdue `seconds` after the reference of `pending`.
 
-        Neither in this state nor in those to which learning metadata leads.
+        This includes the states after brokers have learned metadata.
         """
         overdue = any(
             self._model.must_have_fired(timer, pending.reference, seconds)
@@ -418,7 +415,7 @@ class _Search:
         )
 
     def _reaching(self, goals: Iterable[int], counts: Callable[[Timer], bool]) -> set[int]:
-        """Return the states of the layer from which prompt steps, and timers that count, lead."""
+        """Return the states from which prompt steps, and timers that count, lead to `goals`."""
         reached = set(goals)
         frontier = list(reached)
         before, by_timer = self._before, self._before_by_timer
@@ -434,23 +431,23 @@ class _Search:
         return reached
 
     def _judge(self, members: list[int]) -> None:
-        model, found = self._model, self._found
+        model, exploration = self._model, self._exploration
         for index in members:
-            state = found.state(index)
+            state = exploration.state(index)
             if not settled(model, state):
                 if index not in self._sources:
-                    found.stuck += 1
+                    exploration.stuck += 1
                     self._note(index)
                 continue
-            found.final += 1
+            exploration.final += 1
             if index not in self._moving:
                 self._note(index)
-            found.at_risk.update(model.phases[record] for record in lost(model, state))
+            exploration.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):
-                found.having[name] += 1
-                first = found.first.get(name)
+                exploration.having[name] += 1
+                first = exploration.first.get(name)
                 if first is None or self._depth[index] < self._depth[first]:
-                    found.first[name] = index
+                    exploration.first[name] = index
 
 
 def _to_heal(model: Model, injected: int, healed: int) -> list[int]:

@@ -1,10 +1,8 @@
-"""The steps of `transitions`, each run once for each value of the parts of a state that it reads.
+"""The steps of `transitions`, memoised by the parts of a state that they read.
 
-A state has two parts: the clients, and everything else, the cluster. Each takes few values: a
-search of 100,000 states has some 1,000 clusters and 3,000 clients. So each value is stored once and
-has a number, a state is a pair of numbers (collapse compression, as in SPIN), and the effect of a
-step is remembered by the parts that it reads. A test compares this with the rules, run anew for
-each state.
+A state is a pair of numbers: of its clients, and of its cluster, which is everything else (collapse
+compression, as in SPIN). A search of 100,000 states has some 1,000 clusters and 3,000 clients. A
+test compares this with the rules, run for each state.
 """
 
 from __future__ import annotations
@@ -58,9 +56,9 @@ _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 
 @dataclass(slots=True)
 class _Cluster:
-    """A value of the cluster, and what the steps of clients and the reductions read of it.
+    """A value of the cluster, and the parts that clients' steps and reductions read.
 
-    moves: None until they are asked for. producer: phase and reachable leader. requests: the parts
+    moves: computed when first needed. producer: phase and reachable leader. requests: the parts
     that the requests at each broker read. reading: the records that consumers read, those that need
     no mark, and how many records belong to earlier phases. leaders: None without a final leader,
     else the old leaders. log: that of the final leader, where it is settled. in_logs: takes from
@@ -76,7 +74,7 @@ class _Cluster:
     leaders: int | None
     log: tuple[int, ...] | None
     in_logs: itemgetter[tuple[int, ...]] | None
-    # By clients: the number of the state with this cluster, and of the one that stands for it.
+    # By clients: the number of the state with this cluster, and of its reduced state.
     own: dict[int, int] = field(default_factory=dict)
     reduced: dict[int, int] = field(default_factory=dict)
     # By brokers with requests that wait: see `ends_small`.
@@ -125,7 +123,7 @@ class Stepping:
         return State(controller, brokers, self._clients[client], run, harm)
 
     def number(self, cluster: int, client: int) -> int:
-        """Return the number of a state: its place in the order in which states are found."""
+        """Return the number of a state, in the order of discovery."""
         own = self._clusters[cluster].own
         known = own.get(client)
         if known is None:
@@ -137,12 +135,12 @@ class Stepping:
         return self.cluster(state), self._client(state.client)
 
     def standing_for(self, number: int, client: int) -> int:
-        """Return the state that stands for a pair in which nothing was read since the last step."""
+        """Return the reduced state of a pair whose consumers have not read since the last step."""
         key = (client, self._clusters[number].reading[2])
         after = self._without_past.get(key)
         if after is None:
-            found = without_past_records(self._model, self._clients[client], key[1])
-            after = self._without_past[key] = self._client(found)
+            reduced = without_past_records(self._model, self._clients[client], key[1])
+            after = self._without_past[key] = self._client(reduced)
         return self._settled_state(number, after)
 
     def steps(self, state_number: int) -> list[NumberedStep]:
@@ -156,7 +154,7 @@ class Stepping:
         if sends is None:
             sends = self._producer[key] = self._producer_steps(pair)
         reduced = self._reduced
-        found: list[NumberedStep] = [
+        steps: list[NumberedStep] = [
             (label, reduced(number, after), None) for label, after in sends
         ]
         moves = cluster.moves
@@ -166,19 +164,19 @@ class Stepping:
         for what, broker, there, timer in moves:
             if what is None:
                 if (flying | waiting) >> broker & 1:
-                    found += self._served(number, broker, client)
+                    steps += self._served(number, broker, client)
             elif there is None:
                 for label, state, _ in exits(self._model, self._state(pair), broker):
-                    found.append((label, reduced(*self.pair(state)), None))
+                    steps.append((label, reduced(*self.pair(state)), None))
             elif broker >= 0 and waiting >> broker & 1:
                 state = step_down(self._model, self._state((there, client)), broker)
-                found.append((what, reduced(*self.pair(state)), timer))
+                steps.append((what, reduced(*self.pair(state)), timer))
             else:
-                found.append((what, reduced(there, client), timer))
-        return found
+                steps.append((what, reduced(there, client), timer))
+        return steps
 
     def _served(self, number: int, broker: int, client: int) -> Iterator[NumberedStep]:
-        """Yield what becomes of the requests at a broker."""
+        """Yield the steps of the requests at a broker."""
         key = (broker, self._clusters[number].requests[broker], client)
         known = self._requests.get(key)
         if known is None:
@@ -209,14 +207,13 @@ class Stepping:
         return [(label, self._client(after.client)) for label, after, _ in steps]
 
     def _moves(self, pair: Pair) -> list[Move[int]]:
-        found = cluster_moves(self._model, self._state(pair))
         return [
             (label, broker, None if after is None else self.cluster(after), timer)
-            for label, broker, after, timer in found
+            for label, broker, after, timer in cluster_moves(self._model, self._state(pair))
         ]
 
     def _reduced(self, number: int, client: int) -> int:
-        """Return the state that stands for a pair after a step, and after consumers have read."""
+        """Return the reduced state of a pair after a step, once consumers have read."""
         cluster = self._clusters[number]
         known = cluster.reduced.get(client)
         if known is None:
@@ -311,7 +308,7 @@ class Stepping:
         )
 
     def _view(self, state: State, stored: set[int], number: int) -> int:
-        """Return a number for what `transitions.requests` reads of a cluster."""
+        """Return a number for the parts of a cluster that `transitions.requests` reads."""
         others = tuple((broker.alive, broker.epoch) for broker in state.brokers)
         seen = frozenset(stored) if self._gives_up else None
         key = (state.brokers[number], others, state.run, state.harm, seen)

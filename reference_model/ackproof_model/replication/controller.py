@@ -4,7 +4,7 @@ It is one atomic state machine. KRaft: its own log is a fsynced quorum (KIP-500)
 nodes; what it writes about the partition is `kafka.partition_change`, the exact port of Kafka's
 class. ZooKeeper: the controller is one of the brokers, and its rules are those of
 `PartitionStateMachine`, `ReplicaStateMachine`, `Election` and `KafkaController` of 0.10.2 to 3.2:
-each of its changes raises the leader epoch; a leader that changes the ISR does not raise it.
+each of its changes raises the leader epoch; an ISR change by a leader does not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ackproof_model.replication.state import NOBODY, Controller, members
 def _changed_in_zookeeper(
     policy: Policy, before: Controller, target_isr: int, election: Election
 ) -> Controller:
-    """Return the partition after its ISR was to become `target_isr`, and a leader was elected.
+    """Return the partition with `target_isr` and an elected leader.
 
     A leader that is alive stays. The last member stays in the ISR, so that it can lead again
     (`doRemoveReplicasFromIsr`).
@@ -59,9 +59,9 @@ def _first(replicas: int) -> int:
 
 
 def _hands_over(controller: Controller, replica: int) -> bool:
-    """Whether a replica that is shut down has a successor, or leads nothing.
+    """Whether a replica in controlled shutdown has a successor, or leads nothing.
 
-    Without one it stays the leader until its process ends (`leaderForControlledShutdown`).
+    Otherwise it stays the leader until its process ends (`leaderForControlledShutdown`).
     """
     others = controller.isr & ~(controller.fenced | controller.stopping | 1 << replica)
     return controller.leader != replica or bool(others)
@@ -80,10 +80,10 @@ def change(
     unclean: int = 0,
     election: Election | None = None,
 ) -> Controller:
-    """Return the partition after its ISR was asked to become `target_isr`.
+    """Return the partition after a request for `target_isr`.
 
-    `unclean` are replicas known to have crashed: they are not eligible (KIP-966). `election` is
-    one that was asked for.
+    unclean: replicas that have crashed; they are not eligible (KIP-966). election: the requested
+    election, if any.
     """
     key = (before, target_isr, unclean, election)
     known = policy.remembered.get(key)
@@ -151,8 +151,8 @@ def alter_partition_accepted(
 ) -> bool:
     """Whether the controller takes an AlterPartition from a broker that leads in `epoch`.
 
-    It refuses a wrong leader or leader epoch, and an old partition epoch; `current`: the broker
-    knows the latest one (`ReplicationControlManager.validateAlterPartitionData`, KIP-497).
+    It refuses a wrong leader or leader epoch, and an old partition epoch. current: the broker knows
+    the latest partition epoch (`ReplicationControlManager.validateAlterPartitionData`, KIP-497).
     """
     return current and (controller.leader, controller.epoch) == (leader, epoch)
 
@@ -167,9 +167,9 @@ def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
 def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a ZooKeeper session ended while no broker was the controller.
 
-    The next controller finds the broker dead. It elects another leader if the broker led, and
-    otherwise leaves the ISR as it is: so the ISR keeps all members that die together with the
-    controller (`onControllerFailover`, `PartitionStateMachine.startup`). From 2.4 see `offline`.
+    The next controller elects another leader if the broker led. Otherwise the ISR keeps this and
+    all other members that die together with the controller (`onControllerFailover`,
+    `PartitionStateMachine.startup`). From 2.4 see `offline`.
     """
     expired = controller._replace(fenced=controller.fenced | 1 << replica)
     if controller.leader != replica:
@@ -178,9 +178,9 @@ def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
 
 
 def offline(policy: Policy, controller: Controller, replica: int) -> Controller | None:
-    """Return the state after a dead broker that a failover left in the ISR was taken out of it.
+    """Return the state without a dead broker that a failover left in the ISR.
 
-    None if there is nothing to do: before 2.4, or if it is the last member of the ISR
+    None if nothing changes: before 2.4, or if it is the last member of the ISR
     (`ReplicaStateMachine.startup`, KAFKA-3143).
     """
     bit = 1 << replica
@@ -210,7 +210,7 @@ def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Cont
 def may_exit(policy: Policy, controller: Controller, replica: int) -> bool:
     """Whether a broker in controlled shutdown may end: it leads nothing.
 
-    With ZooKeeper it also ends, after its retries, if nobody can lead in its place.
+    With ZooKeeper it also ends, after its retries, if no other broker can lead.
     """
     if controller.leader != replica:
         return True
@@ -235,14 +235,14 @@ def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) 
     `handleUncleanBrokerShutdown`).
     """
     bit = 1 << replica
-    held = (controller.isr | controller.elr) & bit
-    if policy.elr and held and not clean:
+    member = (controller.isr | controller.elr) & bit
+    if policy.elr and member and not clean:
         return change(policy, controller, controller.isr & ~bit, unclean=bit)
     return controller
 
 
 def unfence(policy: Policy, controller: Controller, replica: int) -> Controller:
-    """Return the state after a broker was unfenced: it elects only where there is no leader."""
+    """Return the state after a broker was unfenced, with an election if there is no leader."""
     controller = controller._replace(fenced=controller.fenced & ~(1 << replica))
     if controller.leader == NOBODY:
         return change(policy, controller, controller.isr)

@@ -1,8 +1,7 @@
-"""The fault schedule of a run: what is injected, into which brokers, and when.
+"""The fault schedule of a run: faults, target brokers, and conditions.
 
-Injections happen in their order, each when all of its `when` conditions hold. Time appears only as
-bounds: `Timing` returns how many seconds may, or must, have passed between two points of the
-schedule, from its own `Elapsed` and `or_after`.
+Injections happen in their order, each when all of its `when` conditions hold. `Timing` bounds the
+seconds between two points of the schedule by its `Elapsed` and `or_after`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import Literal
 
 from ackproof_model.effects import Cuts, Effect, Ends, Stalls
 
-#: How many seconds after its own bound a step of the schedule may happen: commands take time, and
-#: so does verifying that a fault holds.
+#: The greatest delay of a step of the schedule, in seconds: commands and verification take time.
 SLACK_S = 5.0
 
 
@@ -35,7 +33,7 @@ class Role(StrEnum):
     """Brokers that a fault hits, resolved when it is injected.
 
     A number in place of a role is a replica in assignment order: 0 is the first leader. ANY_ONE is
-    one broker whose role for this partition is not known beforehand. SAME are the targets of the
+    one broker with an unknown role in this partition. SAME are the targets of the
     previous fault (none, for the first fault).
     """
 
@@ -50,8 +48,8 @@ class Progress:
     """A number of records is acked (or sent).
 
     With `more`, it counts since the previous fault was verified; in a heal condition, since this
-    fault was. The number is larger than what can be in flight at once, so only records sent after
-    that moment count.
+    fault was. The number is larger than the records in flight, so only records sent after that
+    count.
     """
 
     outcome: Literal["acked", "sent"]
@@ -78,7 +76,7 @@ class LeaderChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIs:
-    """This replica leads the partition, None: no replica does; without `equal`: another one."""
+    """This replica (None: no replica) leads the partition; without `equal`: it does not."""
 
     replica: int | None
     equal: bool = True
@@ -95,7 +93,7 @@ class IsrIs:
 class FaultEvent:
     """An earlier fault of the schedule, by its index, began, was healed, or recovered.
 
-    It has recovered once it is healed and all its targets are in the ISR again.
+    It has recovered when it is healed and all its targets are in the ISR again.
     """
 
     fault: int
@@ -130,7 +128,7 @@ Condition = (
 class Injection:
     """One fault of a schedule.
 
-    fault: its name, for traces. effects: what it does to its targets, in this order. The search
+    fault: its name, for traces. effects: applied to its targets in this order. The search
         supports those that `exact` of an effect returns; it ignores their other fields.
     when, or_after: it is injected when all conditions hold, or so many seconds after the previous
         fault was verified. Without both it is injected at once.
@@ -157,12 +155,12 @@ class Injection:
 
     @property
     def impairs(self) -> bool:
-        """Whether brokers run, but are not heard or do not hear, while it is in force."""
+        """Whether brokers run without some connections while it is in force."""
         return any(isinstance(one, Cuts | Stalls) for one in self.effects)
 
     @property
     def loses_data(self) -> bool:
-        """Whether logs may keep less than was appended."""
+        """Whether logs may lose appended records."""
         return any(isinstance(one, Ends) and one.log != "kept" for one in self.effects)
 
 
@@ -178,14 +176,14 @@ class Wait:
 
     @property
     def at_least(self) -> float:
-        """The seconds that have certainly passed once the wait is over."""
+        """The minimum duration of the wait, in seconds."""
         if self.or_after is None:
             return self.elapsed
         return min(self.elapsed, self.or_after) if self.conditions else self.or_after
 
     @property
     def at_most(self) -> float:
-        """The seconds after which the wait is certainly over; infinite without a bound."""
+        """The maximum duration of the wait, in seconds; infinite without a bound."""
         bound = math.inf if self.or_after is None else self.or_after
         if self.conditions or self.or_after is None:
             bound = min(bound, max(map(_latest, self.conditions), default=0.0))
@@ -246,11 +244,10 @@ class Timing:
             self._before.append(self._impaired_before(fault, schedule))
 
     def at_most(self, fault: int, phase: int, *, unhealed: bool) -> float:
-        """Return for how many seconds fault `fault` may have been felt, at most, during `phase`.
+        """Return the maximum seconds that fault `fault` may have lasted in `phase`.
 
         In phase p, p faults are verified. unhealed: the fault is still in force, so its own heal
-        condition bounds the time, too. What it does may have begun with an earlier fault that it
-        overlapped.
+        condition bounds the time, too. Time of an earlier, overlapping fault counts.
         """
         passed = self._span(fault, phase)
         if phase == len(self._most):
@@ -262,10 +259,9 @@ class Timing:
         return passed + self._before[fault]
 
     def _impaired_before(self, fault: int, schedule: Sequence[Injection]) -> float:
-        """Return for how long brokers may be impaired already when a fault impairs them, too.
+        """Return how long earlier faults may have impaired brokers.
 
-        That an earlier fault was healed does not help: TCP waits before it tries again, for about
-        as long as the fault lasted.
+        Healed faults count: TCP waits about as long as the fault lasted before it tries again.
         """
         longest = 0.0
         for other in range(fault if schedule[fault].impairs else 0):
@@ -277,7 +273,7 @@ class Timing:
         return longest
 
     def _after_others(self, fault: int, injection: Injection) -> float:
-        """Return by when a fault is healed that waits only for others to begin: at once then."""
+        """Return the latest time at which a fault is healed that waits only for others to begin."""
         waits = injection.heal_when
         if not waits or not all(
             isinstance(one, FaultEvent) and one.event == "began" for one in waits

@@ -1,4 +1,4 @@
-"""What injecting and healing a fault does to a state: its effects, one after the other."""
+"""Injecting and healing a fault: its effects on a state, one after the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ackproof_model.replication.state import (
 def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]:
     """Yield the states with a fault in force; all but a controlled shutdown are verified at once.
 
-    A power loss has several: the disk may hold more or less of the log.
+    A power loss has several: the disk may have more or less of the log.
     """
     run = state.run
     states = [
@@ -72,7 +72,7 @@ def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) ->
 
 
 def _without_elr(model: Model, state: State, effect: Configures) -> State:
-    """Return the state after a setting was set, or set back: min.insync.replicas clears the ELR.
+    """Return the state after a setting changed: min.insync.replicas clears the ELR.
 
     `ConfigurationControlManager.createClearElrRecordsAsNeeded`.
     """
@@ -102,7 +102,7 @@ def _after_loss(state: State, numbers: Sequence[int], kept: LogKept) -> Iterator
 
 
 def _checkpoints(model: Model, state: State, numbers: Sequence[int]) -> Iterator[State]:
-    """Yield the states with any earlier high watermark of brokers that died, where it matters.
+    """Yield the states with any earlier high watermark of brokers that died, if it matters.
 
     It is that of the last checkpoint (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
     """
@@ -149,7 +149,7 @@ def _ended(model: Model, state: State, number: int, *, clean: bool) -> State:
 
 
 def _stop_next(model: Model, state: State) -> State:
-    """Begin the next controlled shutdown of the last fault; the fault is verified after all."""
+    """Begin the next controlled shutdown of the last fault; after the last, it is verified."""
     run = state.run
     fault = run.injected - 1
     for number in members(run.targets[fault]):
@@ -190,7 +190,7 @@ def exit_cleanly(model: Model, state: State, number: int) -> State:
 
 
 def exit_refused(model: Model, state: State, number: int) -> State:
-    """Return the state after a shutdown that no controller granted: it ends in a SIGKILL."""
+    """Return the state after a shutdown without a controller: it ends in a SIGKILL."""
     return _stop_next(model, _ended(model, state, number, clean=False))
 
 
@@ -258,7 +258,7 @@ def _impair(model: Model, state: State, fault: int, effect: Effect) -> State:
 
 
 def _restore(model: Model, state: State, fault: int, effect: Effect) -> State:
-    """Return the state without an effect, as far as no other fault in force has it."""
+    """Return the state without an effect, unless another fault in force has it."""
     harm, mask = state.harm, state.run.targets[fault]
     match effect:
         case Stalls():
@@ -268,8 +268,8 @@ def _restore(model: Model, state: State, fault: int, effect: Effect) -> State:
             lost = list(lost_fetches(model, effect, mask))
             for other, one in _in_force(model, state):
                 if isinstance(one, Cuts) and one.channels == ("replication",):
-                    kept = lost_fetches(model, one, state.run.targets[other])
-                    lost = [gone & ~left for gone, left in zip(lost, kept, strict=True)]
+                    still_lost = lost_fetches(model, one, state.run.targets[other])
+                    lost = [gone & ~left for gone, left in zip(lost, still_lost, strict=True)]
             harm = harm._replace(
                 cuts=_without(harm.cuts, lost), own_cuts=_without(harm.own_cuts, lost)
             )
@@ -303,7 +303,7 @@ def _in_force(model: Model, state: State) -> Iterator[tuple[int, Effect]]:
 
 
 def _still_hit(model: Model, state: State, hits: Callable[[Effect, int], int]) -> int:
-    """Return the replicas that the faults in force hit; `hits` says whom an effect hits."""
+    """Return the replicas that the faults in force hit; hits: the replicas that an effect hits."""
     still = 0
     for fault, effect in _in_force(model, state):
         still |= hits(effect, state.run.targets[fault])

@@ -1,7 +1,7 @@
-"""Who may join the ISR: what the leader checks before it asks, and the controller before it agrees.
+"""The checks of leader and controller before a replica joins the ISR.
 
 The rules of `kafka.cluster.Partition` and `ReplicationControlManager.alterPartition` as functions
-of plain values; every search and the trace validation call these.
+of plain values, for all searches and the trace validation.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def may_join(policy: Policy, log_end: int, *, high_watermark: int, epoch_start: 
 
 
 def joins_only_alive(policy: Policy) -> bool:
-    """Whether a leader adds no replica to the ISR that the controller takes for dead.
+    """Whether a leader adds only replicas to the ISR that are alive for the controller.
 
-    It checks that from KRaft on (KIP-841). Before 2.7 it adds a follower as part of its fetch. In
-    between nobody checks.
+    It checks this with KRaft (KIP-841). Before 2.7 it adds a follower as part of its fetch. In
+    between no broker checks it.
     """
     return not policy.profile.zookeeper or not policy.profile.alter_partition
 
@@ -44,7 +44,7 @@ def active(controller: Controller, replica: int) -> bool:
 
 
 def joins_as_dead(policy: Policy, controller: Controller, added: int) -> bool:
-    """Whether the controller refuses a new member that it takes for dead (KIP-841)."""
+    """Whether the controller refuses a new member that is fenced or shutting down (KIP-841)."""
     inactive = any(not active(controller, member) for member in members(added))
     return joins_only_alive(policy) and inactive
 

@@ -1,7 +1,7 @@
-"""What a leader decides about appends, acks, fetches and its high watermark.
+"""A leader's rules for appends, acks, fetches and its high watermark.
 
-The rules of `kafka.cluster.Partition` (4.1.1) as functions of plain values: every search and the
-trace validation state them by calling these. Sets of replicas are bitmasks.
+The rules of `kafka.cluster.Partition` (4.1.1) as functions of plain values, for all searches and
+the trace validation. Sets of replicas are bitmasks.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def high_watermark(
     """Return the least of the log end offsets that the high watermark waits for.
 
     None if it stands still because the ISR is below the minimum (KAFKA-15583).
-    `maybeIncrementLeaderHW`. Kafka also waits for a caught-up replica outside the ISR: that only
-    delays acks, and is left out.
+    `maybeIncrementLeaderHW`. Left out: Kafka also waits for a caught-up replica outside the ISR,
+    which only delays acks.
     """
     return None if freeze and isr_size < min_isr else min(log_ends)
 

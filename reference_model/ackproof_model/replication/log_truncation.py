@@ -1,4 +1,4 @@
-"""Where a follower truncates its log: by its high watermark (before 0.11), or by leader epoch.
+"""A follower's truncation: to its high watermark (before 0.11), or by leader epoch.
 
 KIP-101, KIP-279, KIP-595. A log is given as the epochs of Kafka's LeaderEpochFileCache
 (`kafka.epoch_cache`) and its end offset, or by the leader epoch of each record.
@@ -19,11 +19,11 @@ _OWN_EPOCH = sys.maxsize
 
 
 def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, follower_end: int) -> int:
-    """Return where one fetch makes a follower truncate its log; its end offset for nowhere.
+    """Return the log end offset of a follower after the truncation of one fetch.
 
     The leader answers the last epoch fetched with its own largest epoch not above it, and where
     that ends (KIP-595, `Partition.readRecords`). The follower compares that with its own epochs
-    (`AbstractFetcherThread.getOffsetTruncationState`). It may take several rounds until both agree.
+    (`AbstractFetcherThread.getOffsetTruncationState`). Several rounds may be necessary.
     """
     if not follower:
         return follower_end
@@ -39,19 +39,19 @@ def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, followe
 
 @lru_cache(maxsize=1 << 16)
 def agreed(leader: tuple[int, ...], follower: tuple[int, ...]) -> int:
-    """Return up to which offset a follower keeps its log, after all rounds of truncation.
+    """Return the log end offset of a follower after all rounds of truncation.
 
     Both logs are given by the leader epoch of each record, in order of offset.
     """
-    kept = len(follower)
+    end = len(follower)
     # A leader records its own epoch when it begins to lead (`Partition.makeLeader`, KIP-279).
     leading = assign(_epochs(leader), _OWN_EPOCH, len(leader))
-    while (end := truncation_offset(leading, len(leader), _epochs(follower[:kept]), kept)) < kept:
-        kept = end
-    return kept
+    while (cut := truncation_offset(leading, len(leader), _epochs(follower[:end]), end)) < end:
+        end = cut
+    return end
 
 
-def kept(
+def kept_end(
     profile: Profile,
     leader: tuple[int, ...],
     follower: tuple[int, ...],
@@ -59,12 +59,11 @@ def kept(
     truncating: bool,
     high_watermark: int,
 ) -> int:
-    """Return up to which offset a follower keeps its log after its leader's next response.
+    """Return the log end offset of a follower after truncation by its leader's next response.
 
     Both logs are given by the leader epoch of each record. truncating: it asks where to truncate
-    before it fetches. high_watermark: its own. Where it does not compare epochs, a fetch beyond the
-    leader's log makes it truncate to the end of that (OFFSET_OUT_OF_RANGE,
-    `handleOffsetOutOfRange`).
+    before it fetches. high_watermark: its own. Without epochs, a fetch beyond the leader's log
+    makes it truncate to the leader's log end (OFFSET_OUT_OF_RANGE, `handleOffsetOutOfRange`).
     """
     if truncating and profile.truncation is Truncation.KIP_101:
         return _by_latest_epoch(leader, follower, high_watermark)
@@ -78,7 +77,7 @@ def _by_latest_epoch(
 ) -> int:
     """Return the end of the follower's latest epoch in the leader's log (KIP-101).
 
-    If the leader knows no later epoch, the follower's high watermark
+    If the leader knows no later epoch, return the follower's high watermark
     (`ReplicaFetcherThread.maybeTruncate` of 0.11, `LeaderEpochFileCache.endOffsetFor`).
     """
     if not follower:
@@ -94,18 +93,18 @@ def follow(
     profile: Profile,
     *,
     known: tuple[int, int],
-    told: tuple[int, int],
+    latest: tuple[int, int],
     log_end: int,
     high_watermark: int,
     truncating: bool,
 ) -> tuple[int, int, bool]:
     """Return a broker's log end and high watermark once it follows, and whether it must truncate.
 
-    known, told: leader and leader epoch, as far as it knew, and now. Before 0.11 it truncates to
+    known, latest: leader and leader epoch that it knew, and now learns. Before 0.11 it truncates to
     its own high watermark at once (`ReplicaManager.makeFollowers`, the defect that KIP-101 fixes);
     from 0.11 to 2.6 it asks the leader where to truncate before it fetches.
     """
-    anew = told[0] != NOBODY and refollows(profile, known, told)
+    anew = latest[0] != NOBODY and refollows(profile, known, latest)
     if anew and profile.truncation is Truncation.HIGH_WATERMARK:
         log_end = min(high_watermark, log_end)
     return (
@@ -115,14 +114,14 @@ def follow(
     )
 
 
-def refollows(profile: Profile, known: tuple[int, int], told: tuple[int, int]) -> bool:
-    """Whether a broker begins to follow anew when it is told of a leader and its leader epoch.
+def refollows(profile: Profile, known: tuple[int, int], latest: tuple[int, int]) -> bool:
+    """Whether metadata makes a broker restart its fetcher (`Partition.makeFollower`).
 
-    (`Partition.makeFollower`.) Before 2.0 a new epoch of the same leader does not count.
+    Before 2.0 a new epoch of the same leader does not count.
     """
     if profile.keeps_high_watermark:
-        return known[0] != told[0]
-    return known != told
+        return known[0] != latest[0]
+    return known != latest
 
 
 def _epochs(records: Sequence[int]) -> Epochs:

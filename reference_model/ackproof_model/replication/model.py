@@ -1,8 +1,8 @@
 """The constants of one search: configuration, schedule, and what follows from them.
 
-Records: one acked record that every replica holds (left out of the logs) stands for all records
-sent before. Then one or two records may be sent in each phase of the schedule: before the first
-fault, and after each fault (`Model.phases`). Tests with more records give the same predictions.
+Records: one acked record that every replica has (left out of the logs) represents all earlier
+records. Then one or two records may be sent in each phase of the schedule: before the first fault,
+and after each fault (`Model.phases`). Tests with more records give the same predictions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ackproof_model.replication.state import (
     members,
 )
 
-#: `broker.heartbeat.interval.ms`: the last heartbeat may be this much older than a broker's death.
+#: `broker.heartbeat.interval.ms`: the greatest age of the last heartbeat when a broker dies.
 HEARTBEAT_S = 2.0
 
 #: `request.timeout.ms` of the Java client and of librdkafka.
@@ -50,7 +50,7 @@ REQUEST_TIMEOUT_S = 30.0
 #: `replica.lag.time.max.ms`, sessions between heartbeats).
 CERTAINLY = 1.5
 
-#: From this number on, retries count as unlimited.
+#: This many retries or more count as unlimited.
 UNLIMITED_RETRIES = 3
 
 
@@ -58,8 +58,8 @@ UNLIMITED_RETRIES = 3
 class Model:
     """One configuration and schedule to search.
 
-    Without `reduction` (see there) and `ordered` more states are searched: what is due need not be
-    healed at once then (`Pending.due_in`), and records are also sent while no leader is known.
+    Tests also search without `reduction` (see there) and `ordered`: then due faults may be healed
+    later (`Pending.due_in`), and records are also sent while no leader is known.
     """
 
     configuration: Configuration
@@ -71,7 +71,7 @@ class Model:
     def reduces(self, state: State) -> bool:
         """Whether steps that cannot change the outcome are left out (see `reduction`).
 
-        Not while a fault waits for the ISR to be healed, which such steps change.
+        They are not while the healing of a fault depends on the ISR.
         """
         return self.reduction and not self._awaiting_isr & ~state.run.healed
 
@@ -106,18 +106,18 @@ class Model:
 
     @cached_property
     def last_loss(self) -> int:
-        """The number of faults once no further fault takes data from logs."""
+        """The number of faults up to the last one by which logs lose data."""
         return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
 
     @cached_property
     def counts_sent(self) -> bool:
-        """Whether a condition counts what is sent, acked or not."""
+        """Whether a condition counts sent records."""
         every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
         return any(isinstance(one, Progress) and one.outcome == "sent" for one in leaves(every))
 
     @cached_property
     def heals_by_progress(self) -> bool:
-        """Whether a fault is healed once more records are acked, or sent."""
+        """Whether a fault is healed after a number of acked or sent records."""
         heals = (one for fault in self.schedule for one in fault.heal_when)
         return any(isinstance(one, Progress) for one in leaves(heals))
 
@@ -213,11 +213,11 @@ class Model:
 
     @cached_property
     def unharmed(self) -> Harm:
-        """Nothing is impaired: no fault is in force that impairs anything."""
+        """The harm without any fault in force."""
         return Harm((0,) * self.replicas, (0,) * self.replicas)
 
     def _times(self, kind: str) -> tuple[float, float]:
-        """Return after how many seconds a timer may fire, and by when it has certainly fired."""
+        """Return the seconds after which a timer may fire, and must have fired."""
         configuration = self.configuration
         if kind == "session":
             session = configuration.session_s
@@ -242,7 +242,7 @@ class Model:
     def may_have_fired(self, timer: Timer, state: State, *, unhealed: bool = True) -> bool:
         """Whether enough time may have passed for a timer, by the schedule's own bounds.
 
-        Time is unbounded once the schedule has ended, or waits for a condition that never holds.
+        Time is unbounded after the schedule has ended, or if a condition never holds.
         """
         kind, faults = timer
         if state.run.over or self.ended(state):
@@ -267,10 +267,10 @@ def leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:
-    """Whether a fault needs two records before it.
+    """Whether two records must be sent before a fault.
 
-    Two can overtake each other during a controlled shutdown. Where the fault waits for an acked
-    record, a second one can be in flight when the fault begins.
+    They can overtake each other during a controlled shutdown. If the fault waits for an acked
+    record, a second record can be in flight when the fault begins.
     """
     waits = any(
         isinstance(one, Progress) and one.more and one.outcome == "acked" for one in injection.when

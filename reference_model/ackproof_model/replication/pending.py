@@ -1,4 +1,4 @@
-"""When the schedule injects or heals a fault, and whom an injection hits."""
+"""When the schedule injects or heals a fault, and the targets of an injection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def holds(
 ) -> bool:
     """Whether a condition holds, counted from phase `since_phase`, when `leader` led.
 
-    `Elapsed` always holds: time is bounded by the timers that must have fired (see `search`).
+    `Elapsed` always holds: `prediction.search` bounds time by timers.
     """
     controller = state.controller
     met = True
@@ -59,7 +59,7 @@ def holds(
 def _progressed(model: Model, state: State, outcome: str, since_phase: int) -> bool:
     """Whether records were acked or sent since a phase.
 
-    The record that is acked at the start stands for any number of them.
+    The record that is acked at the start represents any number of records.
     """
     if since_phase == 0:
         return True
@@ -89,7 +89,7 @@ class Pending:
         self.ends_processes = not heals and any(
             isinstance(effect, Ends) for effect in injection.effects
         )
-        #: The fault from whose verification time counts; -1 for the start of the run.
+        #: Time counts from the verification of this fault; -1 for the start of the run.
         self.reference = fault if heals else fault - 1
         #: `or_after` without conditions: it waits for time only.
         self.time_only = not self.wait.conditions and self.wait.or_after is not None
@@ -103,7 +103,7 @@ class Pending:
     def due(self, model: Model, state: State, *, elsewhere: bool = False) -> bool:
         """Whether its conditions hold in a state in which it is ready.
 
-        elsewhere: other partitions make the progress that it waits for.
+        elsewhere: other partitions make the required progress.
         """
         return all(
             (elsewhere and isinstance(one, Progress)) or self._holds(model, state, one)
@@ -111,7 +111,7 @@ class Pending:
         )
 
     def due_in_cluster(self, model: Model, state: State) -> bool:
-        """Return the same for the conditions that do not depend on the clients."""
+        """Whether the conditions hold that do not depend on the clients."""
         return all(
             self._holds(model, state, one)
             for one in self.wait.conditions
@@ -125,8 +125,8 @@ class Pending:
     def due_in(self, injected: int, healed: int) -> bool:
         """Whether it waits only for faults that have begun, or are healed, in this layer.
 
-        A schedule does at once what is due: first it heals, in the order of the faults, and then it
-        injects (`ackproof_faults.schedule.runners`).
+        A schedule executes due steps at once: it heals in the order of the faults, and then injects
+        (`ackproof_faults.schedule.runners`).
         """
         conditions = self.wait.conditions
         return bool(conditions) and all(
@@ -145,11 +145,11 @@ class Pending:
 
     @property
     def counts_progress(self) -> bool:
-        """Whether it waits for a count of records."""
+        """Whether a condition counts records."""
         return any(isinstance(c, Progress) for c in self.wait.conditions)
 
     def fire(self, model: Model, state: State) -> Iterator[tuple[Label, State]]:
-        """Yield each way in which it happens, as (label, state)."""
+        """Yield its possible results, as (label, state)."""
         if self.heals:
             yield ("heal", self.fault), heal(model, state, self.fault)
             return

@@ -1,4 +1,4 @@
-"""What the rules of a partition depend on: its settings and the Kafka version."""
+"""The settings and the Kafka version that the rules of a partition read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The producer, and how brokers answer its requests.
 
-A broker serves a connection in order, one request at a time: it reads the next request only after
-it has answered the last one (`SocketServer` mutes the channel). A producer sends its records in
-order; only records that are already in flight can overtake a record that is retried.
+A broker reads the next request of a connection only after it has answered the previous one
+(`SocketServer` mutes the channel). A producer sends its records in order; only records in flight
+can overtake a record that is retried.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ackproof_model.replication.state import (
     record_of,
 )
 
-#: The most records in flight: with two, one can overtake the other.
+#: The most records in flight; two can overtake each other.
 IN_FLIGHT = 2
 
 
@@ -38,17 +38,17 @@ def set_status(state: State, record: int, status: int) -> State:
 
 
 def is_acked(model: Model, status: int) -> bool:
-    """Whether a record counts as acked; with acks=0 it does once it is written to a connection."""
+    """Whether a record counts as acked; with acks=0 when it is written to a connection."""
     return status == ACKED or (model.acks == "0" and status >= FLYING)
 
 
 def unresolved(status: int) -> bool:
-    """Whether a record was sent and still has no outcome."""
+    """Whether a sent record has no outcome yet."""
     return status == WAITING or status >= FLYING
 
 
 def _room(model: Model, client: Client) -> bool:
-    """Whether another record may be in flight (a limit of each connection; here of all)."""
+    """Whether another record may be in flight (Kafka limits each connection, the model all)."""
     if model.acks == "0":
         return True  # the producer waits for no response
     in_flight = sum(status >= FLYING for status in client.status)
@@ -58,7 +58,7 @@ def _room(model: Model, client: Client) -> bool:
 def next_unsent(model: Model, state: State) -> int | None:
     """Return the record that the application may send now, None if there is none.
 
-    Not while the producer knows no leader: the record would be queued until it does.
+    It sends nothing while the producer knows no leader.
     """
     if state.client.leader == NOBODY and model.ordered and not model.counts_sent:
         return None
@@ -77,22 +77,19 @@ def send(model: Model, state: State, record: int) -> State:
 
 
 def _awaits_retries(client: Client) -> bool:
-    """Whether a record that is retried goes out before a new one.
-
-    (`RecordAccumulator`; librdkafka sorts its queue.)
-    """
+    """Whether a retried record is sent first (`RecordAccumulator`; librdkafka sorts its queue)."""
     return WAITING in client.status
 
 
 def next_to_resend(model: Model, client: Client) -> int | None:
-    """Return the queued record that may go out now, None if there is none."""
+    """Return the queued record that may be sent now, None if there is none."""
     if client.leader == NOBODY or WAITING not in client.status or not _room(model, client):
         return None
     return client.status.index(WAITING)
 
 
 def fail(model: Model, state: State, record: int) -> State:
-    """Return the state after a retriable error: queued again, or failed if no retry is left."""
+    """Return the state after a retriable error: queued again, or failed without a retry left."""
     client = state.client
     if model.limited_retries:
         left = client.retries[record]
@@ -104,9 +101,9 @@ def fail(model: Model, state: State, record: int) -> State:
 
 
 def give_up(model: Model, state: State, record: int) -> State:
-    """Return the state after a record failed for good; it may be in a log nevertheless.
+    """Return the state after a record failed; it may be in a log nevertheless.
 
-    If it is in no log and the newest record, the state is as if it had never been sent.
+    If it is the newest record and in no log, the state is as if it had never been sent.
     """
     written = any(record_of(one) == record for b in state.brokers for one in b.log)
     trace = written or any(status != UNSENT for status in state.client.status[record + 1 :])
@@ -124,8 +121,7 @@ def give_up(model: Model, state: State, record: int) -> State:
 def time_out(model: Model, state: State, record: int) -> State:
     """Return the state after a request timed out: retried if delivery.timeout.ms leaves time.
 
-    delivery.timeout.ms has no other effect in the model. It would turn a waiting send from acked
-    later into unknown, and newer sends, with the same outcomes, take its place.
+    delivery.timeout.ms has no other effect in the model.
     """
     if model.configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S:
         return give_up(model, state, record)
@@ -135,8 +131,8 @@ def time_out(model: Model, state: State, record: int) -> State:
 def disconnect(model: Model, state: State, number: int) -> State:
     """Return the state after a broker's process ended: its requests in flight have no response.
 
-    The kernel closes a dead process's connections, so the producer notices at once, long before the
-    controller does. With acks=0, requests that the broker had not read are lost.
+    The kernel closes the connections of a dead process, so the producer notices at once. With
+    acks=0, requests that the broker had not read are lost.
     """
     flying, appended = FLYING + number, model.appended + number
     for record, status in enumerate(state.client.status):
@@ -200,7 +196,7 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
             return "duplicate", record, set_status(state, record, appended)
         if _gap(state, record, stored):
             return "out of order", record, fail(model, state, record)
-    # A log that has a duplicate takes no second copy of another record. That does not change the
+    # A log with a duplicate appends no second copy of another record. This does not change the
     # anomalies: wherever it is truncated, the rest has the same records in the same order, and a
     # duplicate if it would have had one.
     if record not in stored or len(set(stored)) == len(stored):
@@ -216,7 +212,7 @@ def _is_duplicate(record: int, stored: list[int]) -> bool:
 
 
 def _gap(state: State, record: int, stored: list[int]) -> bool:
-    """Whether an earlier record is missing that may still arrive (OUT_OF_ORDER_SEQUENCE_NUMBER).
+    """Whether an earlier record may still arrive (OUT_OF_ORDER_SEQUENCE_NUMBER).
 
     Earlier records that failed leave no gap: the producer continues with a new producer epoch
     (KIP-360).
@@ -226,7 +222,7 @@ def _gap(state: State, record: int, stored: list[int]) -> bool:
 
 
 def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
-    """Return the response to the request in progress at a broker; None if it has to wait.
+    """Return the response to the request in progress at a broker; None if it waits.
 
     acks=1: after the append. acks=all: once the high watermark has passed the record, and the
     maximal ISR is large enough (`Partition.checkEnoughReplicasReachOffset`).
@@ -248,7 +244,7 @@ def blocked(model: Model, state: State, number: int) -> int | None:
     """Return the record that waits at a leader until a timer fires or a fault is healed.
 
     The high watermark stands still below the minimum ISR, or waits for a member that is dead, cut
-    off or stalled, or that follows another leader, of which this one does not hear.
+    off or stalled, or that follows another leader.
     """
     appended = model.appended + number
     if model.acks != "all" or appended not in state.client.status:
@@ -273,7 +269,7 @@ def blocked(model: Model, state: State, number: int) -> int | None:
 
 
 def unanswered(model: Model, state: State, number: int) -> int | None:
-    """Return the record whose request or response does not get through to or from a broker."""
+    """Return the record whose request to, or response from, a broker is lost."""
     harm, statuses = state.harm, state.client.status
     if not (harm.stalled | harm.deaf | harm.mute) >> number & 1:
         return None
@@ -286,7 +282,7 @@ def unanswered(model: Model, state: State, number: int) -> int | None:
 
 
 def abandon(model: Model, state: State, number: int, record: int) -> list[State]:
-    """Return the states after a producer stopped waiting for a broker that it does not hear.
+    """Return the states after a producer stopped waiting for a response.
 
     The broker may handle the request later, when it is stalled or the network is restored.
     """

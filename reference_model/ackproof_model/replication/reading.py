@@ -1,8 +1,8 @@
-"""Which records consumers read, and whether a partition can be read and written.
+"""The records that consumers read, and whether a partition can be read and written.
 
-A consumer polls at any time, so it may read every record below the high watermark of a broker that
-acts as leader. `Client.read` keeps the records whose removal would matter: not those acked with
-acks=all, which were below a high watermark anyway, and not those that can no longer be removed.
+A consumer may read every record below the high watermark of a broker that acts as leader.
+`Client.read` has the records whose removal would matter, without those acked with acks=all and
+those that can no longer be removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackproof_model.replication.state import (
 
 
 def readable_records(state: State) -> int:
-    """Return the records below the high watermark of a broker that leads, as far as it knows."""
+    """Return the records below the high watermark of a broker that acts as leader."""
     harm = state.harm
     unheard = harm.stalled | harm.deaf | harm.mute
     readable = 0
@@ -46,7 +46,7 @@ def unremovable(model: Model, state: State) -> int:
 
 
 def with_reads(model: Model, client: Client, readable: int, unremovable_records: int) -> Client:
-    """Return the clients after consumers read what they can."""
+    """Return the clients after consumers read all readable records."""
     read = (client.read | readable) & ~unremovable_records
     if read and model.acks == "all":
         read &= ~acked_records(client)

@@ -1,12 +1,10 @@
-"""States without the parts that can no longer change the outcome.
+"""Removes the parts of states that can no longer change the outcome.
 
-Once all faults have happened, a running leader that the controllers hear stays leader, and its log
-is the final one. What the other brokers do then only takes time, unless acks wait for a fault to
-end, or an old leader still answers. So such states are replaced by one with only the final leader
-and the old leaders (`alone`).
-
-The final leader never truncates its log. Its followers fetch what it has, and follow nobody else:
-they are left out. An old leader acks what the final log will lack, until it learns who leads.
+After all faults, a running leader that is connected to the controllers stays leader, and its log is
+the final log. Steps of followers then only take time, unless acks wait for a fault to end, or an
+old leader still answers. So such states are replaced by a state with only the final leader and the
+old leaders (`alone`). An old leader acks records that the final log will lack, until it learns who
+leads.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from ackproof_model.replication.state import (
 def alone(model: Model, state: State, old: int, *, small: bool) -> State:
     """Return the state with the final leader and the leaders `old` (a bitmask).
 
-    small: the ISR is the leader alone, until the others caught up; else it is full.
+    small: the ISR is the leader alone until the others catch up; else it is full.
     """
     leader, epoch = state.controller.leader, state.controller.epoch
     broker, count = state.brokers[leader], model.replicas
@@ -70,9 +68,9 @@ def alone(model: Model, state: State, old: int, *, small: bool) -> State:
 
 
 def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple[Client, Log]:
-    """Return the clients and the final log without what is settled: acked, stored and in order.
+    """Return the clients and the final log without records that are acked, stored and in order.
 
-    No record that may still be sent comes before it, so it can be neither lost nor out of order.
+    They can be neither lost nor out of order: earlier records can no longer be sent.
     """
     records = [record_of(one) for one in log]
     read, status = client.read, client.status
@@ -93,7 +91,7 @@ def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple
 
 
 def _first_open(model: Model, status: tuple[int, ...]) -> int:
-    """Return the first record that may still be sent, or sent again."""
+    """Return the first record that may still be sent or retried."""
     last_phase = model.sent_before[-1]
     for record, outcome in enumerate(status):
         if unresolved(outcome) or (outcome == UNSENT and record >= last_phase):
@@ -102,7 +100,7 @@ def _first_open(model: Model, status: tuple[int, ...]) -> int:
 
 
 def _follower(state: State, number: int, old: int) -> Broker:
-    """Return a follower of the final leader, or one that may still fetch from an old leader."""
+    """Return a follower of the final leader or, while it may fetch from it, of an old leader."""
     broker, controller = state.brokers[number], state.controller
     followed = broker.leader
     if followed != NOBODY and old >> followed & 1 and broker.epoch == state.brokers[followed].epoch:
@@ -111,10 +109,10 @@ def _follower(state: State, number: int, old: int) -> Broker:
 
 
 def _old_leader(model: Model, state: State, number: int) -> Broker:
-    """Return an old leader with what still matters of its log; its followers will truncate it.
+    """Return an old leader with the relevant records of its log, which it will truncate.
 
-    That is the record in progress, those that producers send again if it is to know them, and, to
-    be told of, those that are acked and lost. All of it if the final leader may still fetch it.
+    These are the record in progress, records that producers retry (with idempotence), and acked
+    records that are lost. If the final leader may still fetch, the whole log is relevant.
     """
     broker, status = state.brokers[number], state.client.status
     last = state.brokers[state.controller.leader]
@@ -122,26 +120,28 @@ def _old_leader(model: Model, state: State, number: int) -> Broker:
     stored = {record_of(one) for one in last.log}
     answered, again = model.appended + number, model.configuration.idempotence
 
-    def is_open(one: int) -> bool:
-        outcome = status[record_of(one)]
+    def is_open(logged: int) -> bool:
+        outcome = status[record_of(logged)]
         return outcome == answered or (again and unresolved(outcome))
 
-    kept = [
+    offsets = [
         offset
         for offset, one in enumerate(broker.log)
         if fetched
         or is_open(one)
         or (status[record_of(one)] == ACKED and record_of(one) not in stored)
     ]
-    log = tuple(broker.log[offset] for offset in kept)
+    log = tuple(broker.log[offset] for offset in offsets)
     if model.acks != "all":  # no ack waits for the high watermark
         in_any_order = log if fetched else tuple(sorted(set(log)))
         return _with_log(broker, in_any_order, 0, (0,) * model.replicas)
     broker = _fetched(model, state, number)
-    awaited = [(offset, end) for end, offset in enumerate(kept, 1) if is_open(broker.log[offset])]
+    awaited = [
+        (offset, end) for end, offset in enumerate(offsets, 1) if is_open(broker.log[offset])
+    ]
 
     def last_awaited(offset: int) -> int:
-        """Return the log end offset, among what is kept, that acks the same records."""
+        """Return the log end offset in the reduced log that acks the same records."""
         return max((end for one, end in awaited if one < offset), default=0)
 
     remote = tuple(map(last_awaited, broker.remote))
@@ -155,9 +155,9 @@ def _with_log(old: Broker, log: Log, hw: int, remote: tuple[int, ...]) -> Broker
 
 
 def _fetched(model: Model, state: State, number: int) -> Broker:
-    """Return an old leader after those who still follow it, but not the final leader, fetched all.
+    """Return an old leader after its remaining followers, except the final leader, fetched all.
 
-    They may at any time, and it only lets the old leader ack more.
+    This only lets the old leader ack more.
     """
     broker, final = state.brokers[number], state.controller.leader
     end = len(broker.log)
@@ -173,11 +173,10 @@ def _fetched(model: Model, state: State, number: int) -> Broker:
 
 
 def awaits_heals_only(model: Model, state: State) -> bool:
-    """Whether every step that is left can as well be taken once the schedule has healed its faults.
+    """Whether all remaining steps can wait until the schedule has healed its faults.
 
-    Healing them changes nothing any more, and waits for nothing that a step changes. Whether the
-    partition can be read and written does not change either. A new leader that hears of nobody
-    else may as well learn first, which traces tell in this order.
+    Healing changes no outcome and depends on none of these steps. A new leader learns first, so
+    that traces have this order.
     """
     return (
         state.run.alone
@@ -190,9 +189,9 @@ def awaits_heals_only(model: Model, state: State) -> bool:
 
 
 def without_past_records(model: Model, client: Client, past: int) -> Client:
-    """Return the clients with each unsent record of the first `past` as one that failed.
+    """Return the clients with the unsent records of the first `past` marked as failed.
 
-    Neither is ever sent. Only a condition that counts what is sent tells them apart.
+    Neither is sent later. Only a condition that counts sent records distinguishes them.
     """
     if model.counts_sent or UNSENT not in client.status[:past]:
         return client
@@ -201,9 +200,9 @@ def without_past_records(model: Model, client: Client, past: int) -> Client:
 
 
 def ends_small(model: Model, state: State, old: int) -> bool | None:
-    """Return `small` of `lone_leader.alone`; None if more than leaders and clients matters.
+    """Return `small` of `alone`; None if the state cannot be reduced.
 
-    The ISR is then full, or the leader alone: too small for acks=all, until the others caught up.
+    small: the ISR is the leader alone, too small for acks=all until the others catch up.
     """
     if state.run.alone:
         return state.controller.isr != model.policy.everyone
@@ -221,7 +220,7 @@ def has_final_leader(model: Model, state: State) -> bool:
 
 
 def old_leaders(state: State) -> int:
-    """Return the brokers that lead as far as they know, but not as the controllers know."""
+    """Return the brokers that act as leader but were deposed by the controllers."""
     leader, brokers = state.controller.leader, enumerate(state.brokers)
     return sum(1 << n for n, broker in brokers if n != leader and replica.leads(broker, n))
 
@@ -231,7 +230,7 @@ def _is_small(model: Model, state: State) -> bool:
 
 
 def _settles(model: Model, state: State, old: int) -> bool:
-    """Whether what is left happens between clients, the final leader and the leaders `old`."""
+    """Whether the remaining steps involve only clients, the final leader and leaders `old`."""
     if old and not _deposed_for_good(model, state, old):
         return False
     ended = model.ended(state)
@@ -247,10 +246,9 @@ def _settles(model: Model, state: State, old: int) -> bool:
 
 
 def _deposed_for_good(model: Model, state: State, old: int) -> bool:
-    """Whether old leaders may only append and answer what is sent to them, and be fetched from.
+    """Whether old leaders can only append, answer requests and serve fetches.
 
-    Their high watermarks wait for the final leader. So what these pass later is in its log, and it
-    does not matter who reads it.
+    Their high watermarks wait for the final leader, so its log has all records below them.
     """
     if state.harm != model.unharmed:
         return False
@@ -269,7 +267,7 @@ def _deposed_for_good(model: Model, state: State, old: int) -> bool:
 
 
 def _acks_for_good(model: Model, state: State, old: int) -> bool:
-    """Whether the final leader's acks=all wait for nothing that a fault hinders."""
+    """Whether the final leader's acks=all do not depend on a fault."""
     leader, isr, harm = state.controller.leader, state.controller.isr, state.harm
     if harm.unreachable(leader) or harm.settings or not harm.quorum:
         return False
@@ -285,7 +283,7 @@ def _acks_for_good(model: Model, state: State, old: int) -> bool:
 
 
 def _returning(state: State) -> int:
-    """Return the replicas that the final leader adds to the ISR by steps that wait for no timer."""
+    """Return the replicas that join the ISR of the final leader by prompt steps."""
     harm, leader = state.harm, state.controller.leader
     back = 0
     for number, broker in enumerate(state.brokers):
@@ -295,7 +293,7 @@ def _returning(state: State) -> int:
 
 
 def _recover(model: Model, state: State, returning: int) -> bool:
-    """Whether each fault whose recovery others await will recover, if healed."""
+    """Whether each fault will recover, if healed, for whose recovery another fault waits."""
     run = state.run
     return not any(
         run.targets[awaited] & ~returning
@@ -305,7 +303,7 @@ def _recover(model: Model, state: State, returning: int) -> bool:
 
 
 def _knows_isr(state: State) -> bool:
-    """Whether the final leader, if it leads as far as it knows, knows the ISR."""
+    """Whether the final leader, if it acts as leader, knows the ISR."""
     controller = state.controller
     broker = state.brokers[controller.leader]
     if broker.leader != controller.leader:

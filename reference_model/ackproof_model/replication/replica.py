@@ -1,9 +1,8 @@
 """The replicas: metadata, fetches, truncation, changes of the ISR.
 
 The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1, and of
-the versions in which they were different (`Profile`). A fetch is atomic: request and response in
-one step, one record at a time. So a leader learns that a follower has a record one fetch later, as
-in Kafka.
+the versions in which they were different (`Profile`). A fetch is one step and one record. A
+leader learns one fetch later that the follower has the record, as in Kafka.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ackproof_model.replication.leader import (
     advanced_high_watermark,
     fences_fetch,
 )
-from ackproof_model.replication.log_truncation import follow, kept
+from ackproof_model.replication.log_truncation import follow, kept_end
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
@@ -34,7 +33,7 @@ def leads(broker: Broker, number: int) -> bool:
 
 
 def leads_for_good(model: Model, state: State) -> bool:
-    """Whether the leader knows that it leads, and no fault is left that could depose it.
+    """Whether the leader knows that it leads, and no remaining fault can depose it.
 
     Its log is then the final log.
     """
@@ -47,7 +46,7 @@ def leads_for_good(model: Model, state: State) -> bool:
 
 
 def behind(broker: Broker, number: int, controller: Controller) -> bool:
-    """Whether a broker does not know the latest metadata of the partition that concerns it."""
+    """Whether a broker lacks metadata of the partition that concerns it."""
     return (
         broker.leader != controller.leader
         or broker.epoch != controller.epoch
@@ -61,9 +60,9 @@ def behind(broker: Broker, number: int, controller: Controller) -> bool:
 def learn(model: Model, state: State, number: int) -> State:
     """Return the state after a broker applied the latest metadata.
 
-    A new leader begins an epoch: its start offset is the log end offset, and it knows nothing of
-    the followers (`Partition.makeLeader`). Where followers have a high watermark (before 2.0), it
-    keeps its own; later it begins at 0, which only delays acks.
+    A new leader begins an epoch at its log end offset and knows no log end offset of the followers
+    (`Partition.makeLeader`). Before 2.0 it keeps its high watermark; later it begins at 0, which
+    only delays acks.
     """
     broker, controller = state.brokers[number], state.controller
     profile = model.policy.profile
@@ -93,12 +92,12 @@ def learn(model: Model, state: State, number: int) -> State:
 
 
 def following(profile: Profile, broker: Broker, controller: Controller) -> Broker:
-    """Return a broker that has learned of another leader, or that there is none."""
-    told = controller.leader, controller.epoch
+    """Return a broker that has learned of another leader, or of its absence."""
+    latest = controller.leader, controller.epoch
     end, watermark, truncating = follow(
         profile,
         known=(broker.leader, broker.epoch),
-        told=told,
+        latest=latest,
         log_end=len(broker.log),
         high_watermark=broker.hw,
         truncating=broker.truncating,
@@ -107,7 +106,7 @@ def following(profile: Profile, broker: Broker, controller: Controller) -> Broke
         broker.status,
         broker.clean,
         broker.log[:end],
-        *told,
+        *latest,
         hw=watermark,
         truncating=truncating,
     )
@@ -147,7 +146,7 @@ def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broke
 
 
 def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return what one fetch of a follower does ('truncate' or 'fetch'); None if nothing."""
+    """Return 'truncate' or 'fetch' and the state after a fetch; None if nothing changes."""
     if not _answered(model, state, number):
         return None
     follower = state.brokers[number]
@@ -157,7 +156,7 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
         return _catch_up(model, state, number)
     end, keeps = (
         len(follower.log),
-        kept(
+        kept_end(
             model.policy.profile,
             tuple(map(epoch_of, leader.log)),
             tuple(map(epoch_of, follower.log)),
@@ -202,7 +201,7 @@ def silent(state: State, source: int) -> int:
 
 
 def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return all that a follower's fetches lead to under the final leader, in one step."""
+    """Return the state after all fetches of a follower from the final leader, in one step."""
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]
@@ -220,8 +219,7 @@ def lagging(state: State, number: int) -> int:
 
     `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
     for replica.lag.time.max.ms. Only cut connections and stalled processes make a follower lag in
-    the model: the controller fences dead brokers (but see `controller.expire`), and running brokers
-    keep up.
+    the model: the controller fences dead brokers (but see `controller.expire`).
     """
     leader = state.brokers[number]
     cut = leader.isr & (silent(state, number) | state.controller.fenced) & ~(1 << number)

@@ -36,7 +36,7 @@ Log = tuple[int, ...]
 
 
 class Controller(NamedTuple):
-    """What the controller has committed about the partition and its brokers (KRaft).
+    """The committed state of the partition and its brokers.
 
     epoch: the leader epoch. fenced, stopping (in controlled shutdown): brokers that may neither
     lead nor be in the ISR. last_known: the last known leader (KIP-966).
@@ -54,8 +54,8 @@ class Controller(NamedTuple):
 class Broker(NamedTuple):
     """One broker: its process, its replica's log, and the metadata that it knows.
 
-    clean: it stopped by controlled shutdown. leader, epoch: as far as it knows. truncating: a
-    follower that has to truncate before it fetches (from 0.11 to 2.6). The other fields have a
+    clean: it stopped by controlled shutdown. leader, epoch: those that it knows. truncating: a
+    follower that must truncate before it fetches (from 0.11 to 2.6). The other fields have a
     meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start offset
     of its epoch, the high watermark (before 2.0 followers have one, too), and the log end offset of
     each replica as of its last fetch (-1: no fetch in this epoch).
@@ -111,13 +111,13 @@ class Run(NamedTuple):
 
 
 class Harm(NamedTuple):
-    """What the faults in force impair.
+    """The impairments by the faults in force.
 
     cuts, own_cuts: for each broker the replicas that cannot fetch from it, by rules in their own
-    network namespaces, and by rules in the broker's. stalled: brokers whose process stands still.
-    away: brokers without a connection to the controllers. deaf, mute: brokers that no request of
-    clients reaches, and that send no response. settings: the faults that changed settings. quorum:
-    the controllers have a majority.
+    network namespaces, and by rules in the broker's. stalled: brokers with a stalled process. away:
+    brokers without a connection to the controllers. deaf, mute: brokers that receive no requests of
+    clients, and whose responses are lost. settings: the faults that changed settings. quorum: the
+    controllers have a majority.
     """
 
     cuts: tuple[int, ...]
@@ -162,7 +162,7 @@ class State(NamedTuple):
 # A step's name and its numbers: see `prediction.narrative`.
 Label = tuple[str, *tuple[int, ...]]
 
-# What a step that takes time waits for: the timer's kind, and the faults that started it.
+# The timer of a step: its kind, and the faults that started it.
 Timer = tuple[str, tuple[int, ...]]
 
 Step = tuple[Label, State, Timer | None]

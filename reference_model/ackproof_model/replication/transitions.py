@@ -1,16 +1,15 @@
 """All steps of producer, brokers and controller that are possible in a state.
 
-Each step has a label, the state that it leads to, and a timer if it takes time. A step is left out
-if its timer cannot have fired yet, by the schedule's own bounds. Label, who takes the step, when,
-and what follows:
+Each step has a label, the next state, and possibly a timer. A step is left out if its timer cannot
+have fired yet, by the bounds of the schedule. Label, who takes the step, when, and the result:
 
 send, resend    producer, knows a leader and has room in flight: the record is in flight
-metadata        producer, another broker leads: it sends to that one (`MetadataUpdater`)
+metadata        producer, another leader: it sends to that broker (`MetadataUpdater`)
 append          broker, a request arrives and it leads: `Partition.appendRecordsToLeader`;
                 or it refuses (not leader, not enough replicas, duplicate, out of order)
 ack             leader, acks=1 or the high watermark has passed: `checkEnoughReplicasReachOffset`
 timeout         leader, request.timeout.ms has passed for acks=all: REQUEST_TIMED_OUT
-abandon         producer, it hears nothing for request.timeout.ms: it retries, or gives up
+abandon         producer, no response for request.timeout.ms: it retries, or gives up
 learn           broker, metadata is newer than what it knows: `makeLeader`, `makeFollower`
 fetch, truncate follower, its leader answers: it appends or truncates (KIP-101, KIP-279, KIP-595)
 shrink          leader, a follower lags for replica.lag.time.max.ms: AlterPartition (KIP-497)
@@ -19,9 +18,9 @@ catch up        final leader: all others fetch and join the ISR, in one step (`r
 exit, refused   broker in controlled shutdown, it leads nothing, or no controller answers (KIP-143)
 fence, expire   controller, a session has ended: `handleBrokerFenced`, `onBrokerFailure`
 offline         ZooKeeper controller after a failover, a dead broker is in the ISR (KAFKA-3143)
-rejoin          broker, it starts and is fenced: it registers and is unfenced (KIP-500, KIP-966)
-unfence         broker, it is heard again: it is unfenced, and may be elected
-sweep           controller, unclean election was switched on and nobody leads: it elects
+rejoin          broker, started but fenced: it registers and is unfenced (KIP-500, KIP-966)
+unfence         broker, heartbeats arrive again: it is unfenced, and may be elected
+sweep           controller, unclean election was switched on and there is no leader: it elects
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ from ackproof_model.replication.state import (
 
 T = TypeVar("T")
 
-#: A step that neither reads nor changes the clients: its label, -1, what it leads to, its timer.
-#: With a broker in second place: an old leader that learns, which also answers the requests that
-#: wait at it (`producer.step_down`). Without a label: the requests at that broker. With a label,
-#: but nothing that it leads to: the end of that broker's controlled shutdown (`exits`).
+#: A step that neither reads nor changes the clients: label, -1, result, timer. With a broker
+#: instead of -1: an old leader learns and answers its waiting requests (`producer.step_down`);
+#: without a label: the requests at that broker; without a result: the end of its controlled
+#: shutdown (`exits`).
 Move = tuple[Label | None, int, T | None, Timer | None]
 
 
@@ -119,7 +118,7 @@ def producer_steps(model: Model, state: State) -> Iterator[Step]:
 
 
 def requests(model: Model, state: State, number: int) -> Iterator[Step]:
-    """Yield what becomes of the requests at a broker that is alive."""
+    """Yield the steps of the requests at a broker that is alive."""
     harm, bit, statuses = state.harm, 1 << number, state.client.status
     if FLYING + number not in statuses and model.appended + number not in statuses:
         return
@@ -184,7 +183,7 @@ def _isr_changes(model: Model, state: State, number: int) -> Iterator[Step]:
 
 
 def _membership(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
-    """Yield what the controller does with a broker that is silent, or that is back."""
+    """Yield the controller's steps for a broker that is silent, or that has returned."""
     controller, harm, bit = state.controller, state.harm, 1 << number
     if not harm.quorum:
         return
@@ -212,10 +211,10 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
 
 
 def _silence_noticed(model: Model, state: State, number: int, timer: Timer) -> Iterator[Step]:
-    """Yield what happens when a silent broker's session ends.
+    """Yield the steps when a silent broker's session ends.
 
-    With ZooKeeper the controller may be the broker that is silent, or no broker may be alive; then
-    the next controller finds the broker dead.
+    With ZooKeeper the silent broker may be the controller, or no broker may be alive. Then the next
+    controller finds the broker dead.
     """
     policy, controller = model.policy_in(state), state.controller
     governed = _governed(model, state)
@@ -255,7 +254,7 @@ def in_force(state: State) -> tuple[int, ...]:
 
 
 def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, ...]:
-    """Return the faults that keep replicas from fetching from a leader."""
+    """Return the faults that prevent replicas from fetching from a leader."""
 
     def hinders(effect: Effect, targets: int) -> bool:
         match effect:
@@ -275,7 +274,7 @@ def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, 
 
 
 def _silencing(model: Model, state: State, number: int) -> tuple[int, ...]:
-    """Return the faults since which the controllers may not have heard of a broker."""
+    """Return the faults that may prevent heartbeats of a broker."""
 
     def silences(effect: Effect, targets: int) -> bool:
         match effect:
@@ -297,7 +296,7 @@ def _silencing(model: Model, state: State, number: int) -> tuple[int, ...]:
 def _faults(
     model: Model, state: State, among: Iterable[int], has: Callable[[Effect, int], bool]
 ) -> tuple[int, ...]:
-    """Return the faults with an effect for which `has` holds, given their targets."""
+    """Return the faults with an effect and targets for which `has` holds."""
     targets = state.run.targets
     return tuple(
         fault

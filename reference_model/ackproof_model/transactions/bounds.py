@@ -37,14 +37,14 @@ RequestKind = Literal["add", "produce", "end"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionBudgets:
-    """How often the adversary may do each thing, and how much is written.
+    """The limits of the perturbations and of the written records.
 
     transactions: how many are begun in all, each with at most one record in each of `partitions`
         partitions.
     delays: a request of a client gets no response; it may arrive at any later time, or never.
     delayed: the kinds of requests that this may happen to.
-    unanswered: a request of a client gets no response; it is carried out at once, or never. That is
-        what the death of a broker does: its requests end with its connections.
+    unanswered: a request of a client gets no response; it is carried out at once, or never. This is
+        the effect of a broker's death: its requests end with its connections.
     marker_delays: the same for a marker that the coordinator sends.
     restarts: a new producer begins with the same transactional.id; the old one may continue.
     timeouts: the coordinator aborts a transaction that exceeds transaction.timeout.ms.
@@ -137,9 +137,9 @@ class TransactionModel:
 
     @cached_property
     def verifies(self) -> bool:
-        """Whether a log asks the coordinator before a transaction's first record.
+        """Whether a log asks the coordinator before a transaction's first record (KIP-890).
 
-        (KIP-890 part 1.) With protocol 2, that adds the partition.
+        With protocol 2, this adds the partition.
         """
         return self.protocol == 2 or (self.profile.verifies_transactions and self.verification)
 

@@ -1,7 +1,7 @@
-"""What a log appends of a transaction, and what a read_committed consumer reads of it.
+"""A log's records and markers of a transaction, and the records that read_committed returns.
 
-The producer state is derived from the appended records and markers, as Kafka does when it loads a
-log, by the rules of `kafka.producer_state`, which are compared with Kafka's own classes.
+The producer state is derived from the appended records and markers by the rules of
+`kafka.producer_state`, as Kafka does when it loads a log.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_open(partition: Partition) -> bool:
 def _continues_open(model: TransactionModel, partition: Partition, epoch: int) -> bool:
     """Whether a record continues the log's open transaction (`hasOngoingTransaction`).
 
-    From 4.0, one of a newer epoch does not: that transaction may have ended (KAFKA-18654).
+    From 4.0, a record of a newer epoch does not: that transaction may have ended (KAFKA-18654).
     """
     same = known(partition.log).epoch == epoch or not model.compares_open
     return is_open(partition) and same

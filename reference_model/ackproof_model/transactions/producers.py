@@ -101,7 +101,7 @@ def _awaits_responses(producer: Producer) -> bool:
 
 
 def _needs_epoch(producer: Producer) -> bool:
-    """Whether it asks for a new epoch before its next transaction: a record failed (KIP-360)."""
+    """Whether it requests a new epoch before its next transaction: a record failed (KIP-360)."""
     return producer.gave_up
 
 

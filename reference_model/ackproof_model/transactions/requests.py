@@ -117,7 +117,7 @@ def with_partition(state: State, at: int, partition: Partition) -> State:
 
 
 def with_outcome(state: State, transaction: int, **changed: int) -> State:
-    """Return the state with a transaction's outcome changed; the fate ZOMBIE stays."""
+    """Return the state with a changed outcome of a transaction; the fate ZOMBIE stays."""
     outcome = state.outcomes[transaction]
     if outcome.fate is Fate.ZOMBIE:
         changed.pop("fate", None)

@@ -22,7 +22,7 @@ from ackproof_model.transactions.successors import successors
 #: torn: a transaction is committed in one partition and aborted in another, for good (that one
 #: partition gets its marker before the other is no anomaly).
 #: zombie-write, zombie-commit: a record is appended, a transaction is committed, of a producer
-#: whose successor has begun. duplicated: a log has a record twice. hanging: a log has an open
+#: with a successor. duplicated: a log has a record twice. hanging: a log has an open
 #: transaction that the coordinator does not know, so the last stable offset stands still. stuck: a
 #: log refuses a marker that the coordinator must write, so no transaction can begin.
 ANOMALIES = (

@@ -36,7 +36,7 @@ def successors(model: TransactionModel, state: State) -> Iterator[Step]:
 
 
 def _with_log(before: State, after: State) -> State:
-    """Return the state with its transaction log, as far as a failover may still need it."""
+    """Return the state with its transaction log, while a failover may need it."""
     left = dict(zip(PERTURBATIONS, after.left, strict=False))
     if not after.left[-1] or not (left["failovers"] or left["coordinator_losses"]):
         return after._replace(logged=())
@@ -67,8 +67,8 @@ def _perturbations(model: TransactionModel, state: State) -> Iterator[Step]:
         yield from _unanswered(model, state)
     if left["marker_delays"]:
         for request in markers(state.coordinator):
-            held = state._replace(flight=state.flight | {request})
-            yield f"a {_name(request)} is late", _spent(held, "marker_delays")
+            delayed = state._replace(flight=state.flight | {request})
+            yield f"a {_name(request)} is late", _spent(delayed, "marker_delays")
     if left["restarts"]:
         sequences = (0,) * model.budgets.partitions
         new = Producer(Phase.STARTING, -1, -1, 0, 0, 0, sequences)
@@ -93,7 +93,7 @@ def _perturbations(model: TransactionModel, state: State) -> Iterator[Step]:
 
 
 def _write_marker(model: TransactionModel, state: State, request: Message) -> Iterator[Step]:
-    """Yield that the coordinator writes a marker (`TransactionMarkerChannelManager`)."""
+    """Yield the write of a marker (`TransactionMarkerChannelManager`)."""
     at, coordinator = request.partition, state.coordinator
     after = log.marked(model, state.partitions[at], marker(request))
     if after is not None:
@@ -110,14 +110,14 @@ def _delays(model: TransactionModel, state: State) -> Iterator[Step]:
         for label, waiting, request in requests(model, state, number):
             if request.kind not in model.budgets.delayed:
                 continue
-            held = waiting._replace(flight=waiting.flight | {request})
-            yield f"{label}: late", _spent(held, "delays")
+            delayed = waiting._replace(flight=waiting.flight | {request})
+            yield f"{label}: late", _spent(delayed, "delays")
             if request.kind != "produce" or not model.verifies:
                 continue
             answer, after, guard = verify(model, waiting, request)
             if answer is Answer.NONE:
-                held = after._replace(flight=after.flight | {request._replace(guard=guard)})
-                yield f"{label}: verified, late", _spent(held, "delays")
+                delayed = after._replace(flight=after.flight | {request._replace(guard=guard)})
+                yield f"{label}: verified, late", _spent(delayed, "delays")
 
 
 def _unanswered(model: TransactionModel, state: State) -> Iterator[Step]:
@@ -136,8 +136,8 @@ def _failovers(model: TransactionModel, state: State) -> Iterator[Step]:
         after = _spent(_loaded(state, logged), "failovers")
         yield "the coordinator fails over", after
         for request in markers(state.coordinator):
-            held = after._replace(flight=after.flight | {request})
-            yield f"the coordinator fails over, a {_name(request)} is late", held
+            delayed = after._replace(flight=after.flight | {request})
+            yield f"the coordinator fails over, a {_name(request)} is late", delayed
 
 
 def _coordinator_losses(state: State) -> Iterator[Step]:
@@ -153,7 +153,7 @@ def _loaded(state: State, logged: transaction_log.Log) -> State:
 
 
 def _log_losses(state: State) -> Iterator[Step]:
-    """Yield that a partition loses committed entries; its producer state follows from the rest."""
+    """Yield losses of committed entries; the producer state follows from the rest."""
     for at, partition in enumerate(state.partitions):
         for kept in range(len(partition.log)):
             after = with_partition(state, at, Partition(partition.log[:kept], None))

@@ -1,8 +1,7 @@
-"""The transaction log: what a coordinator writes to its partition, and what the next one loads.
+"""The transaction log: the records of a coordinator, and the state that the next coordinator loads.
 
-`__transaction_state` is a replicated partition like any other, written with acks=all and the
-minimum ISR `transaction.state.log.min.isr`. Replication itself is not modelled here: a failover
-keeps every record, unless the adversary may lose some (`coordinator_losses`).
+`__transaction_state` is written with acks=all and `transaction.state.log.min.isr`. Its replication
+is not modelled: a failover keeps every record, unless the budgets have `coordinator_losses`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ Log = tuple[Coordinator, ...]
 
 
 def appended(log: Log, coordinator: Coordinator) -> Log:
-    """Return the log after the coordinator came to this state.
+    """Return the log after the coordinator reached this state.
 
-    Which markers are written is not logged (`TransactionMarkerChannelManager` keeps it in memory).
+    Written markers are not logged (`TransactionMarkerChannelManager` has them in memory).
     """
     last = log[-1]
     marking = coordinator.state in PREPARED and coordinator.state is last.state
@@ -27,9 +26,9 @@ def appended(log: Log, coordinator: Coordinator) -> Log:
 
 
 def loaded(log: Log) -> tuple[Log, ...]:
-    """Return what the next coordinator may load after a failover that loses no committed record.
+    """Return the log that the next coordinator loads after a failover without loss: all of it.
 
-    All of it: a change takes effect when all in-sync replicas have it
+    A change takes effect when all in-sync replicas have it
     (`TransactionStateManager.appendTransactionToLog`, acks -1), and the next coordinator answers
     when it has loaded the whole log (COORDINATOR_LOAD_IN_PROGRESS). It continues with a prepared
     outcome, and sends all its markers again (`TransactionCoordinator.onElection`, KIP-98).
@@ -38,9 +37,9 @@ def loaded(log: Log) -> tuple[Log, ...]:
 
 
 def older(log: Log) -> Iterator[Log]:
-    """Yield what the next coordinator may load if the log lost records at its end.
+    """Yield the logs that the next coordinator may load if records at the end were lost.
 
-    An empty log: nobody knows the transactional.id, so requests of its producers are refused
+    After an empty log the transactional.id is unknown, so requests of its producers are refused
     (INVALID_PRODUCER_ID_MAPPING).
     """
     for kept in range(1, len(log)):

@@ -1,7 +1,7 @@
-"""The events on which a controller changes a partition, and the change that the rules give.
+"""The events on which a controller changes a partition, and the change by the rules.
 
 Some events are not in the metadata log (an ISR requested by a leader, an election, a reassignment).
-They are inferred from the written change; then the rules must give exactly that change. Names in
+They are inferred from the written change, which the rules must reproduce exactly. Names in
 backticks are methods of `org.apache.kafka.controller.ReplicationControlManager`.
 """
 
@@ -24,7 +24,7 @@ from ackproof_model.validation.controller_state import ControllerState, Metadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The change of one partition that the rules give on one event; None for no change."""
+    """The change of one partition by the rules on one event; None for no change."""
 
     event: str
     broker: int | None
@@ -72,10 +72,10 @@ def steps(
     before: MetadataRecord | None,
     after: MetadataRecord | None,
 ) -> Iterator[Step]:
-    """Yield the change that the rules give on every event that may have led to `written`.
+    """Yield the change by the rules on every event that may have led to `written`.
 
-    before, after: the nearest records that change no partition. An event that concerns a broker has
-    its own record there, since the records of one event are adjacent.
+    before, after: the nearest records that change no partition. An event of a broker has its own
+    record there, since the records of one event are adjacent.
     """
     now = state.partitions[partition]
     if before is not None:

@@ -1,8 +1,7 @@
 """The state of a controller, built from its metadata log, record by record.
 
-It has partitions, brokers, features and the settings that decide about leaders; other records are
-ignored. The records are those of `__cluster_metadata`, as Kafka's `DumpLogSegments` prints them in
-JSON.
+It has partitions, brokers, features and the settings of elections; other records are ignored. The
+records are those of `__cluster_metadata`, as Kafka's `DumpLogSegments` prints them in JSON.
 """
 
 from __future__ import annotations
@@ -89,8 +88,8 @@ class ControllerState:
     ) -> Cluster:
         """Return the surroundings of a partition.
 
-        without: a broker that is not acceptable as leader. joining: one that is, although it is
-        still fenced (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
+        without: a broker that is not acceptable as leader. joining: a broker that is, although it
+        is still fenced (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
         """
         now = self.partitions[partition]
 

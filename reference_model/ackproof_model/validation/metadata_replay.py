@@ -1,12 +1,11 @@
 """Validates a controller's metadata log against the rules, change by change.
 
-Every PartitionChangeRecord must be the change that the rules give on some event, from the state
-that the records before it led to. An event that concerns a broker must have changed all its
-partitions. (Trace validation: Cirstea, Kuppe, Loillier, Merz 2024; Howard and others, CCF, NSDI
-2025.)
+Every PartitionChangeRecord must be the change by the rules on some event, from the state after the
+earlier records. An event of a broker must have changed all its partitions. (Trace validation:
+Cirstea, Kuppe, Loillier, Merz 2024; Howard and others, CCF, NSDI 2025.)
 
-Requests are not in the log, so any possible request is accepted: the ISR that a leader asked for,
-and the time of a requested election or reassignment.
+Requests are not in the log, so any valid requested ISR is accepted, and any time of a requested
+election or reassignment.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ _CREATED = "partition created"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How far a log can be explained.
+    """The explained part of a log.
 
-    steps: from the beginning on, the metadata offset of each partition change or creation that
-    fits, and its kind, such as ``broker fenced: leader from the ISR``. total: the number of
-    partition changes. mismatch: the first that does not fit, None if all do.
+    steps: the metadata offset of each explained partition change or creation, and its kind, such as
+    ``broker fenced: leader from the ISR``. total: the number of partition changes. mismatch: the
+    first unexplained change, None if all are explained.
     """
 
     steps: tuple[tuple[int, str], ...]
@@ -61,7 +60,7 @@ class Replay:
 
 
 def replay(records: Sequence[MetadataRecord], rules: ControllerRules) -> Replay:
-    """Explain a whole metadata log, or the longest part from its beginning that can be."""
+    """Explain a whole metadata log, or its longest explainable beginning."""
     run = _Run(records, ControllerState(rules))
     total = sum(record.kind == _CHANGE for record in records)
     mismatch = next(filter(None, map(run.take, range(len(records)))), None)
@@ -206,7 +205,7 @@ class _Run:
 
 
 def effect(now: Registration, change: Change) -> str:
-    """Return in words what a change does to the leader and the ELR: a kind of step."""
+    """Return a change of leader and ELR in words: the kind of a step."""
     if change.leader is None:
         words = "same leader"
     elif change.leader == NO_LEADER:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """A step that does not fit, in words.
+    """An unexplained step, in words.
 
     where: ``orders-0``, or ``metadata offset 16 about orders-0``. observed: the step. before: the
-    state before it, empty if there is none. expected: what the rules allow instead, one line for
+    state before it, empty if there is none. expected: the steps that the rules allow, one line for
     each event or election under which the step might have happened.
     """
 

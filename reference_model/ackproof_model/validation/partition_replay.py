@@ -47,9 +47,9 @@ from ackproof_model.validation.replication_rules import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How far a trace can be explained: the kind of each step that fits, from the beginning on.
+    """The explained part of a trace: the kind of each explained step.
 
-    total: how many steps there are. mismatch: the first that does not fit, None if all do.
+    total: the number of steps. mismatch: the first unexplained step, None if all are explained.
     """
 
     steps: tuple[str, ...]
@@ -85,7 +85,7 @@ KINDS = (
 
 
 def replay(trace: Trace, rules: ReplicationRules) -> Replay:
-    """Explain a whole trace, or the longest part from its beginning that can be."""
+    """Explain a whole trace, or its longest explainable beginning."""
     run = _Run(trace, rules)
     total = len(trace.elections) + sum(map(len, trace.brokers.values())) + len(trace.acks)
     mismatch = run.take_all()
@@ -99,8 +99,8 @@ _EMPTY = Log()
 class _Replica:
     """A replica after the steps so far.
 
-    epoch: in which it leads or follows, None while it does neither. fetching: its fetcher has
-    begun. late: the epoch whose fetcher may still append a response that it had received.
+    epoch: the epoch in which it leads or follows, None while it does neither. fetching: its fetcher
+    has begun. late: the epoch whose fetcher may still append a received response.
     """
 
     log: Log = _EMPTY
@@ -156,7 +156,7 @@ class _Run:
         if mismatch := self._take_observed():
             return mismatch
         for broker, steps in self.trace.brokers.items():
-            if not steps or not isinstance(steps[-1], Ends):  # its disk in the end is unknown
+            if not steps or not isinstance(steps[-1], Ends):  # its final log is unknown
                 for epoch in {self.replicas[broker].epoch, self.replicas[broker].late} - {None}:
                     self.reached.note(broker, epoch, OPEN)  # type: ignore[arg-type]
         for before, observed, check in self.claims:
@@ -254,7 +254,7 @@ class _Run:
 
     def _follows(self, step: Follows) -> str:
         if not any(elected(self._elections, step.epoch, step.leader)):
-            raise _NotYet("it follows only whom the controller has elected")
+            raise _NotYet("it follows only the leader that the controller has elected")
         log = self._settled(step)
         before = self.replicas[step.broker]
         late = before.epoch if before.fetching else before.late
@@ -278,9 +278,9 @@ class _Run:
         if replica.epoch is None or not replica.fetching:
             raise _Refused("only a follower that fetches truncates")
         leader, log = self._of_leader(replica.epoch), replica.log
-        kept = truncation_offset(leader.epochs, leader.end, log.epochs, log.end)
-        if kept != step.end:
-            raise _Refused(f"its leader has {leader}, with which it agrees up to {kept}")
+        agreed = truncation_offset(leader.epochs, leader.end, log.epochs, log.end)
+        if agreed != step.end:
+            raise _Refused(f"its leader has {leader}, with which it agrees up to {agreed}")
         replica.log = log.cut(step.end)
         return "truncates by epoch"
 
@@ -321,7 +321,7 @@ class _Run:
     def _of_leader(self, epoch: int) -> Log:
         """Return the log of an epoch's leader; raises _NoLeaderYet before the epoch has begun."""
         if epoch not in self.reached.written:
-            raise _NoLeaderYet(f"nobody has begun to lead in epoch {epoch}")
+            raise _NoLeaderYet(f"no leader has begun epoch {epoch}")
         return self.reached.written[epoch]
 
     def _settled(self, step: Step) -> Log:
@@ -342,7 +342,7 @@ class _Run:
             return log.written(replica.leading, end)
         source = replica.epoch if replica.fetching else replica.late
         if source is None:
-            raise _Refused(f"it has nobody to fetch from, and its log ends at {log.end}")
+            raise _Refused(f"it has no leader to fetch from, and its log ends at {log.end}")
         leader = self._of_leader(source)
         agreed = common(leader, log)
         if agreed < log.end:

@@ -1,7 +1,7 @@
-"""The observations of one partition: the steps that `partition_replay` explains.
+"""The observations of one partition, for `partition_replay`.
 
 Elections are in the controller's order, a broker's steps in the order of its own log. `at` (seconds
-of any clock) only decides which of several steps is tried first.
+of any clock) decides which of several steps is tried first.
 """
 
 from __future__ import annotations
@@ -140,9 +140,8 @@ class Shrinks(Step):
 class Loads(Step):
     """Its process restarted and has loaded its log.
 
-    lossy: bytes were removed from its disk while it was down; otherwise it holds what it held,
-    after
-        a shutdown as after a SIGKILL (the page cache survives). before: the log end offset before
+    lossy: bytes were removed from its disk while it was down; otherwise its log is
+    unchanged, also after a SIGKILL (the page cache survives). before: the log end offset before
         bytes were removed, None if unknown.
     """
 

@@ -67,7 +67,7 @@ class ReachedOffsets:
         """
         epoch = election.epoch
         if epoch not in self.written:
-            return f"nobody asks for another ISR before a leader begins epoch {epoch}"
+            return f"no leader has begun epoch {epoch}, so the ISR cannot change"
         start = self.written[epoch].epochs[-1][1]
         end = self._most(broker, epoch)
         if end >= join_offset(high_watermark=0, epoch_start=start):
@@ -90,7 +90,7 @@ class ReachedOffsets:
             if refusal is None:
                 return None
             refusals.append(refusal)
-        return "; ".join(dict.fromkeys(refusals)) or "no ISR held anything"
+        return "; ".join(dict.fromkeys(refusals)) or "no ISR had any records"
 
     def ack_refusals(self, ack: Acked) -> tuple[str, ...]:
         """Return why each election in the range of an ack excludes it; () if one allows it."""
@@ -105,7 +105,7 @@ class ReachedOffsets:
 
     def _ack_refusal(self, election: Election, ack: Acked) -> str | None:
         if not self._led(election):
-            return "nobody led"
+            return "no leader"
         epoch = epoch_for_offset(self.written[election.epoch].epochs, ack.offset)
         if not ack.fits(epoch):
             return f"it would have written that offset in epoch {epoch}"
@@ -137,7 +137,7 @@ class ReachedOffsets:
         return election.leader >= 0 and election.epoch in self.written
 
     def _isr_lacks(self, election: Election, end: int) -> str | None:
-        refusal = self._watermark_below(election, end) if self._led(election) else "nobody led"
+        refusal = self._watermark_below(election, end) if self._led(election) else "no leader"
         return None if refusal is None else f"{election}: {refusal}"
 
     def _watermark_below(self, election: Election, end: int) -> str | None:

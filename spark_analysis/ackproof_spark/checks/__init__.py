@@ -1,1 +1,1 @@
-"""The checks: one anomaly, one file."""
+"""The checks: each finds the rows of an anomaly, and `comparison` runs them."""

@@ -212,7 +212,7 @@ RULES: tuple[_Rule, ...] = (
     (
         Case.B5,
         "the leader was alone in the ISR when it acked, and led again with a log that had "
-        "become shorter: nobody else had to hold the records",
+        "become shorter: no other replica had to have the records",
         lambda c: c.replaced and c.same_leader and c.alone,
     ),
     (
@@ -245,8 +245,8 @@ RULES: tuple[_Rule, ...] = (
     (
         Case.B8,
         "the next leader was elected from an ISR whose members had all stopped, and lost bytes "
-        "meanwhile; another one, which had the records, kept its own and returned later: nobody "
-        "shrank the ISR, as KRaft's controller does",
+        "meanwhile; another member, which had the records, lost none and returned later: the ISR "
+        "was not shrunk, as KRaft's controller does",
         lambda c: (
             c.replaced
             and c.election is Election.CLEAN

@@ -27,7 +27,7 @@ from ackproof_spark.forensics.stories import (
     stories_of,
 )
 from ackproof_spark.forensics.terms import Term
-from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.reading.run_tables import PLACE, StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.spark.small_data import local
 from ackproof_spark.spark.storage import address, store
@@ -74,8 +74,7 @@ def explain(
     """
     lost = run["anomalies"].where(F.col("anomaly") == Anomaly.LOST)
     history = History.read(run)
-    place = ["topic", "partition", "offset"]
-    read = run["final_log"].select(*place).join(lost.select(*place), place, "left_semi")
+    read = run["final_log"].select(*PLACE).join(lost.select(*PLACE), PLACE, "left_semi")
     with ExitStack() as caches:
         stories = stories_of(lost, read, history)
         if few:
@@ -117,7 +116,7 @@ def _stories(
         )
     )
     aborted = _aborted([row for row in rows if row["held_by"] and not row["standing"]], run)
-    found = []
+    distinct = []
     for row in rows:
         history_here = history.terms.get((row["topic"], row["partition"]), ())
         of_place = {term.epoch: term for term in history_here}
@@ -125,7 +124,7 @@ def _stories(
             row, of_place, faults, settings[row["topic"]], aborted=row[STORY] in aborted
         )
         case, because = classify(circumstances)
-        found.append(
+        distinct.append(
             _Story(
                 row=row,
                 circumstances=circumstances,
@@ -133,7 +132,7 @@ def _stories(
                 phrase=cause(circumstances, case, because, _cut(row["truncation"])),
             )
         )
-    return found
+    return distinct
 
 
 def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
@@ -160,9 +159,9 @@ def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
         .select(STORY, "offset")
         .distinct()
     )
-    found = Counter(row[STORY] for row in ended.collect())
+    with_marker = Counter(row[STORY] for row in ended.collect())
     asked_of = Counter(story for story, *_ in offsets)
-    return {story for story, count in found.items() if count == asked_of[story]}
+    return {story for story, count in with_marker.items() if count == asked_of[story]}
 
 
 def _circumstances(
@@ -211,8 +210,8 @@ def _merged(stories: Sequence[_Story]) -> list[Cause]:
     """Return one cause for each partition, case and phrase."""
     groups: dict[tuple[str, int, Case, str], list[_Story]] = defaultdict(list)
     for story in stories:
-        place = story.row["topic"], story.row["partition"]
-        groups[(*place, story.case, story.phrase)].append(story)
+        partition = story.row["topic"], story.row["partition"]
+        groups[(*partition, story.case, story.phrase)].append(story)
     return [_cause(*key, group) for key, group in groups.items()]
 
 

@@ -259,10 +259,10 @@ def _described(holes: DataFrame, batches: DataFrame) -> DataFrame:
         text("offsets {}-{}", F.col("first"), F.col("last"))
     )
     holders = F.array_join(F.col("holders").cast("array<string>"), ", ")
-    held = F.coalesce(
+    held_by = F.coalesce(
         text(": the segments of brokers {} hold a batch there, yet nothing was read", holders),
         F.lit(": no replica holds a batch there"),
     )
     return holes.join(overlaps, [*_PARTITION, "first"], "left").select(
-        *_PARTITION, F.col("first").alias("offset"), F.concat(where, held).alias("found")
+        *_PARTITION, F.col("first").alias("offset"), F.concat(where, held_by).alias("found")
     )

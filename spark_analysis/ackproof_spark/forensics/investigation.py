@@ -50,13 +50,13 @@ def _differences(run: StoredRun, run_id: str) -> dict[Anomaly, int]:
     """Count the differences of each kind, and add them to the run's anomalies."""
     if not run.has("replica_logs"):
         return {}
-    found = answers(diverged=differences.diverged(run), short=differences.short(run))
+    differing = answers(diverged=differences.diverged(run), short=differences.short(run))
     counts = dict.fromkeys((Anomaly.DIVERGED, Anomaly.GAP), 0)
-    if found["diverged"]:
-        diverged = run.spark.createDataFrame(found["diverged"], _FOUND)
+    if differing["diverged"]:
+        diverged = run.spark.createDataFrame(differing["diverged"], _FOUND)
         counts[Anomaly.DIVERGED] = _add(diverged, Anomaly.DIVERGED, run, run_id)
-    if found["short"]:
-        partitions = [(row["topic"], row["partition"]) for row in found["short"]]
+    if differing["short"]:
+        partitions = [(row["topic"], row["partition"]) for row in differing["short"]]
         counts[Anomaly.GAP] = _add(differences.gaps(run, partitions), Anomaly.GAP, run, run_id)
     if not run.listed("replica_logs").where("not complete").isEmpty():
         # In incomplete replica logs, a count of 0 proves nothing.

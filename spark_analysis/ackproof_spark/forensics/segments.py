@@ -96,12 +96,12 @@ def batches(file: BinaryIO, *, size: int, tail: Tail | None = None) -> Iterator[
     end = tail if tail is not None else Tail()
     position = 0
     while position < size:
-        found = _batch(file, position, size - position)
-        if isinstance(found, str):
-            end.torn, end.reason = size - position, f"{found} at byte {position}"
+        batch = _batch(file, position, size - position)
+        if isinstance(batch, str):
+            end.torn, end.reason = size - position, f"{batch} at byte {position}"
             break
-        yield found
-        position += found.size
+        yield batch
+        position += batch.size
         end.position = position
 
 

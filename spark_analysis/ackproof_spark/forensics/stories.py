@@ -9,8 +9,8 @@ after an unclean election the log of an older epoch may be longer.
 
     terms of orders-0      epoch 0, leader 1, from 0      epoch 1, leader 2, from 1141
     acked at offset 1500 while broker 1 led      -> by broker 1 in epoch 0; gone with epoch 1
-    sent after epoch 1 had begun, acked at 1500, where a record of epoch 1 stands, or where the
-    final leader's log has ended                 -> by broker 1 all the same: a zombie leader
+    sent after epoch 1 had begun, acked at 1500, which has a record of epoch 1, or is after the end
+    of the final leader's log                    -> also by broker 1: a zombie leader
 
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import Any
 
 from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
-from ackproof_spark.forensics.terms import Election, Place, Term, terms
+from ackproof_spark.forensics.terms import Election, Partition, Term, terms
 from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
 
@@ -70,11 +70,11 @@ STORY = "story"
 class History:
     """Terms and truncations of every partition; times have a time zone."""
 
-    terms: Mapping[Place, tuple[Term, ...]]
+    terms: Mapping[Partition, tuple[Term, ...]]
     #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
-    stretches: Mapping[Place, Sequence[tuple[int, int, int, int, bool]]]
+    stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
     #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
-    truncations: Mapping[Place, Sequence[Mapping[str, Any]]]
+    truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
 
     @classmethod
     def read(cls, run: StoredRun) -> History:
@@ -86,7 +86,7 @@ class History:
                 starts[key] = min(low, starts.get(key, low))
         known = run.listed("broker_events").where("kind in ('leader', 'loaded', 'truncated')")
         events = rows_of(known)
-        truncations: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+        truncations: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
         for event in sorted(events, key=lambda event: event["at"]):
             if event["kind"] == "truncated":
                 truncations[event["topic"], event["partition"]].append(event)
@@ -102,7 +102,7 @@ class History:
         """One row of `_FACTS` a partition."""
         return [
             (
-                *place,
+                *partition,
                 [
                     (
                         term.epoch,
@@ -114,17 +114,17 @@ class History:
                     for term in history
                 ],
                 [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
-                list(self.stretches.get(place, ())),
+                list(self.stretches.get(partition, ())),
                 [
                     (_micros(event["at"]), event["broker"], event["offset"])
-                    for event in self.truncations.get(place, ())
+                    for event in self.truncations.get(partition, ())
                 ],
             )
-            for place, history in self.terms.items()
+            for partition, history in self.terms.items()
         ]
 
 
-def _stretches(run: StoredRun) -> dict[Place, list[tuple[int, int, int, int, bool]]]:
+def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
     leaders = in_sync(run).where("leads").select(*_PLACE, "broker", "leads")
     rows = (
         run["replica_batches"]
@@ -134,12 +134,12 @@ def _stretches(run: StoredRun) -> dict[Place, list[tuple[int, int, int, int, boo
         .join(leaders, [*_PLACE, "broker"], "left")
         .collect()
     )
-    found: dict[Place, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
+    stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
     for row in rows:
-        found[row["topic"], row["partition"]].append(
+        stretches[row["topic"], row["partition"]].append(
             (row["broker"], row["leader_epoch"], row["low"], row["high"], bool(row["leads"]))
         )
-    return found
+    return stretches
 
 
 def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:

@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 
 
 class Election(StrEnum):
@@ -55,31 +55,31 @@ def terms(
     states: Iterable[Mapping[str, Any]],
     starts: Mapping[tuple[str, int, int], int],
     events: Iterable[Mapping[str, Any]],
-) -> dict[Place, tuple[Term, ...]]:
+) -> dict[Partition, tuple[Term, ...]]:
     """Return the terms of every partition, in order of their epochs.
 
     states: rows of `tables.PARTITION_STATES`. starts: topic, partition, epoch to the first offset
     with that epoch. events: rows of `tables.BROKER_EVENTS` of the kinds `leader` and `loaded`.
     """
     lines = {}
-    loads: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+    loads: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event["at"]):
-        place = event["topic"], event["partition"]
+        partition = event["topic"], event["partition"]
         if event["kind"] == "loaded":
-            loads[place].append(event)
+            loads[partition].append(event)
         else:
-            lines[(*place, event["leader_epoch"])] = event
-    by_place: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+            lines[(*partition, event["leader_epoch"])] = event
+    by_partition: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
     for state in sorted(states, key=lambda state: state["metadata_offset"]):
-        by_place[state["topic"], state["partition"]].append(state)
+        by_partition[state["topic"], state["partition"]].append(state)
     return {
-        place: tuple(_of_partition(place, history, starts, lines, loads[place]))
-        for place, history in by_place.items()
+        partition: tuple(_of_partition(partition, history, starts, lines, loads[partition]))
+        for partition, history in by_partition.items()
     }
 
 
 def _of_partition(
-    place: Place,
+    partition: Partition,
     history: Sequence[Mapping[str, Any]],
     starts: Mapping[tuple[str, int, int], int],
     lines: Mapping[tuple[str, int, int], Mapping[str, Any]],
@@ -92,8 +92,8 @@ def _of_partition(
         if leader < 0 or (before and before["leader_epoch"] == epoch):
             continue
         of_epoch = [later for later in history[index:] if later["leader_epoch"] == epoch]
-        line = lines.get((*place, epoch), {})
-        start = starts.get((*place, epoch), line.get("offset"))
+        line = lines.get((*partition, epoch), {})
+        start = starts.get((*partition, epoch), line.get("offset"))
         if start is None and last is not None and last.leader == leader:
             start = _loaded(leader, loads, after=last.elected_at, before=state["at"])
         last = Term(

@@ -56,25 +56,25 @@ def forms(text: str) -> Iterator[Any]:
     stack = [_Open("", 0)]
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise ValueError(f"line {_line(text, at)}: not EDN: {text[at : at + 20].strip()!r}")
-        at = found.end()
-        kind = found.lastgroup
+        at = token.end()
+        kind = token.lastgroup
         if kind == "open":
-            stack.append(_Open(found["open"], found.start("open")))
+            stack.append(_Open(token["open"], token.start("open")))
             if len(stack) > _MOST_DEEP:
                 raise ValueError(f"line {_line(text, at)}: nested more than {_MOST_DEEP} deep")
         elif kind == "discard":
             stack[-1].discards += 1
         elif kind == "close":
-            if len(stack) == 1 or _CLOSES[stack[-1].kind] != found["close"]:
-                line = _line(text, found.start("close"))
-                raise ValueError(f"line {line}: not EDN: {found['close']} closes nothing")
+            if len(stack) == 1 or _CLOSES[stack[-1].kind] != token["close"]:
+                line = _line(text, token.start("close"))
+                raise ValueError(f"line {line}: not EDN: {token['close']} closes nothing")
             ended = stack.pop()
             _add(stack[-1], _collection(ended, text))
         elif kind in ("text", "atom"):
-            _add(stack[-1], _atom(found[kind], text, found.start(kind)))
+            _add(stack[-1], _atom(token[kind], text, token.start(kind)))
         if len(stack) == 1:
             yield from stack[0].items
             stack[0].items.clear()
@@ -143,7 +143,7 @@ def operations(text: str) -> list[dict[str, Any]]:
     Raises ValueError if the text is not EDN, if an operation is no map or has no process, or if
     two keys of a poll have the same text.
     """
-    found: list[dict[str, Any]] = []
+    completed: list[dict[str, Any]] = []
     pending: dict[int, tuple[int, Mapping[Any, Any]]] = {}
     for index, op in enumerate(_maps(text)):
         process = op.get(":process")
@@ -158,9 +158,11 @@ def operations(text: str) -> list[dict[str, Any]]:
             pending[process] = (index, op)
             continue
         _, invoked = pending.pop(process, (index, op))
-        found.append(_operation(index, op, invoked.get(":value")))
-    found += [_operation(index, {**op, ":type": ":info"}, None) for index, op in pending.values()]
-    return found
+        completed.append(_operation(index, op, invoked.get(":value")))
+    completed += [
+        _operation(index, {**op, ":type": ":info"}, None) for index, op in pending.values()
+    ]
+    return completed
 
 
 def _maps(text: str) -> list[Mapping[Any, Any]]:
@@ -176,24 +178,24 @@ def _maps(text: str) -> list[Mapping[Any, Any]]:
 def _operation(index: int, op: Mapping[Any, Any], invoked: Any) -> dict[str, Any]:
     """Return an operation in the format of `reader`, which rejects what is not translated."""
     value = op.get(":value")
-    found = {
+    operation = {
         INDEX: index,
         "proc": op.get(":process"),
         "type": _word(op.get(":type")),
         "f": _word(op.get(":f")),
         "time": op.get(":time"),
     }
-    if found["f"] in ("assign", "subscribe"):
-        return {**found, "keys": invoked if value is None else value}
+    if operation["f"] in ("assign", "subscribe"):
+        return {**operation, "keys": invoked if value is None else value}
     mops = invoked if value is None else value
     if isinstance(mops, list):
         mops = [_micro_op(index, mop) for mop in mops]
-    found["mops"] = [] if mops is None else mops
+    operation["mops"] = [] if mops is None else mops
     log = op.get(":rebalance-log")
     if isinstance(log, list):
         keys = [event.get(":keys") if isinstance(event, Mapping) else event for event in log]
         log = [{"keys": moved} for moved in keys]
-    return found if log is None else {**found, "rebalance-log": log}
+    return operation if log is None else {**operation, "rebalance-log": log}
 
 
 def _micro_op(index: int, mop: Any) -> Any:

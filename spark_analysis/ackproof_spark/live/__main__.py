@@ -33,7 +33,7 @@ _CHECK_S = 0.5
 _PRINT_S = 5.0
 _END_S = 60.0
 
-#: How often the job is started before it fails.
+#: Attempts to start the job.
 _ATTEMPTS = 3
 
 _COUNTS = ("acked", "failed", "unknown", "read", "unseen", "candidates")
@@ -130,7 +130,7 @@ def _follow(options: argparse.Namespace, run_dir: Path) -> None:
             settings={**dict(options.client), **commands.client},
         )
     )
-    # A failure on a busy machine, or while brokers are down, may be temporary. The next attempt
+    # A failure may be temporary: the machine is busy, or brokers are down. The next attempt
     # continues from the checkpoint.
     attempts = Retrying(
         retry=retry_if_exception_type(AnalysisError),

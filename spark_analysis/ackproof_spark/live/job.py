@@ -1,15 +1,14 @@
-"""The streaming job: two streams of events, appended to tables that are asked for candidates.
+"""The streaming job: reads the ledger and the topics, and writes the live tables.
 
     ledger, topics -> events -> micro-batches -> windows, candidates, totals
 
 The event time of an outcome is when it became known, that of a read when its micro-batch started.
 Outcomes older than the watermark (`LATE_S` behind the newest event) are dropped; `Following.late`
 counts them. Exactly once: offsets are in Spark's checkpoint, both sources return the same events
-again, and each micro-batch writes files of its own (see `store`), its state included.
+again, and each micro-batch writes its rows and its state to files of its own (see `store`).
 
 Spark's stream-stream join is no alternative: it emits a pair once and cannot retract it when a log
-is truncated, and emits an unmatched send only after the watermark (docs/how-to/live.md has what was
-measured).
+is truncated, and emits an unmatched send only after the watermark (measured: docs/how-to/live.md).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def checkpoint(run_dir: Path) -> Path:
 
 
 def ended(run_dir: Path) -> Path:
-    """Return the file that tells the job that the run is over; it then writes every window."""
+    """Return the file whose existence ends the run: the job then writes every open window."""
     return run_dir / "live" / "ended"
 
 
@@ -180,7 +179,7 @@ def follow(
 
 
 class View:
-    """The live tables of a run, and how a micro-batch changes them."""
+    """Applies micro-batches to the live tables and the state of a run."""
 
     def __init__(self, run_dir: Path, run_id: str, *, width: int, fresh: bool) -> None:
         self.tables = LiveTables(run_dir, fresh=fresh)
@@ -193,7 +192,10 @@ class View:
         self._taken = -1
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Apply the events of a micro-batch, `EVENTS` with `at` in microseconds; store all."""
+        """Apply a micro-batch (`EVENTS`, but `at` is microseconds); write the tables and the state.
+
+        Raises AnalysisError if the state that the micro-batch continues is missing.
+        """
         continued = self._taken != batch - 1
         if continued:
             self._state = self._files.load(batch - 1)
@@ -219,7 +221,7 @@ class View:
         for key, partition in state.partitions.items():
             windows = partition.close(state.newest - LATE_S * 1_000_000)
             written[store.WINDOWS] += self._rows(key, windows)
-            # When it continues, the rows may be from an attempt that read something else.
+            # After a restart the rows may be from an attempt that read other records.
             if windows or key in matched or continued:
                 written[store.PARTITIONS] += self._rows(key, [partition.row()])
         self.tables.write(batch, written)

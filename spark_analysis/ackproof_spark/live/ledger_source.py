@@ -5,7 +5,7 @@ read (see `ledger_stream`), so the same two offsets always give the same rows. R
 out.
 
 At the end of a run its streams are converted to Parquet tables and deleted. If that happens before
-a stream was read to its end, the query fails: the missing rows cannot be told from the read ones.
+a stream was read to its end, the query fails: it cannot know which rows of the table are new.
 
 Importing this module imports Spark.
 """
@@ -21,12 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.ledger_stream import (
-    PATTERN,
-    Piece,
-    read_piece,
-    table_name,
-)
+from ackproof_spark.ledger_stream import PATTERN, Piece, read_piece, table_name
 from ackproof_spark.live.partition import NO_OFFSET, Kind
 from ackproof_spark.spark.functions import StructType, spark_schema
 from ackproof_spark.tables import TIME
@@ -84,7 +79,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
         """Return the whole batches since `start`, and the offset after them."""
         end = dict(start)
-        # Before reading: what the ledger holds by then is in this batch or an earlier one.
+        # Checked before reading, so that every row is in this batch or an earlier one.
         over = self._ended.exists()
         batches = []
         if not start:
@@ -110,7 +105,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
     def readBetweenOffsets(  # noqa: N802
         self, start: Offset, end: Offset
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the same rows again. Raises AnalysisError if the ledger has been closed."""
+        """Yield the rows between two offsets. Raises AnalysisError if the ledger was closed."""
         if not start:
             yield _mark(_FIRST)
         for name, stop in end.items():

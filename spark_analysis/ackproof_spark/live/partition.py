@@ -1,4 +1,4 @@
-"""One partition as the live job knows it, and how a micro-batch changes it. No Spark here.
+"""The state of a partition in the live job, and how a micro-batch changes it. No Spark here.
 
 Sends and reads are matched by producer and sequence, not by offset: after a truncation another
 record may have the offset of an acked one. An acked send that was not read yet is unseen. It is a
@@ -85,7 +85,7 @@ class _Counts:
 
 @dataclass(slots=True, kw_only=True)
 class _Totals(_Counts):
-    """The part of the state that is a few numbers."""
+    """Counts of the whole partition, and the position of the windows that were written."""
 
     #: Times of the first send, the last outcome and the newest event.
     first: int | None = None
@@ -173,8 +173,8 @@ class Partition:
     ) -> tuple[list[dict[str, Any]], Sends]:
         """Apply events; return rows of `tables.LOSS_CANDIDATES`, and the sends matched by reads.
 
-        The rows are of candidates that changed. `matched_from` returns, of the sends that earlier
-        calls matched, those last read at this offset or above.
+        The rows are of candidates that changed. `matched_from` takes an offset and returns the
+        sends that earlier calls matched and that were last read at this offset or above.
         """
         self._count(events)
         acked = events.where(events.kind == Kind.ACKED)
@@ -234,7 +234,7 @@ class Partition:
         }
 
     def numbers(self) -> dict[str, Any]:
-        """Return the state without `unseen` and `early`, as JSON has it."""
+        """Return the state without `unseen` and `early`, for JSON."""
         windows = {number: asdict(window) for number, window in self.windows.items()}
         return {"totals": asdict(self.totals), "windows": windows}
 
@@ -242,7 +242,7 @@ class Partition:
     def of(
         cls, numbers: Mapping[str, Any], *, width: int, unseen: Sends, early: Sends
     ) -> Partition:
-        """Return the partition whose `numbers` and sends these are."""
+        """Return the partition from its `numbers` and sends."""
         totals = _Totals(**numbers["totals"])
         totals.spans = [(first, last) for first, last in totals.spans]
         return cls(
@@ -358,7 +358,7 @@ class Partition:
 
 
 def _where_read(sends: Sends, reads: Sends) -> Sends:
-    """Return `sends` with the lowest offset at which each was read in place of the acked one."""
+    """Return `sends` with the lowest offset at which each was read as its offset."""
     order = np.lexsort((reads.offset, reads.keys))
     return replace(
         sends, offset=reads.offset[order][np.searchsorted(reads.keys[order], sends.keys)]
@@ -410,7 +410,7 @@ def availability(spans: Spans, start: int, stop: int) -> float:
 def since(spans: Spans, start: int) -> Spans:
     """Return the spans that matter from `start` on: those that end later, and the one before.
 
-    A late ack may join that one with those that follow.
+    A late ack may join the one before with later spans.
     """
     before = sum(last < start for _, last in spans)
     return spans[max(0, before - 1) :]

@@ -1,9 +1,9 @@
-"""The live tables and the state of the live job, as files, from each micro-batch exactly once.
+"""The files of the live job: the live tables and its state, with each micro-batch exactly once.
 
 A micro-batch writes files of its own, named after its number, and renames them when they are
 complete. When Spark runs a batch again after a restart, it replaces the files of that batch:
 
-    windows/ loss_candidates/    rows of the live tables, for everybody
+    windows/ loss_candidates/    rows of the live tables
     matched/                     sends that were acked and read, deleted after `partition.MEMORY_S`
     open/batch-000000007.parquet after micro-batch 7: unseen sends, and reads without an outcome
     open/batch-000000007.json    after micro-batch 7: totals and open windows of each partition

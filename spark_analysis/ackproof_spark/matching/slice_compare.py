@@ -233,16 +233,16 @@ class _Comparison:
         for row, partition in enumerate(window.partitions):
             producer, sequence = window.producer[row, upto], window.sequence[row, upto]
             matched = window.matched[row, upto]
-            stands = producer != NO_PRODUCER
+            present = producer != NO_PRODUCER
             contested = np.flatnonzero(window.contested[row, upto] & matched)
             for at in contested:
                 # A copy: the window is overwritten before Arrow reads its view.
                 self._look_up(int(producer[at]), sequence[[at]])
             if not matched.all():
-                left = np.flatnonzero(stands & ~matched)
+                left = np.flatnonzero(present & ~matched)
                 if len(left):
                     self._return_left(partition, window.base + left, producer[left], sequence[left])
-                here = np.flatnonzero(stands)
+                here = np.flatnonzero(present)
                 producer, sequence, matched = producer[here], sequence[here], matched[here]
             for number, sequences in self._order.advance(row, producer, sequence, matched):
                 self._look_up(number, sequences)

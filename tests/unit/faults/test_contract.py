@@ -1,4 +1,4 @@
-"""What every registered fault must keep to: its declared interfaces, and what it hands on."""
+"""The contract of every registered fault: its interfaces, its record and its state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unit.faults.registered_faults import fault
 
 
 class Touched(dict[str, Any]):
-    """The offered interfaces; remembers which were used."""
+    """The offered interfaces; records which were used."""
 
     def __init__(self, offered: dict[str, Any]) -> None:
         super().__init__(offered)
@@ -60,7 +60,7 @@ def clients() -> MagicMock:
 
 
 def cluster_for(kind: type[Fault], root: Path) -> FakeCluster:
-    """Return a cluster that offers what the fault requires, and nothing else."""
+    """Return a cluster that offers only the interfaces that the fault requires."""
     write_disk(root / "1")
     cluster = FakeCluster(
         only=kind.requires,
@@ -99,8 +99,7 @@ def test_a_fault_uses_the_interfaces_that_it_requires(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", sorted(registered()))
-def test_what_inject_returns_is_what_the_other_methods_take(name: str) -> None:
-    """The base class says Any, so the type checker does not compare the methods of a fault."""
+def test_other_methods_accept_the_record_of_inject(name: str) -> None:
     kind = registered()[name]
     done = typing.get_type_hints(kind.inject)["return"]
     verified = typing.get_type_hints(kind.verify)
@@ -125,11 +124,11 @@ def test_a_fault_holds_no_state(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(registered()))
-def test_a_fault_that_ignores_its_target_says_what_it_hits(name: str) -> None:
+def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
     kind = registered()[name]
     assert kind.hits == "" or kind.hits in kind.model_fields
     ignores = str(kind.model_fields["target"].description).startswith("ignored")
-    # This one hits every node.
+    # kill_cluster hits every node.
     assert (kind.hits != "target") == (ignores and name != "kill_cluster")
 
 
@@ -146,7 +145,7 @@ def test_a_fault_that_ignores_its_target_says_what_it_hits(name: str) -> None:
         ("upgrade_feature", {"feature": "kraft.version"}, ""),
     ],
 )
-def test_parameters_say_what_a_fault_hits(
+def test_hit_by_names_the_clients_or_topic_of_a_fault(
     name: str, parameters: dict[str, object], words: str | None
 ) -> None:
     assert registered()[name].hit_by(parameters) == words
@@ -161,11 +160,11 @@ def test_parameters_say_what_a_fault_hits(
         ("null", None),
     ],
 )
-def test_stored_parameters_may_have_been_damaged(stored: str, words: str | None) -> None:
+def test_damaged_stored_parameters_name_no_client(stored: str, words: str | None) -> None:
     assert PauseClient.hit_by_stored(stored) == words
 
 
-def test_a_fault_in_words_names_what_it_hits() -> None:
+def test_text_of_a_fault_names_its_target() -> None:
     assert str(Kill(target=leader("orders", 0))) == "kill of leader of orders-0"
     assert str(PauseClient(client="producer 0")) == "pause_client of producer 0"
     assert str(Reassign(topic="orders", partition=0, to=[2])) == "reassign of orders-0"

@@ -18,12 +18,12 @@ from ackproof_model.effects import (
 )
 from unit.faults.registered_faults import fault
 
-#: What only its author knows.
+#: Faults whose effects only the author of the scenario knows.
 UNKNOWN = {"command"}
 
 
 @pytest.mark.parametrize("name", sorted(registered()))
-def test_every_fault_declares_what_it_does(name: str) -> None:
+def test_every_fault_declares_effects(name: str) -> None:
     assert any("effects" in kind.__dict__ for kind in registered()[name].__mro__ if kind != Fault)
     assert ((Anything(),) == fault(name).effects) == (name in UNKNOWN)
     assert (fault(name).effects == ()) == (name == "none")
@@ -31,7 +31,7 @@ def test_every_fault_declares_what_it_does(name: str) -> None:
 
 def test_a_fault_from_outside_may_do_anything() -> None:
     class Undeclared(Kill):
-        effects = Fault.effects  # type: ignore[pydantic-field]
+        effects = Fault.effects
 
     assert Undeclared(target="all").effects == (Anything(),)
 
@@ -99,11 +99,11 @@ def test_the_fields_of_a_fault_decide_its_effects(
     assert list(fault(name, **given).effects) == effects
 
 
-def test_only_clients_are_hit_by_faults_of_clients() -> None:
+def test_client_faults_touch_no_brokers() -> None:
     for name, kind in registered().items():
         family = kind.__module__.split(".")[1]
         assert fault(name).touches_brokers == (family not in ("clients", "control"))
 
 
-def test_a_cut_that_comes_and_goes_is_still_a_cut() -> None:
+def test_flapping_is_a_repeated_cut() -> None:
     assert Flapping(target="all").effects == (Cuts(channels=("replication",), repeated=True),)

@@ -1,4 +1,4 @@
-"""A fault of another package, one file: everything that ackproof says of faults includes it."""
+"""A fault of another package appears in lists, schema, predictions and reports."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ faults:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Return a folder in which the package is installed: its one file, and its entry point."""
+    """Return a folder with the installed package: its file and its entry point."""
     folder = tmp_path / "site-packages"
     metadata = folder / "drown-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -78,7 +78,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def ackproof(package: Path, *arguments: object) -> str:
-    """Return what the command prints in a process that finds the package."""
+    """Return the command's output in a process that can import the package."""
     path = os.pathsep.join([str(package), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", _MAIN, *map(str, arguments)],
@@ -110,7 +110,7 @@ def window() -> FaultWindow:
     return guard.window
 
 
-def test_it_is_listed_with_its_fields_and_in_the_page_of_faults(package: Path) -> None:
+def test_plugin_fault_is_listed_and_on_the_page_of_faults(package: Path) -> None:
     listed = json.loads(ackproof(package, "faults", "--json"))["drown"]
     assert listed["properties"]["depth"]["description"] == "metres of water"
     row = (
@@ -120,12 +120,12 @@ def test_it_is_listed_with_its_fields_and_in_the_page_of_faults(package: Path) -
     assert row in ackproof(package, "faults", "--markdown")
 
 
-def test_the_schema_of_scenarios_has_it(package: Path) -> None:
+def test_scenario_schema_has_the_plugin_fault(package: Path) -> None:
     schema = json.loads(ackproof(package, "schema"))
     assert schema["$defs"]["Drown"]["properties"]["depth"]["minimum"] == 1
 
 
-def test_the_prediction_excludes_nothing_and_names_it(package: Path, tmp_path: Path) -> None:
+def test_prediction_with_a_plugin_fault_excludes_nothing(package: Path, tmp_path: Path) -> None:
     path = tmp_path / "wet.yaml"
     path.write_text(SCENARIO)
     (found,) = json.loads(ackproof(package, "predict", path, "--json"))
@@ -133,13 +133,13 @@ def test_the_prediction_excludes_nothing_and_names_it(package: Path, tmp_path: P
     assert "the fault drown" in json.dumps(found)
 
 
-def test_its_window_has_its_evidence_and_facts(registered: None) -> None:
+def test_window_of_a_plugin_fault_has_evidence_and_facts(registered: None) -> None:
     row = window_row(0, window())
     assert row["evidence"] == "the broker is wet"
     assert json.loads(str(row["facts"])) == {"depth": 7}
 
 
-def test_stories_of_lost_records_have_its_past_tense(registered: None) -> None:
+def test_explanation_of_a_loss_uses_the_past_tense(registered: None) -> None:
     at = window().injected_at
     term = Term(
         epoch=0,
@@ -162,7 +162,7 @@ def test_stories_of_lost_records_have_its_past_tense(registered: None) -> None:
     assert "leader 1 was drowned (drown, fault 1)" in cause(circumstances, Case.B2, "", None)
 
 
-def test_the_reports_show_it(registered: None, tmp_path: Path) -> None:
+def test_reports_show_the_plugin_fault(registered: None, tmp_path: Path) -> None:
     row = window_row(0, window())
     run_dir = tmp_path / "run"
     verdict = synthetic.make(run_dir, synthetic.Options(rate=300, acks="1", windows=[row]))

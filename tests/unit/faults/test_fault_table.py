@@ -6,7 +6,7 @@ from ackproof_faults import registered
 from ackproof_faults.fault_table import entries, markdown
 
 
-def test_every_fault_says_what_it_does_how_it_is_proved_and_what_its_fields_are() -> None:
+def test_every_fault_has_a_description_a_proof_and_described_fields() -> None:
     page = markdown(registered())
     for entry in entries(registered()):
         assert entry.summary.endswith("."), entry.name

@@ -24,7 +24,7 @@ def test_every_file_with_a_fault_is_registered_under_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("path", "pathlib:Path"), ("slay", "ackproof_faults.process.kill:Kill")]
 )
-def test_a_plugin_that_is_no_fault_or_has_another_name_is_refused(
+def test_plugin_with_wrong_type_or_name_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = EntryPoint(name=name, value=value, group=registry.GROUP)
@@ -33,7 +33,7 @@ def test_a_plugin_that_is_no_fault_or_has_another_name_is_refused(
         registry.registered.__wrapped__()
 
 
-def test_every_fault_is_written_as_it_is_read() -> None:
+def test_every_fault_round_trips_through_json() -> None:
     for name, kind in registry.registered().items():
         own = FIELDS.get(name, {})
         given = {"fault": name, "target": "all", "when": "5 acked", "heal_after": "2s", **own}
@@ -61,7 +61,7 @@ AMBIGUOUS = {
 
 
 def test_no_other_module_names_a_fault() -> None:
-    """What is to be known of a fault is in its class; the planner chooses faults."""
+    """Other modules use the attributes of a fault's class; only the planner chooses faults."""
     names = set(registry.registered()) - AMBIGUOUS
     root = Path(__file__).parents[3]
     sources = [

@@ -90,17 +90,17 @@ def verified(
 
 
 def test_the_position_of_a_record_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = verified(monkeypatch, [b"a", b"b"], [b"b", b"a", b"unknown"])
-    assert found.holds
-    assert (found.acked, found.read, found.duplicated) == (2, 3, 0)
+    result = verified(monkeypatch, [b"a", b"b"], [b"b", b"a", b"unknown"])
+    assert result.holds
+    assert (result.acked, result.read, result.duplicated) == (2, 3, 0)
 
 
 def test_a_missing_record_is_lost_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = verified(monkeypatch, [b"a", b"b"], [b"a"])
-    assert not found.holds
-    assert [one.offset for one in found.lost] == [1]
-    assert "1 of 2 acked records are lost" in found.evidence()
-    assert "LOST orders-0, acked at offset 1" in found.evidence()
+    result = verified(monkeypatch, [b"a", b"b"], [b"a"])
+    assert not result.holds
+    assert [one.offset for one in result.lost] == [1]
+    assert "1 of 2 acked records are lost" in result.evidence()
+    assert "LOST orders-0, acked at offset 1" in result.evidence()
 
 
 def test_equal_records_count_as_often_as_they_were_acked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,16 +109,16 @@ def test_equal_records_count_as_often_as_they_were_acked(monkeypatch: pytest.Mon
 
 
 def test_nothing_acked_does_not_hold() -> None:
-    found = Ledger(FullIsr()).verify()
-    assert not found.holds
-    assert "inconclusive" in found.evidence()
+    result = Ledger(FullIsr()).verify()
+    assert not result.holds
+    assert "inconclusive" in result.evidence()
 
 
 def test_a_timeout_is_unknown_and_so_never_lost() -> None:
     ledger = Ledger(FullIsr())
     ledger.on_delivery(-192, Message(b"a"))  # _MSG_TIMED_OUT
-    found = ledger.verify()
-    assert (found.acked, found.unknown, found.lost) == (0, 1, ())
+    result = ledger.verify()
+    assert (result.acked, result.unknown, result.lost) == (0, 1, ())
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ClusterError, DiskError, RunDirectoryError
-from ackproof.runs.verdict import Verdict
+from ackproof.runs.verdict import Record, Verdict
 from ackproof.scenario.loader import Configured, load
-from ackproof.trials import Record, Trial, TrialStore, attempt, read_trials
+from ackproof.trials import Trial, TrialStore, attempt, read_trials
 
 [ACKS_0, *_] = load(Path(__file__).parents[3] / "scenarios" / "acks.yaml")
 

@@ -1,4 +1,4 @@
-"""Targets and conditions as Python expressions: each must be what its text says."""
+"""Targets and conditions as Python expressions equal their parsed text."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from support.schedules import Observed
         (recovered("cut"), "cut recovered"),
     ],
 )
-def test_a_condition_is_what_its_text_says(built: Conditions, written: str) -> None:
+def test_built_condition_equals_parsed_text(built: Conditions, written: str) -> None:
     assert Kill(target=1, when=built).when == parse_trigger(written)
 
 
@@ -83,11 +83,11 @@ def test_a_condition_is_what_its_text_says(built: Conditions, written: str) -> N
         (majority_of_controllers(), "majority of controllers"),
     ],
 )
-def test_a_target_is_what_its_text_says(built: TargetSpec, written: object) -> None:
+def test_built_target_equals_parsed_text(built: TargetSpec, written: object) -> None:
     assert Kill(target=built).target == parse_target(written)
 
 
-def test_a_fault_keeps_plain_fields_and_writes_them_as_a_scenario_does() -> None:
+def test_fault_stores_plain_fields_and_dumps_scenario_text() -> None:
     fault = Kill(
         target=leader("orders", 0),
         when=acked(3000) & (isr("orders", 0) == 3),
@@ -107,7 +107,7 @@ def test_a_fault_keeps_plain_fields_and_writes_them_as_a_scenario_does() -> None
     assert Kill.model_validate(document) == fault
 
 
-def test_and_and_or_mean_what_they_say_however_they_are_nested() -> None:
+def test_nested_and_and_or_keep_their_meaning() -> None:
     a, b, c, d = acked(10), sent(10), after(10), epoch("orders", 0) == 1
     expressions = [
         (a & b, lambda w, x, y, z: w and x),
@@ -141,7 +141,7 @@ def _misused(word: str) -> Expression | bool:
     return not acked(1)
 
 
-def test_a_condition_that_no_scenario_can_write_is_refused() -> None:
+def test_condition_without_scenario_text_is_refused() -> None:
     with pytest.raises(ValueError, match="'-1 acked' is not a condition"):
         acked(-1)
     with pytest.raises(ValueError, match="is not a condition"):

@@ -88,7 +88,7 @@ def test_a_condition_on_an_unknown_isr_does_not_hold(written: str) -> None:
         "log of broker 1 says 'one or two' or log of broker says 'a' or cut ended",
     ],
 )
-def test_a_condition_is_written_as_it_is_read_and_matches_the_schema(written: str) -> None:
+def test_condition_round_trips_and_matches_the_schema(written: str) -> None:
     assert str(parse_condition(written)) == written
     schema = TypeAdapter(Trigger).json_schema()
     assert re.search(schema["anyOf"][0]["pattern"], written)
@@ -153,7 +153,7 @@ def test_a_wrong_condition_is_refused_with_the_value_and_the_legal_forms(written
         ("10 acked or isr off orders-0 == 1", "10 acked or isr of orders-0 == 1"),
     ],
 )
-def test_a_misspelt_condition_is_refused_with_the_one_that_was_meant(
+def test_error_for_a_misspelt_condition_suggests_the_correct_condition(
     written: str, meant: str
 ) -> None:
     with pytest.raises(ValueError, match=f"did you mean '{meant}'"):

@@ -52,11 +52,11 @@ def test_a_wrong_target_is_refused_with_the_value_and_the_legal_forms(written: o
         ("eny broker", "any broker"),
     ],
 )
-def test_a_misspelt_target_is_refused_with_the_one_that_was_meant(written: str, meant: str) -> None:
+def test_error_for_a_misspelt_target_suggests_the_correct_target(written: str, meant: str) -> None:
     with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
         parse_target(written)
 
 
 @pytest.mark.parametrize("written", ["leader of orders-0", "followers of orders-0", "all"])
-def test_a_target_is_written_as_it_is_read(written: str) -> None:
+def test_target_round_trips(written: str) -> None:
     assert str(parse_target(written)) == written

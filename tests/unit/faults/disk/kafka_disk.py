@@ -12,7 +12,7 @@ from ackproof_faults.disk import _disk
 
 
 def batch(first: int, count: int, size: int = 100) -> bytes:
-    """Return a batch with a CRC that fits; what its records hold nobody asks here."""
+    """Return a batch with a correct CRC and arbitrary records."""
     covered = struct.pack(">hi", 0, count - 1) + bytes(40 - 6) + b"r" * size
     crc = google_crc32c.value(covered)
     rest = struct.pack(">ibI", 0, 2, crc) + covered

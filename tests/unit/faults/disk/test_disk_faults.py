@@ -1,4 +1,4 @@
-"""Damage to files, done to real files in a folder; the batches are Kafka's format."""
+"""Disk faults damage real files in a folder; the batches have Kafka's format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPE = Shape(
 
 
 class Topics:
-    """What `power_loss` asks of an operator: whether a topic is fsynced at every record."""
+    """The settings that `power_loss` reads: whether a topic is fsynced at every record."""
 
     flush_messages = "9223372036854775807"
 

@@ -92,7 +92,7 @@ def test_a_container_is_ended_verified_and_started(action: str, status: int) -> 
     assert cluster.processes.exit_status(1) is None
 
 
-def test_a_kill_does_not_pass_as_a_stop_nor_a_stop_as_a_kill() -> None:
+def test_kill_and_stop_are_distinguished_by_exit_status() -> None:
     for does, says in (("kill", "stop"), ("stop", "kill")):
         cluster = FakeCluster()
         Docker.model_validate({"fault": "docker", "target": 1, "action": does}).inject(cluster, [1])

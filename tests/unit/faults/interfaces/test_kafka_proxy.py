@@ -1,4 +1,4 @@
-"""The names of Kafka's requests stand beside their keys."""
+"""The names and keys of Kafka's requests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ackproof_faults.interfaces.kafka_proxy import (
 )
 
 
-def test_every_request_that_a_rule_may_name_has_a_key_of_its_own():
+def test_every_api_has_a_unique_key():
     assert set(get_args(Api)) == set(API_KEYS)
     assert len(set(API_KEYS.values())) == len(API_KEYS)
 
 
-def test_requests_between_nodes_are_among_them_and_go_one_way():
+def test_apis_between_nodes_are_known_and_have_one_receiver():
     assert set(API_KEYS) > TO_CONTROLLERS | BETWEEN_BROKERS
     assert not TO_CONTROLLERS & BETWEEN_BROKERS

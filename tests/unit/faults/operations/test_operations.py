@@ -1,4 +1,4 @@
-"""Cluster operations on a fake cluster: what they request, and when they refuse."""
+"""Cluster operations on a fake cluster: their requests and refusals."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ OPERATIONS: list[dict[str, Any]] = [
     {"fault": "upgrade_feature", "feature": "transaction.version", "level": 2},
 ]
 
-#: What may be done over and over.
+#: Operations that may be repeated.
 REPEATABLE = ("recreate_topic", "add_controller")
 
 
@@ -198,7 +198,7 @@ class LateBroker(Paper):
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
-def test_a_broker_that_has_not_heard_of_the_topic_is_asked_again(operation: dict[str, Any]) -> None:
+def test_topic_unknown_to_a_broker_is_requested_again(operation: dict[str, Any]) -> None:
     cluster, fault = world(operation)
     known = cluster.operations
     late = LateBroker(topics=known.topics)  # type: ignore[attr-defined]

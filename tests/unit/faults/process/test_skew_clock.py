@@ -53,7 +53,7 @@ def logging_cluster() -> FakeCluster:
 
 @pytest.mark.parametrize("by", ["90m", "-90m", "5s", "-5s"])
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
-def test_a_skew_is_verified_and_so_is_its_end(by: str, written: str) -> None:
+def test_skew_and_its_end_are_verified(by: str, written: str) -> None:
     cluster = logging_cluster()
     cluster.network.written = written  # type: ignore[attr-defined]
     guard = inject(SkewClock(target=[1, 3], by=by), cluster, clock=clock)

@@ -83,7 +83,7 @@ def test_a_branch_can_wait_for_a_fault_of_another() -> None:
     assert one.done
 
 
-def test_a_loop_turns_so_often_and_not_more_often_than_every() -> None:
+def test_loop_has_repeat_turns_at_least_every_apart() -> None:
     world = World()
     one = schedule(world, {"sequence": [kill(1)], "repeat": 3, "every": "10s"})
     ticks(one)
@@ -95,7 +95,7 @@ def test_a_loop_turns_so_often_and_not_more_often_than_every() -> None:
     assert one.done
 
 
-def test_a_loop_begins_no_turn_after_its_time_or_its_condition() -> None:
+def test_loop_begins_no_turn_after_for_or_until() -> None:
     for bound in ({"for": "10s"}, {"until": "10 acked"}):
         world = World()
         one = schedule(world, {"sequence": [kill(1, heal_after="2s")], **bound})
@@ -109,7 +109,7 @@ def test_a_loop_begins_no_turn_after_its_time_or_its_condition() -> None:
         assert one.done
 
 
-def test_a_loop_without_bounds_goes_on_and_leaves_nothing_to_complain_of() -> None:
+def test_endless_loop_leaves_no_waiting_faults() -> None:
     world = World()
     one = schedule(world, {"sequence": [kill(1, heal_after="1s")], "every": "1s"})
     for second in range(6):
@@ -122,14 +122,14 @@ def test_a_loop_without_bounds_goes_on_and_leaves_nothing_to_complain_of() -> No
     assert all(window.healed_at is not None for window in one.windows)
 
 
-def test_an_endless_loop_whose_fault_never_fires_is_named() -> None:
+def test_endless_loop_whose_fault_never_begins_is_listed() -> None:
     world = World()
     one = schedule(world, {"sequence": [kill(1, when="10 acked")], "every": "1s"})
     ticks(one)
     assert [fault.name for fault in one.waiting] == ["kill"]
 
 
-def test_in_a_loop_conditions_on_faults_count_in_their_own_turn() -> None:
+def test_conditions_on_faults_apply_to_their_own_turn_of_a_loop() -> None:
     world = World()
     both = [kill(2, when="c began"), cut(1, id="c", or_after="5s")]
     one = schedule(world, {"sequence": [{"parallel": both}], "repeat": 2})
@@ -145,7 +145,7 @@ def test_in_a_loop_conditions_on_faults_count_in_their_own_turn() -> None:
     assert names(one) == ["isolate_replication", "kill"] * 2
 
 
-def test_healing_all_ends_every_branch_and_begins_nothing_more() -> None:
+def test_heal_all_heals_every_branch_and_cancels_waiting_faults() -> None:
     world = World()
     one = schedule(
         world,
@@ -208,7 +208,7 @@ def test_other_seeds_give_other_schedules_and_use_every_choice() -> None:
     assert any(turn is not None for turn in turns)
 
 
-def test_a_turn_is_drawn_alike_whenever_it_is_drawn() -> None:
+def test_turn_does_not_depend_on_when_it_is_sampled() -> None:
     sampler = Sampler(seed=7, brokers=(1, 2, 3))
     (loop,) = sampler.schedule(
         STEPS.validate_python([{"sequence": [kill("any broker")], "repeat": 9}])
@@ -226,7 +226,7 @@ def test_a_turn_is_drawn_alike_whenever_it_is_drawn() -> None:
     share=st.floats(min_value=0, max_value=0.7),
     length=st.integers(min_value=12, max_value=300),
 )
-def test_a_nemesis_keeps_its_bounds(seed: int, share: float, length: int) -> None:
+def test_nemesis_respects_its_limits(seed: int, share: float, length: int) -> None:
     spec = {**NEMESIS, "fault_free": share, "for": length}
     whole, _ = drawn(seed, [spec])
     faults = [step for step in _flat(whole) if hasattr(step, "heal_after")]
@@ -242,7 +242,7 @@ def test_a_nemesis_keeps_its_bounds(seed: int, share: float, length: int) -> Non
         assert len(fault.target.brokers) == (2 if fault.name == "isolate_replication" else 1)
 
 
-def test_weights_weigh() -> None:
+def test_weights_change_the_frequency_of_choices() -> None:
     counts = {"kill": 0, "isolate_replication": 0, "restart": 0}
     for seed in range(30):
         for step in _flat(drawn(seed, [{**NEMESIS, "weights": [8, 1, 1]}])[0]):
@@ -282,7 +282,7 @@ def test_a_fault_beyond_the_blast_radius_waits_until_there_is_room() -> None:
     assert [window.nodes for window in one.windows] == [(1,), (2,)]
 
 
-def test_two_faults_on_the_same_node_are_one_node() -> None:
+def test_two_faults_on_a_node_count_as_one_node() -> None:
     one = schedule(World(), cut(1, heal_after="9s"), kill(1), brokers=1)
     ticks(one)
     assert names(one) == ["isolate_replication", "kill"]
@@ -297,7 +297,7 @@ def test_two_faults_on_the_same_node_are_one_node() -> None:
         ([cut(1), cut(2, when="5 acked")], {"brokers": 1}, "will not end before it"),
     ],
 )
-def test_what_can_never_have_room_is_refused(
+def test_fault_that_always_exceeds_the_blast_radius_is_refused(
     steps: list[object], radius: dict[str, Any], why: str
 ) -> None:
     world = World(acked=5)
@@ -313,14 +313,14 @@ def test_a_minority_of_controllers_is_within_the_quorum() -> None:
 
 
 @pytest.mark.parametrize("second", [kill(1), {"fault": "restart", "target": 1}])
-def test_what_would_undo_a_fault_in_force_is_refused(second: dict[str, object]) -> None:
+def test_fault_that_undoes_a_fault_in_force_is_refused(second: dict[str, object]) -> None:
     world = World()
     one = schedule(world, {"parallel": [kill(1, heal_after="9s"), second]})
     with pytest.raises(FaultError, match=r"would undo another fault: kill of broker 1 is in force"):
         ticks(one)
 
 
-def test_what_is_certain_to_undo_another_is_known_beforehand() -> None:
+def test_certain_conflicts_are_detected_before_the_run() -> None:
     def found(*steps: object) -> list[tuple[str | int, ...]]:
         return [where for where, _ in certain_conflicts(STEPS.validate_python(list(steps)))]
 
@@ -350,12 +350,12 @@ def test_what_is_certain_to_undo_another_is_known_beforehand() -> None:
         ([{"when": "5 acked"}], "tag"),
     ],
 )
-def test_what_is_no_schedule_is_refused(steps: list[object], says: str) -> None:
+def test_invalid_schedules_are_refused(steps: list[object], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         STEPS.validate_python(steps)
 
 
-def test_steps_are_written_as_they_are_read() -> None:
+def test_steps_round_trip() -> None:
     steps = STEPS.validate_python(MIXED)
     assert STEPS.validate_python(STEPS.dump_python(steps, mode="json", by_alias=True)) == steps
 
@@ -380,7 +380,7 @@ def test_a_high_watermark_that_moves_is_not_stuck() -> None:
     assert names(one) == ["kill"]
 
 
-def test_state_is_asked_of_the_cluster() -> None:
+def test_observation_reads_the_state_of_the_cluster() -> None:
     world = World(cluster=FakeCluster(now_log_end=(100, 4), now_committed=90))
     wanted = ["epoch of orders-0 == 5", "lag of g on orders-0 > 20", "leader of orders-0 == 1"]
     one = schedule(world, kill(1, when=[*wanted, "log of broker says 'boo'"]))
@@ -413,7 +413,7 @@ def test_state_is_asked_of_the_cluster() -> None:
         ),
     ],
 )
-def test_how_often_a_schedule_begins_each_fault(
+def test_times_begun_of_each_fault(
     steps: list[object], expected: dict[str, tuple[int, float]]
 ) -> None:
     assert times_begun(STEPS.validate_python(steps), seed=1) == expected
@@ -421,7 +421,7 @@ def test_how_often_a_schedule_begins_each_fault(
 
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=50, deadline=None)
-def test_what_is_drawn_is_begun_as_often_as_it_is_counted(seed: int) -> None:
+def test_times_begun_matches_the_sampled_faults(seed: int) -> None:
     world = World()
     steps = [
         {"random": [kill(), cut("any broker")], "for": "60s"},

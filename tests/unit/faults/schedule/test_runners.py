@@ -24,7 +24,7 @@ def test_a_fault_waits_for_its_condition() -> None:
     assert schedule.windows[0].trigger == "100 acked"
 
 
-def test_the_words_say_which_condition_waits_and_what_is_unknown() -> None:
+def test_waiting_for_names_unmet_and_unknown_conditions() -> None:
     world = World()
     world.acked = 7
     world.cluster.state.now_isr = [1, 2, 3]
@@ -82,7 +82,7 @@ def test_faults_begin_in_their_order() -> None:
     assert names(schedule) == []
 
 
-def test_a_fault_is_healed_when_the_leader_is_another_than_before_it() -> None:
+def test_fault_is_healed_when_the_leader_has_changed() -> None:
     world = World()
     kill = Kill(target="leader of orders-0", heal_when="leader of orders-0 changed")
     schedule = world.schedule(kill)
@@ -98,7 +98,7 @@ def test_a_fault_is_healed_when_the_leader_is_another_than_before_it() -> None:
     assert schedule.done
 
 
-def test_a_leader_that_was_not_known_before_has_not_changed() -> None:
+def test_leader_unknown_before_the_fault_has_not_changed() -> None:
     world = World(cluster=FakeCluster(now_leader=None))
     schedule = world.schedule(Kill(target=1, heal_when="leader of orders-0 changed"))
     schedule.tick()
@@ -107,7 +107,7 @@ def test_a_leader_that_was_not_known_before_has_not_changed() -> None:
     assert schedule.windows[0].healed_at is None
 
 
-def test_while_nobody_can_say_the_last_known_leader_counts() -> None:
+def test_last_known_leader_is_used_while_the_leader_is_unknown() -> None:
     world = World()
     schedule = world.schedule(
         Kill(target=3), Kill(target=1, when="10 acked", heal_when="leader of orders-0 changed")
@@ -125,7 +125,7 @@ def test_while_nobody_can_say_the_last_known_leader_counts() -> None:
     assert schedule.windows[1].healed_at is not None
 
 
-def test_what_is_not_over_by_its_own_trigger_is_named() -> None:
+def test_faults_with_unmet_heal_triggers_are_listed() -> None:
     world = World()
     schedule = world.schedule(Kill(target=1, heal_after="5s"))
     schedule.tick()
@@ -165,7 +165,7 @@ def test_a_schedule_is_not_done_before_everything_has_recovered() -> None:
     assert schedule.done
 
 
-def test_heal_all_ends_everything_newest_first_and_begins_nothing_more() -> None:
+def test_heal_all_heals_newest_first_and_cancels_waiting_faults() -> None:
     world = World()
     schedule = world.schedule(Kill(target=1), Kill(target=2), Kill(target=3, when="9 acked"))
     schedule.tick()
@@ -178,7 +178,7 @@ def test_heal_all_ends_everything_newest_first_and_begins_nothing_more() -> None
     assert names(schedule) == ["kill", "kill"]
 
 
-def test_heal_all_tries_everything_before_it_complains() -> None:
+def test_heal_all_tries_every_fault_before_it_raises() -> None:
     world = World()
     schedule = world.schedule(IsolateReplication(target=3), Kill(target=1), Kill(target=2))
     for _ in range(3):
@@ -196,7 +196,7 @@ def test_heal_all_tries_everything_before_it_complains() -> None:
     assert "start 1" in world.cluster.done
 
 
-def test_no_faults_are_done_at_once() -> None:
+def test_empty_schedule_is_done_at_once() -> None:
     schedule = World().schedule()
     schedule.tick()
     assert schedule.done

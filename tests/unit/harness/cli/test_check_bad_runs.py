@@ -158,7 +158,7 @@ def gone(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "done", "said"),
+    ("part", "done", "output"),
     [
         ("final_log", gone, "has no table final_log"),
         ("run.json", gone, "it has no run.json"),
@@ -177,13 +177,13 @@ def gone(path: Path) -> None:
     ],
 )
 def test_an_incomplete_run_directory_is_refused_by_name(
-    spark, tmp_path: Path, part: str, done: Callable[[Path], None], said: str
+    spark, tmp_path: Path, part: str, done: Callable[[Path], None], output: str
 ) -> None:
     run_dir = store(tmp_path / "run", with_())
     done(run_dir / part)
     with pytest.raises(RunDirectoryError) as caught:
         judge_run(run_dir)
-    assert said in str(caught.value)
+    assert output in str(caught.value)
     assert caught.value.exit_code is ExitCode.USAGE
     assert not (run_dir / "verdict.json").exists()
 
@@ -226,8 +226,8 @@ def test_a_run_without_its_final_log_is_inconclusive(spark, tmp_path: Path) -> N
 
 
 def dispute(run_dir: Path, reader: str, offset: int, sequence: int | None) -> None:
-    place = run_dir / LOCATION["disagreements"]
-    place.mkdir(exist_ok=True)
+    partition = run_dir / LOCATION["disagreements"]
+    partition.mkdir(exist_ok=True)
     row = {
         "schema_version": 1,
         "run_id": RUN_ID,
@@ -242,7 +242,7 @@ def dispute(run_dir: Path, reader: str, offset: int, sequence: int | None) -> No
         "head": None,
         "reader": reader,
     }
-    pq.write_table(pa.Table.from_pylist([row], DISAGREEMENTS), place / f"{reader}.parquet")
+    pq.write_table(pa.Table.from_pylist([row], DISAGREEMENTS), partition / f"{reader}.parquet")
 
 
 def test_a_record_that_only_one_reader_read_is_neither_present_nor_lost(
@@ -253,9 +253,9 @@ def test_a_record_that_only_one_reader_read_is_neither_present_nor_lost(
     assert judge_run(run_dir).verdict is Word.VIOLATED
     dispute(run_dir, "ackproof-kafka", 4, 2)
     verdict = judge_run(run_dir)
-    said = "orders-0 offset 4 (ackproof-kafka has producer 0 sequence 2 alone)"
+    output = "orders-0 offset 4 (ackproof-kafka has producer 0 sequence 2 alone)"
     assert verdict.verdict is Word.INCONCLUSIVE
-    assert f"readers disagree about 1 offsets: {said}" in verdict.reason
+    assert f"readers disagree about 1 offsets: {output}" in verdict.reason
     assert ("disagreement", 1) in [(f.anomaly, f.observed) for f in verdict.findings]
     assert verdict.readers == ["kafka", "ackproof-kafka"]
 

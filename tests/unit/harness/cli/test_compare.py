@@ -55,9 +55,9 @@ def test_trials_are_summarised_and_stored(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert compare(ACKS, "--trials", "30", "--yes") == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "acks=0 loses more often than 'acks=all, min.insync.replicas=2'." in said
-    assert "every pair was settled" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "acks=0 loses more often than 'acks=all, min.insync.replicas=2'." in output
+    assert "every pair was settled" in output
     [stored] = tmp_path.glob("*-comparison")
     names = {path.name for path in stored.iterdir()}
     assert names >= {"plan.json", "trials.jsonl", "comparison.json", "report.html", "junit.xml"}
@@ -130,8 +130,8 @@ def test_the_page_of_a_comparison_can_be_written_again(
     assert other.read_text() == before
     for refusing in ("check", "show", "replay"):
         assert ackproof(refusing, stored) == 2
-        said = " ".join(capsys.readouterr().err.split())
-        assert "is not one run: it belongs to a comparison or a shrink" in said
+        output = " ".join(capsys.readouterr().err.split())
+        assert "is not one run: it belongs to a comparison or a shrink" in output
 
 
 @pytest.mark.parametrize(

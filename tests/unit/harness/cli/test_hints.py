@@ -48,9 +48,9 @@ def all_options(command: Any) -> set[str]:
 
 def test_texts_name_commands_and_options_that_exist() -> None:
     sources = [path.read_text(encoding="utf-8") for path in SOURCES]
-    said = {command for source in sources for command in commands(source)}
-    assert len(said) > 20
-    assert {command: words for command in said if (words := unknown_words(command))} == {}
+    named = {command for source in sources for command in commands(source)}
+    assert len(named) > 20
+    assert {command: words for command in named if (words := unknown_words(command))} == {}
     assert {option for one in sources for option in hinted_options(one)} <= all_options(
         command_tree()
     )
@@ -58,7 +58,7 @@ def test_texts_name_commands_and_options_that_exist() -> None:
 
 def test_a_hint_that_names_nothing_is_noticed() -> None:
     source = 'raise E(f"no {x}", hint=f"Continue it with: ackproof compare --resum {x}")'
-    [said] = commands(source)
-    assert unknown_words(said) == ["--resum"]
+    [command] = commands(source)
+    assert unknown_words(command) == ["--resum"]
     assert list(hinted_options('E(hint="Name another with --nowhere.")')) == ["--nowhere"]
     assert "--nowhere" not in all_options(command_tree())

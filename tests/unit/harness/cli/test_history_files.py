@@ -104,8 +104,8 @@ def test_a_malformed_file_is_bad_input(check, tmp_path: Path) -> None:
     code, out, complaints = check({"good": HOLDS, "bad": [op(0, SEND_A, type="done")]})
     assert code == ExitCode.USAGE
     assert out == ""
-    said = f'{tmp_path / "bad.json"}: op 0: type is "done"; legal: ok, info, fail'
-    assert said in complaints
+    complaint = f'{tmp_path / "bad.json"}: op 0: type is "done"; legal: ok, info, fail'
+    assert complaint in complaints
     assert "Traceback" not in complaints
 
 
@@ -124,7 +124,7 @@ def test_histories_and_run_directories_do_not_mix(check, tmp_path: Path) -> None
 def test_a_run_directory_has_its_own_configuration(check, tmp_path: Path) -> None:
     code, _, complaints = check({}, str(tmp_path), "--subscribe")
     assert code == ExitCode.USAGE
-    assert "a run directory holds its own settings" in complaints
+    assert "a run directory has its own settings" in complaints
 
 
 def test_a_lone_surrogate_can_be_printed() -> None:

@@ -47,9 +47,9 @@ def test_a_signal_while_spark_compares_ends_in_one_line(tmp_path: Path, number: 
         every_s=0.01,
     )
     os.killpg(process.pid, number)
-    printed, said = process.communicate(timeout=120)
+    printed, output = process.communicate(timeout=120)
     assert (process.returncode, printed) == (ExitCode.INCONCLUSIVE, "")
-    assert said == "interrupted: nothing is left running, recorded data is kept\n"
+    assert output == "interrupted: nothing is left running, recorded data is kept\n"
     assert list(scratch.iterdir()) == []
     with pytest.raises(ProcessLookupError):  # the JVM was in the same group
         until(lambda: os.killpg(process.pid, 0))

@@ -38,9 +38,9 @@ def test_an_unexpected_exception_ends_with_4_and_one_message(
 
     monkeypatch.setattr("ackproof.scenario.loader.load", defect)
     assert ackproof("validate", str(SCENARIOS)) == ExitCode.ENVIRONMENT
-    said = capsys.readouterr().err
-    assert "unexpected ZeroDivisionError: oh" in said
-    assert "Traceback" not in said
+    output = capsys.readouterr().err
+    assert "unexpected ZeroDivisionError: oh" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_closed_pipe_changes_no_exit_code(command: list[str]) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.wait(60) == 0
-        said = process.stderr.read().splitlines()
-        assert [line for line in said if not line.startswith(b"warning: ")] == []
+        output = process.stderr.read().splitlines()
+        assert [line for line in output if not line.startswith(b"warning: ")] == []
 
 
 _INTERRUPTED_IN_A_FINALIZER = """

@@ -53,11 +53,11 @@ def planned(tmp_path: Path, *options: str, **changes: Any) -> dict[str, Any]:
 
 
 def test_plans_of_a_matrix_have_legal_names(tmp_path: Path) -> None:
-    found = planned(tmp_path, *B7, matrix={"acks=all, Kafka 4": {"seed": 2}})
-    assert {load(Path(one["file"]))[0].scenario.name for one in found["scenarios"]} == {
-        Path(one["file"]).stem for one in found["scenarios"]
+    answer = planned(tmp_path, *B7, matrix={"acks=all, Kafka 4": {"seed": 2}})
+    assert {load(Path(one["file"]))[0].scenario.name for one in answer["scenarios"]} == {
+        Path(one["file"]).stem for one in answer["scenarios"]
     }
-    assert all("orders-acks-all--kafka-4" in one["file"] for one in found["scenarios"])
+    assert all("orders-acks-all--kafka-4" in one["file"] for one in answer["scenarios"])
 
 
 def faults(path: str) -> list[dict[str, Any]]:
@@ -69,9 +69,9 @@ def faults(path: str) -> list[dict[str, Any]]:
 
 
 def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> None:
-    found = planned(tmp_path, *B7)
-    assert (found["loss"], found["steps"]) == ("possible", 15)
-    loss, clean = found["scenarios"]
+    answer = planned(tmp_path, *B7)
+    assert (answer["loss"], answer["steps"]) == ("possible", 15)
+    loss, clean = answer["scenarios"]
     assert faults(loss["file"]) == [
         {"fault": "none", "id": "acked-0", "when": ["1000 more sent", "200 more acked"]},
         {
@@ -127,8 +127,8 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
 def test_replicas_are_the_brokers_of_the_assignment(tmp_path: Path) -> None:
     topics = {"orders": {**SCENARIO["topics"]["orders"], "assignment": [[3, 1, 2]]}}
     del topics["orders"]["partitions"]
-    found = planned(tmp_path, *B7, topics=topics)
-    hit = [one["target"] for one in faults(found["scenarios"][0]["file"]) if "target" in one]
+    answer = planned(tmp_path, *B7, topics=topics)
+    hit = [one["target"] for one in faults(answer["scenarios"][0]["file"]) if "target" in one]
     assert hit == [[2], [1], [3]]
 
 
@@ -136,8 +136,8 @@ def test_with_acks_1_the_leader_is_killed_before_followers_fetch_its_records(
     tmp_path: Path,
 ) -> None:
     settings = {"acks": 1, "enable.idempotence": False}
-    found = planned(tmp_path, workload={**SCENARIO["workload"], "settings": settings})
-    (loss,) = found["scenarios"]  # a clean stop would lose as much: there is no control
+    answer = planned(tmp_path, workload={**SCENARIO["workload"], "settings": settings})
+    (loss,) = answer["scenarios"]  # a clean stop would lose as much: there is no control
     kinds = [one["fault"] for one in faults(loss["file"])]
     assert kinds == ["none", "isolate_replication", "none", "kill", "none", "none"]
     # The cut must not last until the followers have lagged.
@@ -146,33 +146,33 @@ def test_with_acks_1_the_leader_is_killed_before_followers_fetch_its_records(
 
 
 def test_with_zookeeper_no_follower_is_made_to_lag(tmp_path: Path) -> None:
-    found = planned(tmp_path, kafka="2.6.2", cluster={})
-    assert "shrinks" not in found["bounds"]
-    made = faults(found["scenarios"][0]["file"])
-    assert [one["fault"] for one in made if one["fault"] != "none"] == [
+    answer = planned(tmp_path, kafka="2.6.2", cluster={})
+    assert "shrinks" not in answer["bounds"]
+    steps = faults(answer["scenarios"][0]["file"])
+    assert [one["fault"] for one in steps if one["fault"] != "none"] == [
         "kill",
         "kill",
         "power_loss",
     ]
     # Without ELR it leads at once, so that no log need be read.
-    assert "leader of orders-0 == none" not in made[-1]["when"]
-    assert not any("log of broker" in text for one in made for text in one.get("when", ()))
+    assert "leader of orders-0 == none" not in steps[-1]["when"]
+    assert not any("log of broker" in text for one in steps for text in one.get("when", ()))
 
 
 def test_with_all_brokers_down_the_schedule_waits_for_time(tmp_path: Path) -> None:
-    found = planned(tmp_path, "--kills", "2", "--shrinks", "0")
-    (down,) = [one for one in faults(found["scenarios"][0]["file"]) if one["id"] == "rest-3"]
+    answer = planned(tmp_path, "--kills", "2", "--shrinks", "0")
+    (down,) = [one for one in faults(answer["scenarios"][0]["file"]) if one["id"] == "rest-3"]
     assert down["when"] == ["after 9.4s"]  # 1.6 sessions of 4 s, and 3 s
 
 
 def test_without_a_possible_loss_a_suite_expects_none(tmp_path: Path) -> None:
-    found = planned(tmp_path, "--power-losses", "0", "--kills", "1", "--shrinks", "1")
-    assert found["loss"] == "impossible"
-    assert len(found["scenarios"]) >= 2
-    assert all("safe" in one["file"] for one in found["scenarios"])
-    kinds = [set(one["kinds"]) for one in found["scenarios"]]
+    answer = planned(tmp_path, "--power-losses", "0", "--kills", "1", "--shrinks", "1")
+    assert answer["loss"] == "impossible"
+    assert len(answer["scenarios"]) >= 2
+    assert all("safe" in one["file"] for one in answer["scenarios"])
+    kinds = [set(one["kinds"]) for one in answer["scenarios"]]
     assert all(own - set().union(*kinds[:number]) for number, own in enumerate(kinds))
-    for one in found["scenarios"]:
+    for one in answer["scenarios"]:
         assert load(Path(one["file"]))[0].scenario.expect.loss == "none"
         assert {phase["fate"] for phase in one["phases"]} == {"kept"}
 

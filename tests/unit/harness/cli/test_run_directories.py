@@ -31,9 +31,9 @@ def test_directories_of_several_runs_are_skipped_and_named(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_directories(sorted(runs.iterdir())) == [runs / "20260101T000000Z-a-1"]
-    said = capsys.readouterr().err
-    assert "a-comparison: skipped" in said
-    assert "a-shrink: skipped" in said
+    output = capsys.readouterr().err
+    assert "a-comparison: skipped" in output
+    assert "a-shrink: skipped" in output
 
 
 def test_a_run_without_a_verdict_beside_others_is_skipped(
@@ -90,6 +90,6 @@ def test_a_path_that_is_too_long_is_refused(
 ) -> None:
     monkeypatch.setattr("ackproof.spark_session.start_early", lambda: None)
     assert ackproof(command, "x" * 5_000) == ExitCode.USAGE
-    said = capsys.readouterr().err
-    assert "xxx…xxx" in said
-    assert len(said) < 500
+    output = capsys.readouterr().err
+    assert "xxx…xxx" in output
+    assert len(output) < 500

@@ -9,7 +9,7 @@ from command_line import ackproof
 
 
 @pytest.mark.parametrize(
-    ("line", "said", "about"),
+    ("line", "expected", "about"),
     [
         ("compare any --trials 0", "--trials: '0' is not a whole number from 1 to 1000", "compare"),
         ("compare any --trials a", "--trials: 'a' is not a whole number from 1 to 1000", "compare"),
@@ -31,14 +31,14 @@ from command_line import ackproof
     ],
 )
 def test_an_error_of_a_command_line_is_said_as_every_other(
-    capsys: pytest.CaptureFixture[str], line: str, said: str, about: str
+    capsys: pytest.CaptureFixture[str], line: str, expected: str, about: str
 ) -> None:
     assert ackproof(*line.split()) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert out == ""
     message, hint = err.splitlines()
     assert message.startswith("error: ")
-    assert said in message
+    assert expected in message
     assert f"`{' '.join(['ackproof', about]).strip()} --help` lists its " in hint
     theirs = ("Usage:", "Input should", "Invalid value", "Value error")
     assert not any(words in err for words in theirs)

@@ -51,8 +51,8 @@ def exit_codes(commands: list[list[str]], folder: Path) -> list[int]:
         timeout=120,
         check=True,
     )
-    found: list[int] = json.loads(done.stderr.splitlines()[-1])
-    return found
+    exit_codes: list[int] = json.loads(done.stderr.splitlines()[-1])
+    return exit_codes
 
 
 def test_commands_without_the_extra_run(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ PRODUCE, END_TXN, TXN_OFFSET_COMMIT = 0, 26, 28
 
 def _library() -> ctypes.CDLL:
     folder = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
-    found = sorted(folder.glob("librdkafka*.so*"))
-    if not found:
+    libraries = sorted(folder.glob("librdkafka*.so*"))
+    if not libraries:
         pytest.skip("this confluent-kafka does not ship librdkafka as a library of its own")
-    library = ctypes.CDLL(str(found[0]))
+    library = ctypes.CDLL(str(libraries[0]))
     for name in ("conf_new", "new", "mock_cluster_new"):
         getattr(library, f"rd_kafka_{name}").restype = ctypes.c_void_p
     library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p

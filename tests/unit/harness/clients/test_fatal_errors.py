@@ -54,8 +54,8 @@ def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bo
     transaction_log.close(tmp_path)
     (ended,) = pq.read_table(tmp_path / "transactions").to_pylist()
     assert (ended["outcome"], ended["error"]) == ("aborted", "INVALID_TXN_STATE")
-    found = json.loads(process.spec.in_force.read_text())
-    assert found == {"librdkafka": librdkafka_version(), "ended.by": "INVALID_TXN_STATE"}
+    in_force = json.loads(process.spec.in_force.read_text())
+    assert in_force == {"librdkafka": librdkafka_version(), "ended.by": "INVALID_TXN_STATE"}
     if may_stop:
         assert code == 0, process.error
     else:

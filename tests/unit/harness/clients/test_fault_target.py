@@ -117,11 +117,11 @@ def timestamps(supervisor: ClientSupervisor) -> list[int]:
     spec = supervisor.producers[0].spec
     consumer = Consumer({"bootstrap.servers": spec.bootstrap_servers, "group.id": "t"})
     consumer.assign([TopicPartition("orders", n, OFFSET_BEGINNING) for n in range(4)])
-    found: list[int] = []
-    while len(found) < supervisor.progress().acked:
-        found += [message.timestamp()[1] for message in consumer.consume(1000, timeout=10)]
+    timestamps: list[int] = []
+    while len(timestamps) < supervisor.progress().acked:
+        timestamps += [message.timestamp()[1] for message in consumer.consume(1000, timeout=10)]
     consumer.close()
-    return found
+    return timestamps
 
 
 def settled(supervisor: ClientSupervisor) -> list[str]:

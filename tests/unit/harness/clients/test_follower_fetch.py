@@ -23,23 +23,25 @@ def test_the_broker_that_is_fetched_from_is_told_from_the_leader(followed: bool)
         leader = producer.list_topics("orders").topics["orders"].partitions[0].leader
         if followed:
             cluster.follow("orders", 0, leader % 3 + 1)
-        found: list[set[int]] = []
+        followed_now: list[set[int]] = []
         consumer = Consumer(
             {
                 "bootstrap.servers": cluster.bootstrap,
                 "group.id": "readers",
                 "auto.offset.reset": "earliest",
                 "statistics.interval.ms": STATISTICS_MS,
-                "stats_cb": lambda text: found.append(followed_partitions(text, "orders")),
+                "stats_cb": lambda text: followed_now.append(followed_partitions(text, "orders")),
             }
         )
         consumer.subscribe(["orders"])
         until, read = time.monotonic() + WITHIN, 0
-        while time.monotonic() < until and not (read and any(found) is followed and len(found) > 9):
+        while time.monotonic() < until and not (
+            read and any(followed_now) is followed and len(followed_now) > 9
+        ):
             read += consumer.poll(0.1) is not None
         consumer.close()
     assert read
-    assert ({0} in found) is followed
+    assert ({0} in followed_now) is followed
 
 
 def test_a_topic_or_a_leader_that_is_not_known_is_no_follower() -> None:

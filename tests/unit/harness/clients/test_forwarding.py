@@ -67,19 +67,19 @@ def rows(tmp_path: Path):
 
 
 def test_without_a_refusal_every_record_is_polled_once(rows):
-    found = rows()
-    assert [row["offset"] for row in found["reads"]] == list(range(SENDS))
-    assert {row["event"] for row in found["consumer_events"]}.isdisjoint(
+    tables = rows()
+    assert [row["offset"] for row in tables["reads"]] == list(range(SENDS))
+    assert {row["event"] for row in tables["consumer_events"]}.isdisjoint(
         {"rewound", "commit-failed"}
     )
 
 
 def test_records_of_a_failed_transaction_are_polled_again(rows):
-    found = rows(KafkaError.ILLEGAL_GENERATION)
-    events = [row["event"] for row in found["consumer_events"]]
+    tables = rows(KafkaError.ILLEGAL_GENERATION)
+    events = [row["event"] for row in tables["consumer_events"]]
     assert events.count("commit-failed") == events.count("rewound") == 1
-    (rewound,) = [row for row in found["consumer_events"] if row["event"] == "rewound"]
-    offsets = [row["offset"] for row in found["reads"]]
+    (rewound,) = [row for row in tables["consumer_events"] if row["event"] == "rewound"]
+    offsets = [row["offset"] for row in tables["reads"]]
     again = offsets.index(rewound["offset"], offsets.index(rewound["offset"]) + 1)
     assert rewound["offset"] == 0
     assert offsets[again:] == list(range(SENDS))

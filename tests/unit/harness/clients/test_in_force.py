@@ -34,7 +34,7 @@ SCENARIO = validate(
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "expected"),
     [
         ({}, []),
         ({"acks": "1"}, ['producer 3 works with acks="1", and the prediction took it to be "all"']),
@@ -43,11 +43,11 @@ SCENARIO = validate(
         ({"transaction.protocol": 2}, ["producer 3 works with transaction.protocol=2"]),
     ],
 )
-def test_what_differs_is_told(spec, changed, told):
+def test_what_differs_is_told(spec, changed, expected):
     spec.in_force.write_text(json.dumps(IN_FORCE | changed))
-    found = differences(spec, SCENARIO)
-    assert len(found) == len(told)
-    assert all(one.startswith(begin) for one, begin in zip(found, told, strict=True))
+    actual = differences(spec, SCENARIO)
+    assert len(actual) == len(expected)
+    assert all(one.startswith(begin) for one, begin in zip(actual, expected, strict=True))
 
 
 def test_a_producer_that_never_had_settings_differs_in_nothing(spec):

@@ -100,27 +100,27 @@ def test_each_partition_is_read_and_written(start, tmp_path):
     until(lambda: written(process) >= 20)
     process.stop()
     assert process.wait(WITHIN) == 0, process.error
-    found = rows(tmp_path)
+    table = rows(tmp_path)
     for partition in range(PARTITIONS):
         for action in ("read", "write"):
-            own = [r for r in found if (r["partition"], r["action"]) == (partition, action)]
+            own = [r for r in table if (r["partition"], r["action"]) == (partition, action)]
             assert sum(row["ok"] for row in own) >= 3
             assert all(row["answered_at"] >= row["at"] for row in own if row["ok"])
         written_there = {
             (row["offset"], row["producer"], row["sequence"])
-            for row in found
+            for row in table
             if row["partition"] == partition and row["action"] == "write" and row["ok"]
         }
         read_there = {
             (row["offset"], row["producer"], row["sequence"])
-            for row in found
+            for row in table
             if row["partition"] == partition
             and row["action"] == "read"
             and row["producer"] is not None
         }
         assert read_there
         assert read_there <= written_there
-    assert rows(tmp_path) == found  # closing again changes nothing
+    assert rows(tmp_path) == table  # closing again changes nothing
 
 
 def test_a_probe_that_ends_by_itself_says_how_much_it_recorded(start, tmp_path):
@@ -128,16 +128,16 @@ def test_a_probe_that_ends_by_itself_says_how_much_it_recorded(start, tmp_path):
     until(lambda: written(process) >= 5)
     process.stop()
     assert process.wait(WITHIN) == 0, process.error
-    found = rows(tmp_path)
+    table = rows(tmp_path)
     for writer in process.spec.writers:
         page = recorded(writer.progress)
         state, counted = page.state, page.counted
         own = [
-            row for row in found if (row["partition"], row["action"]) == (writer.partition, "write")
+            row for row in table if (row["partition"], row["action"]) == (writer.partition, "write")
         ]
         assert (state, counted.sent) == (State.DONE, len(own))
     counted = recorded(process.spec.progress).counted
-    reads = [row["ok"] for row in found if row["action"] == "read"]
+    reads = [row["ok"] for row in table if row["action"] == "read"]
     assert (counted.sent, counted.acked) == (len(reads), sum(reads))
 
 
@@ -162,8 +162,8 @@ def test_what_was_recorded_survives_a_kill(start, tmp_path):
     process = start()
     until(lambda: written(process) >= 10)
     process.kill()
-    found = rows(tmp_path)
-    assert {row["action"] for row in found if row["ok"]} == {"read", "write"}
+    table = rows(tmp_path)
+    assert {row["action"] for row in table if row["ok"]} == {"read", "write"}
 
 
 def test_the_probe_ends_with_its_parent(tmp_path, cluster):

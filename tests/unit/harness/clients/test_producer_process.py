@@ -95,10 +95,10 @@ def test_every_send_is_recorded_once_with_its_offset_and_its_times(start):
 def partitions(table: pa.Table) -> dict[int, list[int]]:
     """Return what each partition holds, by offset."""
     rows = table.sort_by("offset").to_pylist()
-    found: dict[int, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     for row in rows:
-        found.setdefault(row["partition"], []).append(row["sequence"])
-    return found
+        by_partition.setdefault(row["partition"], []).append(row["sequence"])
+    return by_partition
 
 
 def test_all_sends_may_go_to_one_partition(start):
@@ -110,12 +110,12 @@ def test_all_sends_may_go_to_one_partition(start):
 def test_each_key_has_its_partition_and_its_sends_their_order(start):
     process = start(records=2_000, keys=7)
     assert process.wait(WITHIN) == 0, process.error
-    found = partitions(ledger(process))
-    where = {sequence: place for place, sequences in found.items() for sequence in sequences}
+    by_partition = partitions(ledger(process))
+    where = {sequence: place for place, sequences in by_partition.items() for sequence in sequences}
     assert sorted(where) == list(range(2_000))
     assert all(where[one] == where[one % 7] for one in where)
-    assert len(found) > 1
-    assert all(sequences == sorted(sequences) for sequences in found.values())
+    assert len(by_partition) > 1
+    assert all(sequences == sorted(sequences) for sequences in by_partition.values())
 
 
 @pytest.mark.parametrize(("size", "largest"), [(32, None), (40, 400), (1_000, None)])
@@ -416,10 +416,10 @@ def late(stalls, sent_s, resolved_s):
 @pytest.fixture
 def stalls():
     """Two stalls, from 10 to 10.5 s and from 20 to 20.2 s, and polls between."""
-    found = Stalls()
+    stalls = Stalls()
     for before, now in [(9.99, 10.0), (10.0, 10.5), (10.5, 10.6), (19.9, 20.0), (20.0, 20.2)]:
-        found.served(int(before * SECOND), int(now * SECOND))
-    return found
+        stalls.served(int(before * SECOND), int(now * SECOND))
+    return stalls
 
 
 @pytest.mark.parametrize(
@@ -443,6 +443,6 @@ def test_an_ack_is_late_if_a_stall_is_much_of_its_latency(
 
 
 def test_without_a_stall_nothing_is_late():
-    found = Stalls()
-    found.served(0, 90_000)
-    assert late(found, 0, 9) == 0
+    stalls = Stalls()
+    stalls.served(0, 90_000)
+    assert late(stalls, 0, 9) == 0

@@ -1,4 +1,4 @@
-"""What is appended behind the closing record is not compared, so that the run says so."""
+"""Records after the closing record are not compared, and the run reports them."""
 
 from __future__ import annotations
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +53,11 @@ ROW = {
 #: Writes the table of a started job, then follows standard input.
 JOB = """
 import os, sys, shutil
-shutil.copy({table!r}, {place!r} + ".new")
-os.replace({place!r} + ".new", {place!r})
+shutil.copy({table!r}, {target!r} + ".new")
+os.replace({target!r} + ".new", {target!r})
 assert sys.stdin.readline() == '{{"client": {{"sasl.password": "secret"}}}}\\n'
 line = sys.stdin.readline()
-open({told!r}, "w").write(line)
+open({output!r}, "w").write(line)
 sys.exit({code})
 """
 
@@ -78,11 +77,11 @@ def job(tmp_path: Path) -> Callable[..., LiveJob]:
             settings={"sasl.password": "secret"},
             topics=["orders"],
         )
-        place = tmp_path / LOCATION["live_partitions"]
+        target = tmp_path / LOCATION["live_partitions"]
         text = script.format(
             table=str(table(tmp_path / "source.parquet")),
-            place=str(place),
-            told=str(tmp_path / "told"),
+            target=str(target),
+            output=str(tmp_path / "output"),
             code=code,
         )
         made._command = [sys.executable, "-c", text]
@@ -107,14 +106,14 @@ def test_the_job_gets_the_end_offsets_and_is_waited_for(job, tmp_path):
         assert running.rows()[0]["acked"] == 1000
         running.end({("orders", 0): 1200, ("orders", 1): 0})
         assert running.over
-    assert (tmp_path / "told").read_text() == '{"ends": {"orders": {"0": 1200, "1": 0}}}\n'
+    assert (tmp_path / "output").read_text() == '{"ends": {"orders": {"0": 1200, "1": 0}}}\n'
 
 
 def test_a_job_that_was_not_ended_is_stopped(job, tmp_path):
     with job() as running:
         running.await_start()
     assert running.over
-    assert (tmp_path / "told").read_text() == "", "its standard input was closed, nothing else"
+    assert (tmp_path / "output").read_text() == "", "its standard input was closed, nothing else"
 
 
 def test_a_job_that_does_not_stop_is_killed(job, monkeypatch):
@@ -142,21 +141,15 @@ def test_the_table_of_the_job_is_read_again_when_it_changes(job, tmp_path):
         assert running.rows()[0]["candidates"] == 5
 
 
-def view_of(running: LiveJob, told: ConsoleReporter, run_dir: Path) -> LiveView:
+def view_of(running: LiveJob, output: ConsoleReporter, run_dir: Path) -> LiveView:
     return LiveView(
         running,
         counts=LedgerCounts(run_dir),
         topics=["orders"],
         admin=FakeAdmin(),
         faults=lambda: ["kill of 1"],
-        reporter=told,
+        reporter=output,
     )
-
-
-@contextlib.contextmanager
-def shown(running: LiveJob, told: ConsoleReporter, run_dir: Path) -> Iterator[LiveView]:
-    with view_of(running, told, run_dir) as view:
-        yield view
 
 
 def ledger(run_dir: Path, number: int = 0) -> LedgerWriter:
@@ -219,10 +212,10 @@ def test_partitions_without_a_send_are_shown_with_their_leader(job, tmp_path):
 
 
 def test_without_a_terminal_there_are_lines(job, tmp_path):
-    told, stream = reporter()
+    output, stream = reporter()
     with job() as running:
         running.await_start()
-        with shown(running, told, tmp_path):
+        with view_of(running, output, tmp_path):
             wait_for(stream.getvalue, bool, within_s=60, failure=lambda _: SparkError("silent"))
     first, *_, last = stream.getvalue().splitlines()
     assert "1,000 acked" in first
@@ -231,30 +224,30 @@ def test_without_a_terminal_there_are_lines(job, tmp_path):
 
 
 def test_on_a_terminal_there_is_a_table_below_the_phase(job, tmp_path):
-    told, stream = reporter(terminal=True)
+    output, stream = reporter(terminal=True)
     with job() as running:
         running.await_start()
-        with told.phase("producing"), shown(running, told, tmp_path):
+        with output.phase("producing"), view_of(running, output, tmp_path):
             wait_for(
                 stream.getvalue,
                 lambda text: "loss candidates" in text,
                 within_s=60,
                 failure=lambda _: SparkError("silent"),
             )
-            told.update("still at it")
+            output.update("still at it")
     text = stream.getvalue()
     assert "orders-0" in text
     assert "in force: kill of 1" in text
 
 
 def test_a_failed_job_is_reported_once_and_the_view_continues(job, tmp_path):
-    told, stream = reporter()
+    output, stream = reporter()
     writer = ledger(tmp_path)
     append(writer, 0, 2)
     with job(code=4) as running:
         running.await_start()
         running._started().stdin.close()
-        with shown(running, told, tmp_path) as view:
+        with view_of(running, output, tmp_path) as view:
             wait_for(lambda: view.job_failed, bool, within_s=60, failure=lambda _: SparkError("?"))
             append(writer, 4)
             with view.without_job_on_error():
@@ -267,9 +260,9 @@ def test_a_failed_job_is_reported_once_and_the_view_continues(job, tmp_path):
 
 def test_a_job_that_starts_late_is_shown_when_it_has_started(job, tmp_path, monkeypatch):
     monkeypatch.setattr(live_view, "_START_S", 0.1)
-    told, stream = reporter()
+    output, stream = reporter()
     with job(script="import time; time.sleep(1000)") as running:
-        view = view_of(running, told, tmp_path)
+        view = view_of(running, output, tmp_path)
         with view.without_job_on_error():
             running.await_start()
         assert "did not start within 0.1 s" in stream.getvalue()
@@ -317,8 +310,8 @@ def test_the_line_adds_up_all_partitions():
 
 
 def test_lines_are_printed_at_intervals():
-    told, stream = reporter()
+    output, stream = reporter()
     began = time.monotonic()
     while time.monotonic() - began < 0.2:
-        told.show("table", line="line")
+        output.show("table", line="line")
     assert stream.getvalue().count("line") == 1

@@ -167,7 +167,7 @@ def test_the_cause_of_most_lost_records_is_compared(causes: list[CauseReport], w
 def test_counts_are_reported_with_separated_thousands() -> None:
     lines = check_expectations(Expect(loss="none"), {**CLEAN, "lost": 5626}, METRICS)
     assert lines[0].observed == "5626"
-    assert lines[0].said == "5,626"
+    assert lines[0].text == "5,626"
     assert conclude(lines, [])[1] == "5,626 lost, none expected"
 
 

@@ -26,12 +26,12 @@ BATCH = 64
 LARGEST = 60_000
 
 
-def write(path: Path, told: memoryview) -> NoReturn:
+def write(path: Path, counts: memoryview) -> NoReturn:
     writer = LedgerWriter(path, ORIGIN)
     first = 0
     while True:
         writer.reserve(first + BATCH)
-        told[0] = first + BATCH
+        counts[0] = first + BATCH
         sequence = np.arange(first, first + BATCH)
         writer.write(
             sequence=sequence,
@@ -41,13 +41,13 @@ def write(path: Path, told: memoryview) -> NoReturn:
             resolved_at=sequence,
         )
         first += BATCH
-        told[1] = first
+        counts[1] = first
 
 
-def killed_at(path: Path, size: int, told: memoryview) -> None:
+def killed_at(path: Path, size: int, counts: memoryview) -> None:
     child = os.fork()
     if child == 0:
-        write(path, told)
+        write(path, counts)
     while not (path.exists() and path.stat().st_size >= size):
         os.sched_yield()
     os.kill(child, signal.SIGKILL)
@@ -77,13 +77,13 @@ def check(path: Path, *, reserved: int, recorded: int) -> str:
 def main(folder: Path, times: int, seed: int) -> None:
     draw = random.Random(seed)
     shared = mmap.mmap(-1, 16)
-    told = memoryview(shared).cast("q")
+    counts = memoryview(shared).cast("q")
     sizes = []
     for number in range(times):
         path = folder / str(number)
-        told[0] = told[1] = 0
-        killed_at(path, draw.randrange(LARGEST), told)
-        problem = check(path, reserved=told[0], recorded=told[1])
+        counts[0] = counts[1] = 0
+        killed_at(path, draw.randrange(LARGEST), counts)
+        problem = check(path, reserved=counts[0], recorded=counts[1])
         size = path.stat().st_size
         if not problem:
             # SIGKILL cannot tear a write(2); whatever can is allowed to, at any byte.

@@ -36,10 +36,10 @@ def test_the_published_schema_is_current() -> None:
 
 def test_a_line_is_an_acked_send_unless_it_says_otherwise(tmp_path: Path) -> None:
     unknown = {"topic": "t", "outcome": "unknown", "id": "x", "error": "timed out", "more": 1}
-    found, problems = sends(lines(tmp_path / "a.jsonl", ACK, unknown))
-    assert [str(one.outcome) for one in found] == ["acked", "unknown"]
-    assert [one.kind for one in found] == ["key", "id"]
-    assert found[0].identity == hashlib.sha256(b"a").hexdigest()
+    parsed, problems = sends(lines(tmp_path / "a.jsonl", ACK, unknown))
+    assert [str(one.outcome) for one in parsed] == ["acked", "unknown"]
+    assert [one.kind for one in parsed] == ["key", "id"]
+    assert parsed[0].identity == hashlib.sha256(b"a").hexdigest()
     assert problems == LogProblems()
 
 

@@ -168,12 +168,14 @@ def laid(
             paths[part] = tmp_path / f"{part}.properties"
             paths[part].write_text(text)
     own = files.read(**paths)
-    made = overlay(own, documents.parse(YOURS))
-    return loader.load(YOURS, lambda _: made.overrides)[0].scenario, made
+    overlaid = overlay(own, documents.parse(YOURS))
+    return loader.load(YOURS, lambda _: overlaid.overrides)[0].scenario, overlaid
 
 
 def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path) -> None:
-    scenario, made = laid(tmp_path, topic="unclean.leader.election.enable=true\nretention.ms=1\n")
+    scenario, overlaid = laid(
+        tmp_path, topic="unclean.leader.election.enable=true\nretention.ms=1\n"
+    )
     assert scenario.cluster.settings == {"replica.lag.time.max.ms": 20000}
     assert scenario.topic.settings == {
         "min.insync.replicas": 2,
@@ -182,12 +184,12 @@ def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path) -> N
     assert scenario.topic.assignment == [[1, 2]]
     assert scenario.workload.settings.acks == "1"
     assert not scenario.workload.settings.idempotence
-    text = "\n".join(made.warnings)
+    text = "\n".join(overlaid.warnings)
     assert "server.properties:6: replica.lag.tme.max.ms" in text
     assert "did you mean 'replica.lag.time.max.ms'" in text
     assert "server.properties:7: zookeeper.session.timeout.ms: Kafka 4.3.1 ignores it" in text
-    assert len(made.warnings) == 2
-    assert {key for keys in made.unused.values() for key in keys} == {
+    assert len(overlaid.warnings) == 2
+    assert {key for keys in overlaid.unused.values() for key in keys} == {
         "broker.id",
         "listeners",
         "log.retention.hours",
@@ -227,10 +229,12 @@ def test_a_bad_value_is_an_error_at_its_line(
 
 def test_every_setting_of_brokers_is_used_or_named(tmp_path: Path) -> None:
     server = "num.partitions=12\nprocess.roles=broker\nmin.insync.replicas=2\n"
-    _, made = laid(tmp_path, server=server, producer="")
-    assert made.unused["the scenario has its own partitions"] == ["num.partitions"]
-    assert made.unused["ackproof chooses nodes, addresses and folders itself"] == ["process.roles"]
-    assert "the scenario's producers (--producer reads yours)" in made.used
+    _, overlaid = laid(tmp_path, server=server, producer="")
+    assert overlaid.unused["the scenario has its own partitions"] == ["num.partitions"]
+    assert overlaid.unused["ackproof chooses nodes, addresses and folders itself"] == [
+        "process.roles"
+    ]
+    assert "the scenario's producers (--producer reads yours)" in overlaid.used
 
 
 @pytest.mark.parametrize(
@@ -248,11 +252,11 @@ def test_a_minimum_isr_that_only_brokers_have_is_a_warning(
     (tmp_path / "s").write_text(f"process.roles={roles}\nmin.insync.replicas=2\n")
     (tmp_path / "t").write_text(topic)
     own = files.read(server=tmp_path / "s", topic=tmp_path / "t")
-    made = overlay(own, documents.parse(YOURS), kafka=kafka)
-    assert [one for one in made.warnings if "s:2: min.insync.replicas: with eligi" in one] == list(
-        made.warnings
-    )
-    assert bool(made.warnings) == warned
+    overlaid = overlay(own, documents.parse(YOURS), kafka=kafka)
+    assert [
+        one for one in overlaid.warnings if "s:2: min.insync.replicas: with eligi" in one
+    ] == list(overlaid.warnings)
+    assert bool(overlaid.warnings) == warned
 
 
 def test_what_a_running_broker_answers_is_in_force(tmp_path: Path) -> None:

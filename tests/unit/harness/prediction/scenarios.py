@@ -1,4 +1,4 @@
-"""The scenario that tests of predictions change."""
+"""The base scenario of tests of predictions."""
 
 from __future__ import annotations
 

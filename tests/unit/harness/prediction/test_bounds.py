@@ -65,7 +65,7 @@ def test_the_budget_is_the_most_that_the_schedule_can_do(
     assert suffered(*steps).budget == budget
 
 
-def test_a_power_loss_of_what_is_flushed_before_its_ack_is_a_kill() -> None:
+def test_power_loss_with_fsync_before_each_ack_is_a_kill() -> None:
     topics = {"orders": {"partitions": 2, "settings": {"flush.messages": 1}}}
     found = suffered({"fault": "power_loss", **LEADER}, topics=topics)
     assert found.budget == Budget(kills=1)
@@ -106,7 +106,7 @@ def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
         ({"fault": "reassign", "to": [1, 2, 3], "partition": 1}, {"moved": False}),
     ],
 )  # fmt: skip
-def test_operations_change_what_may_happen(step: dict[str, Any], says: dict[str, Any]) -> None:
+def test_operations_change_the_exposure(step: dict[str, Any], says: dict[str, Any]) -> None:
     found = suffered({"topic": "orders", **step})
     for field, value in says.items():
         assert getattr(found, field) == value
@@ -184,7 +184,7 @@ def test_intercepted_requests_may_be_sent_again(fields: dict[str, Any], says: se
     assert {flag for flag in ("unanswered", "late", "repeated") if getattr(found, flag)} == says
 
 
-def test_another_version_and_another_feature_level_are_asked_about() -> None:
+def test_upgrades_add_versions_and_feature_levels_to_the_exposure() -> None:
     upgrade = {"fault": "upgrade", "target": "all", "to": "4.3.1"}
     elr = {"fault": "upgrade_feature", "feature": "eligible.leader.replicas.version", "level": 1}
     found = suffered(upgrade, elr, kafka="4.0.1")
@@ -205,7 +205,7 @@ def parts(
     return {one.part: (one.readable, one.writable) for one in record.prediction.availability}
 
 
-def test_what_no_effect_touches_can_be_read_and_written() -> None:
+def test_untouched_partition_can_be_read_and_written() -> None:
     assert parts(QUEUE, KILL) == {
         "before the first fault": CAN,
         "after fault 1 (purge_client) begins": CAN,
@@ -241,7 +241,7 @@ def test_a_fault_that_touches_the_partition_may_take_either(
     assert parts(step)["at the end"] == expected
 
 
-def test_a_search_that_ends_early_says_no_more_than_the_bounds() -> None:
+def test_availability_of_an_incomplete_search_is_that_of_the_bounds() -> None:
     assert parts(KILL, KILL, KILL)["after fault 1 (kill) begins"] == EITHER
 
 

@@ -1,4 +1,4 @@
-"""What was predicted once is remembered, as long as the model is the same."""
+"""Predictions are cached until the model changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FAULTS = [
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
-    """How many faults the schedules had that the model was asked about."""
+    """The numbers of faults in the schedules that the model searched."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     really, found = reference_model.predict, []
 

@@ -1,4 +1,4 @@
-"""What the model says of transactions and groups of consumers, as a scenario has them."""
+"""Predictions for the transactions and consumer groups of a scenario."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -
     )
 
 
-def told(asked: Scenario, *lossy: str) -> dict[str, str]:
+def predictions(asked: Scenario, *lossy: str) -> dict[str, str]:
     """Return the predictions if these topics, and no others, may lose records."""
     return {
         str(anomaly): likelihood.value
@@ -50,7 +50,7 @@ def replication(*lossy: str) -> Callable[[Scenario], bool]:
 
 
 def test_without_transactions_and_groups_there_is_no_prediction():
-    assert told(scenario(KILL)) == {}
+    assert predictions(scenario(KILL)) == {}
     assert "aborted-read" not in predict(scenario()).predicted
 
 
@@ -66,7 +66,7 @@ def test_without_transactions_and_groups_there_is_no_prediction():
     ],
 )
 def test_predictions_for_transactions(version, transactions, faults, expected):
-    found = told(scenario(*faults, version=version, transactions=transactions))
+    found = predictions(scenario(*faults, version=version, transactions=transactions))
     anomalies = ("aborted-read", "zombie-commit", "hanging-transaction")
     assert found == dict(zip(anomalies, (*expected, "impossible"), strict=True))
 
@@ -91,7 +91,7 @@ def test_predictions_for_transactions(version, transactions, faults, expected):
 def test_a_request_is_late_if_a_fault_holds_it_for_longer_than_its_sender_waits(
     fault, aborted_read
 ):
-    assert told(scenario(fault, transactions={}))["aborted-read"] == aborted_read
+    assert predictions(scenario(fault, transactions={}))["aborted-read"] == aborted_read
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_a_request_is_late_if_a_fault_holds_it_for_longer_than_its_sender_waits(
         ("OffsetCommit", "request", "delay", "impossible"),
     ],
 )
-def test_a_late_end_is_told_from_other_late_messages(api, direction, action, aborted_read):
+def test_late_end_differs_from_other_late_messages(api, direction, action, aborted_read):
     link = {"fault": "link", "target": "all", "api": api, "direction": direction, "action": action}
     if action == "delay":
         link["delay"] = "90s"
     asked = scenario(link, transactions={}, consumers={"billing": {"commit": "before"}})
-    found = told(asked)
+    found = predictions(asked)
     assert found["aborted-read"] == aborted_read
     if api == "EndTxn" and aborted_read == "possible":
         assert reasons(asked)["aborted-read"] == "in 9 steps, by a late request (link); KAFKA-17754"
@@ -133,51 +133,51 @@ def test_a_late_record_hangs_unless_brokers_ask_the_coordinator_first(version, v
     link = {"fault": "link", "target": "all", "api": "Produce", "direction": "request"}
     asked = scenario({**link, "action": "hold"}, version=version, transactions={})
     asked.cluster.settings["transaction.partition.verification.enable"] = verification
-    assert told(asked)["hanging-transaction"] == hangs
+    assert predictions(asked)["hanging-transaction"] == hangs
     if hangs == "possible":
         reason = "in 6 steps, by a late request (link); KIP-890"
         assert reasons(asked)["hanging-transaction"] == reason
     # A record that is not late does not hang.
     asked = scenario({**link, "action": "drop"}, version=version, transactions={})
-    assert told(asked)["hanging-transaction"] == "impossible"
+    assert predictions(asked)["hanging-transaction"] == "impossible"
 
 
-def test_what_the_coordinators_partition_may_lose_decides_about_zombies():
+def test_zombie_commit_depends_on_losses_of_the_coordinators_partition():
     zombies = scenario(KILL, transactions={"zombie_in": 2})
-    assert set(told(zombies).values()) == {"impossible"}
-    lossy = told(zombies, "__transaction_state")
+    assert set(predictions(zombies).values()) == {"impossible"}
+    lossy = predictions(zombies, "__transaction_state")
     assert set(lossy.values()) == {"possible"}
     assert (
         "records that the coordinator's partition loses"
         in (reasons(zombies, "__transaction_state")["zombie-commit"])
     )
     # An abort marker that is lost leaves its records to the next commit.
-    assert told(zombies, "orders") == {
+    assert predictions(zombies, "orders") == {
         "aborted-read": "possible",
         "zombie-commit": "impossible",
         "hanging-transaction": "possible",
     }
     # Without a fault nothing is lost, whatever the settings are.
-    assert "possible" not in told(scenario(transactions={}), "__transaction_state").values()
+    assert "possible" not in predictions(scenario(transactions={}), "__transaction_state").values()
 
 
-def test_read_uncommitted_reads_what_is_aborted():
+def test_read_uncommitted_reads_aborted_records():
     group = {"settings": {"isolation.level": "read_uncommitted"}}
     asked = scenario(transactions={"abort": "30%"}, consumers={"billing": group})
-    assert told(asked)["aborted-read"] == told(asked)["read-then-gone"] == "possible"
+    assert predictions(asked)["aborted-read"] == predictions(asked)["read-then-gone"] == "possible"
     group["settings"]["isolation.level"] = "read_committed"
     asked = scenario(transactions={"abort": "30%"}, consumers={"billing": group})
-    assert told(asked)["aborted-read"] == "impossible"
-    assert "read-then-gone" not in told(asked)
+    assert predictions(asked)["aborted-read"] == "impossible"
+    assert "read-then-gone" not in predictions(asked)
 
 
 def test_a_producer_that_goes_on_beside_its_successor_may_be_a_zombie():
     pause = {"fault": "pause_client", "client": "producers", "successor": True}
     new = {"successor": "new"}
-    assert told(scenario(pause, transactions=new))["zombie-commit"] == "possible"
-    assert told(scenario(pause, transactions={}))["zombie-commit"] == "impossible"
+    assert predictions(scenario(pause, transactions=new))["zombie-commit"] == "possible"
+    assert predictions(scenario(pause, transactions={}))["zombie-commit"] == "impossible"
     crash = {"fault": "crash_client", "client": "producers"}
-    assert told(scenario(crash, transactions=new))["zombie-commit"] == "impossible"
+    assert predictions(scenario(crash, transactions=new))["zombie-commit"] == "impossible"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_producer_that_goes_on_beside_its_successor_may_be_a_zombie():
 )
 def test_predictions_for_a_group(commit, expected):
     group = {"commit": commit, "into": ["invoices"] if commit == "transaction" else []}
-    found = told(scenario(consumers={"billing": group}))
+    found = predictions(scenario(consumers={"billing": group}))
     assert found == dict(zip(("unprocessed", "reprocessed"), expected, strict=True))
 
 
@@ -210,11 +210,11 @@ def test_predictions_for_a_group(commit, expected):
 def test_predictions_for_a_group_with_a_member_that_is_killed(commit, expected):
     into = ["invoices"] if commit == "transaction" else []
     group = {"commit": commit, "into": into, "via": "assign", "crash_after": 100}
-    found = told(scenario(consumers={"billing": group}))
+    found = predictions(scenario(consumers={"billing": group}))
     assert found == dict(zip(("unprocessed", "reprocessed"), expected, strict=True))
     # With auto.offset.reset=latest the next member may begin anywhere.
     group["settings"] = {"auto.offset.reset": "latest"}
-    assert "certain" not in told(scenario(consumers={"billing": group})).values()
+    assert "certain" not in predictions(scenario(consumers={"billing": group})).values()
 
 
 CRASH = {"fault": "crash_client", "client": "consumers"}
@@ -234,7 +234,9 @@ CRASH = {"fault": "crash_client", "client": "consumers"}
     ],
 )
 def test_predictions_of_unprocessed_records(group, faults, unprocessed):
-    assert told(scenario(*faults, consumers={"billing": group}))["unprocessed"] == unprocessed
+    assert (
+        predictions(scenario(*faults, consumers={"billing": group}))["unprocessed"] == unprocessed
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,22 +255,22 @@ def test_predictions_of_unprocessed_records(group, faults, unprocessed):
 def test_b27_a_pipeline_is_exact_while_no_partition_that_it_needs_is_lossy(reset, lossy, expected):
     settings = {"auto.offset.reset": reset}
     group = {"commit": "transaction", "into": ["invoices"], "settings": settings}
-    found = told(scenario(KILL, CRASH, consumers={"billing": group}), *lossy)
+    found = predictions(scenario(KILL, CRASH, consumers={"billing": group}), *lossy)
     assert tuple(found.values()) == expected
 
 
-def test_lost_offsets_do_no_harm_to_a_member_that_goes_on():
+def test_lost_offsets_do_not_affect_a_running_member():
     after = {"commit": "after", "via": "assign"}
-    assert told(scenario(KILL, consumers={"billing": after}), "__consumer_offsets") == {
+    assert predictions(scenario(KILL, consumers={"billing": after}), "__consumer_offsets") == {
         "unprocessed": "impossible",
         "reprocessed": "impossible",
     }
 
 
-def test_forwarding_outside_of_transactions_repeats_what_has_no_ack():
+def test_forwarding_without_transactions_repeats_records_without_ack():
     group = {"commit": "before", "into": ["invoices"], "via": "assign"}
-    assert told(scenario(consumers={"billing": group}))["reprocessed"] == "impossible"
-    assert told(scenario(KILL, consumers={"billing": group}))["reprocessed"] == "possible"
+    assert predictions(scenario(consumers={"billing": group}))["reprocessed"] == "impossible"
+    assert predictions(scenario(KILL, consumers={"billing": group}))["reprocessed"] == "possible"
 
 
 def test_each_group_waits_as_long_as_its_own_client_does():
@@ -298,7 +300,7 @@ def test_only_a_member_without_a_session_is_misled_by_a_deposed_coordinator():
     assert "deposed coordinator" not in found
 
 
-def test_coordinators_write_with_acks_all_to_the_topics_that_our_clusters_have():
+def test_coordinators_write_with_acks_all_to_internal_topics():
     asked: dict[str, TopicSpec] = {}
 
     def remember(one: Scenario) -> bool:
@@ -328,9 +330,9 @@ def test_the_strongest_prediction_of_several_groups_counts():
 def test_a_fault_of_unknown_effects_excludes_nothing():
     command = {"fault": "command", "inject": "true", "verify": "true", "heal": "true", "target": 1}
     asked = scenario(command, transactions={"zombie_in": 2}, consumers={"billing": {}})
-    assert set(told(asked, "__transaction_state", "__consumer_offsets", "orders").values()) == {
-        "possible"
-    }
+    assert set(
+        predictions(asked, "__transaction_state", "__consumer_offsets", "orders").values()
+    ) == {"possible"}
 
 
 def test_an_impossible_anomaly_that_is_observed_is_a_finding():
@@ -344,7 +346,7 @@ def test_a_version_with_zookeeper_is_predicted_too():
     assert "aborted-read" in record.predicted
 
 
-def test_of_unknown_rules_there_is_no_prediction_for_clients():
+def test_no_prediction_for_clients_without_rules():
     asked = scenario(transactions={})
     cluster = asked.cluster.model_copy(update={"features": {"metadata.version": "4.0-IV3"}})
     record = predict(asked.model_copy(update={"cluster": cluster}))
@@ -375,16 +377,14 @@ def test_b13_a_late_abort_may_lose_the_beginning_of_a_committed_transaction(dire
         ("4.3.1", "4.3.1", {"transaction.version": 1}, "possible", "possible"),
     ],
 )
-def test_transaction_protocol_2_refuses_what_is_late_if_brokers_and_client_have_it(
-    kafka, client, features, of_end, of_marker
-):
+def test_transaction_protocol_2_refuses_late_requests(kafka, client, features, of_end, of_marker):
     def lost(api: str) -> str | None:
         link = {"fault": "link", "target": "all", "api": api, "direction": "request"}
         asked = scenario(
             {**link, "action": "hold"}, version=kafka, transactions={}, client={"java": client}
         )
         cluster = asked.cluster.model_copy(update={"features": features})
-        return told(asked.model_copy(update={"cluster": cluster})).get("lost")
+        return predictions(asked.model_copy(update={"cluster": cluster})).get("lost")
 
     held = lost("EndTxn")  # with everything behind it, but markers have connections of their own
     assert (held, lost("WriteTxnMarkers")) == (of_end, of_marker)

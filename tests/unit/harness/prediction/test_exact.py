@@ -1,4 +1,4 @@
-"""What faults, targets and conditions become in the exact search, and what the bounds answer."""
+"""Translation of faults, targets and conditions for the exact search."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_faults_have_effects_in_the_exact_search(
         ({"log.flush.interval.messages": 1}, {"flush.messages": 100}, "prefix"),
     ],
 )
-def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
+def test_power_loss_keeps_records_that_are_fsynced_before_their_ack(
     cluster: dict[str, Any], topic: dict[str, Any], log: Literal["prefix", "kept"]
 ) -> None:
     settings = {"cluster": {"settings": cluster}, "topics": {"orders": {"settings": topic}}}
@@ -143,7 +143,7 @@ def test_a_power_loss_takes_nothing_of_what_is_flushed_before_its_ack(
         ({"fault": "latency", **LEADER, "delay": "1s"}, {}),
     ],
 )
-def test_what_the_exact_search_does_not_know_is_left_to_the_bounds(
+def test_unsupported_effects_are_left_to_the_bounds(
     fault: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     assert effects(fault, **changes) is None
@@ -244,7 +244,7 @@ def test_a_step_after_a_block_awaits_its_recovery_and_counts_from_its_end() -> N
     assert kill.or_after is None
 
 
-def test_of_parallel_faults_the_second_does_not_count_from_the_first() -> None:
+def test_conditions_of_parallel_faults_do_not_count_from_each_other() -> None:
     later = {**CUT, "when": ["1 acked", "leader of orders-0 changed"], "heal_after": "3s"}
     (_, second), _ = schedules(*asked({"parallel": [KILL, later]}))
     assert second.when == (AnyTime(),)

@@ -46,7 +46,7 @@ Asked = list[tuple[Configuration, tuple[Injection, ...]]]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """What the model is asked; it answers as if there were no faults."""
+    """The questions to the model, which answers as if there were no faults."""
     questions: Asked = []
 
     def answer(
@@ -77,7 +77,7 @@ def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> Non
     ("acks", "probe", "expected"),
     [("0", False, "impossible"), ("0", True, "possible"), ("1", False, "possible")],
 )
-def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
+def test_probe_with_acks_0_makes_inconsistent_possible(
     acks: str, probe: bool, expected: str
 ) -> None:
     asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
@@ -94,7 +94,7 @@ def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
         ({"fault": "pause"}, True, "possible"),
     ],
 )
-def test_a_write_that_the_probe_has_given_up_may_come_late(
+def test_late_write_of_the_probe_may_be_reordered(
     fault: dict[str, str], probe: bool, expected: str
 ) -> None:
     step = {"target": "leader of orders-0", "heal_after": "12s", **fault}
@@ -137,7 +137,7 @@ def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> Non
     )
 
 
-def test_in_another_partition_they_hit_any_one_broker_at_any_time(
+def test_faults_on_another_partitions_leader_hit_any_broker_at_any_time(
     asked: Asked,
 ) -> None:
     predict(scenario())
@@ -163,9 +163,7 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         ({"fault": "kill", "target": "active controller"}, "possible"),
     ],
 )
-def test_what_cannot_be_searched_exactly_is_bounded(
-    step: dict[str, Any], lost: str, asked: Asked
-) -> None:
+def test_unsupported_schedules_are_bounded(step: dict[str, Any], lost: str, asked: Asked) -> None:
     record = predict(scenario(cluster={"controllers": 3}, faults=[step]))
     assert record.predicted["lost"] == lost
     assert record.prediction.bounds.startswith("Bounds, since the exact search does not support")
@@ -200,10 +198,7 @@ def test_several_of_many_brokers_are_bounded() -> None:
 def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
-
-        @property
-        def effects(self) -> Effects:
-            return (Anything(),)
+        effects: ClassVar[Effects] = (Anything(),)
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
@@ -216,9 +211,7 @@ def test_an_unknown_fault_excludes_nothing() -> None:
     ("acks", "min_insync", "lost"),
     [("all", 1, "possible"), ("all", 2, "impossible"), ("1", 3, "certain")],
 )
-def test_what_strangers_ask_first_is_searched_to_its_end(
-    acks: str, min_insync: int, lost: str
-) -> None:
+def test_default_question_is_answered_exactly(acks: str, min_insync: int, lost: str) -> None:
     found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
     found["topics"]["orders"]["settings"]["min.insync.replicas"] = min_insync
     found["workload"]["settings"] |= {"acks": acks, "enable.idempotence": acks == "all"}

@@ -83,7 +83,7 @@ def test_a_proven_configuration_is_recommended_with_its_cost(acks_all):
     metrics = acks_all.verdict.metrics.model_copy(update={"ack_latency_ms": None})
     slow_client = acks_all.verdict.model_copy(update={"metrics": metrics})
     line = advice.of_run(slow_client, None)
-    assert line.endswith("What it costs in availability and latency was not observed.")
+    assert line.endswith("Its cost in availability and latency was not observed.")
 
 
 def test_without_an_answer_there_is_no_advice(acks_1, acks_all, unverified):

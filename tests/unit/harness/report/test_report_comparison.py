@@ -16,20 +16,20 @@ from unit.harness.report.browser import look, needs_browser
 
 
 def test_the_answer_names_loss_rates_costs_and_confidence() -> None:
-    said = " ".join(comparison.answer(summary(rounds=30)))
-    assert "acks=all lost nothing in 30 trials, so fewer than 1 in " in said
-    assert "acks=1 lost in 30 of 30 trials, 100 records each time" in said
-    assert "acks=1 loses more often than acks=all." in said
-    assert "acks=all against acks=1: unavailability +2.0 s" in said
-    assert "throughput \N{MINUS SIGN}66.7 %" in said
-    assert "acks=0 and acks=1 lose alike" in said
+    answer = " ".join(comparison.answer(summary(rounds=30)))
+    assert "acks=all lost nothing in 30 trials, so fewer than 1 in " in answer
+    assert "acks=1 lost in 30 of 30 trials, 100 records each time" in answer
+    assert "acks=1 loses more often than acks=all." in answer
+    assert "acks=all against acks=1: unavailability +2.0 s" in answer
+    assert "throughput \N{MINUS SIGN}66.7 %" in answer
+    assert "acks=0 and acks=1 lose alike" in answer
 
 
 def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
-    found = summary(rounds=3)
-    said = " ".join(comparison.answer(found))
-    assert "is not settled: about" in said
-    assert all(not pair.settled for pair in found.pairs)
+    result = summary(rounds=3)
+    answer = " ".join(comparison.answer(result))
+    assert "is not settled: about" in answer
+    assert all(not pair.settled for pair in result.pairs)
 
 
 def test_a_dominated_configuration_is_not_recommended_and_the_safest_is_first() -> None:
@@ -41,30 +41,30 @@ def test_a_dominated_configuration_is_not_recommended_and_the_safest_is_first() 
 
 
 def test_recommendations_compare_configurations_with_equal_faults_only() -> None:
-    found = summary()
+    result = summary()
     faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
-    plan = found.plan.model_copy(update={"faults": faults})
-    cells = {cell.configuration: cell for cell in found.cells}
-    assert [one.configuration for one in comparison.dominators(cells[WORSE], found)] == [
+    plan = result.plan.model_copy(update={"faults": faults})
+    cells = {cell.configuration: cell for cell in result.cells}
+    assert [one.configuration for one in comparison.dominators(cells[WORSE], result)] == [
         RISKY,
         SAFE,
     ]
-    apart = found.model_copy(update={"plan": plan})
+    apart = result.model_copy(update={"plan": plan})
     assert [one.configuration for one in comparison.dominators(cells[WORSE], apart)] == [SAFE]
 
 
 def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
-    found = summary()
-    broken = found.cells[0].model_copy(
+    result = summary()
+    broken = result.cells[0].model_copy(
         update={"trials": 0, "losing": 0, "failed": 2, "error": "no quorum"}
         | dict.fromkeys(("unavailability_s", "lost_per_incident", "acked_per_s"))
         | {"ack_latency_ms": {}}
     )
-    found = found.model_copy(update={"cells": [broken, *found.cells[1:]]})
-    assert "could not be run 2 times: no quorum." in " ".join(comparison.answer(found))
-    assert len(comparison_plots.figures(found)[0].traces[0]["x"]) == 2
+    result = result.model_copy(update={"cells": [broken, *result.cells[1:]]})
+    assert "could not be run 2 times: no quorum." in " ".join(comparison.answer(result))
+    assert len(comparison_plots.figures(result)[0].traces[0]["x"]) == 2
     stream = io.StringIO()
-    print_trials(Console(file=stream, width=100), found, [], Path("report.html"))
+    print_trials(Console(file=stream, width=100), result, [], Path("report.html"))
     assert "failed" in stream.getvalue()
 
 

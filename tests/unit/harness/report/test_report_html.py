@@ -201,7 +201,7 @@ def test_runs_that_agree_have_no_notice(comparison):
         assert notice not in comparison.text
 
 
-def test_an_interrupted_run_names_what_is_missing(everything):
+def test_the_page_lists_missing_files_of_an_interrupted_run(everything):
     assert "acks=1, killed is incomplete" in everything.text
     assert "verdict.json: missing" in everything.text
     assert "ledger/part-1.parquet: cannot be read" in everything.text

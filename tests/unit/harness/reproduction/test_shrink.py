@@ -112,20 +112,20 @@ def test_a_number_at_which_only_some_trials_lose_is_not_kept(tmp_path: Path) -> 
         return 0 if fewer and len(turns) % 3 == 0 else two_matter(one)
 
     turns: list[Scenario] = []
-    found, _ = shrunk(tmp_path, mostly)
-    assert found.ended == "minimal"
-    assert "records" not in [change.what for change in found.changes]
-    assert "tail" in [change.what for change in found.changes]
-    assert (found.losing, found.trials) == (3, 3)
+    result, _ = shrunk(tmp_path, mostly)
+    assert result.ended == "minimal"
+    assert "records" not in [change.what for change in result.changes]
+    assert "tail" in [change.what for change in result.changes]
+    assert (result.losing, result.trials) == (3, 3)
 
 
 @pytest.mark.slow
 def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
     """The first candidate of the real model has both steps."""
-    found, made = shrunk(tmp_path, two_matter, predict=predict_briefly)
-    assert (found.ended, set(found.kept)) == ("minimal", CULPRITS)
+    result, made = shrunk(tmp_path, two_matter, predict=predict_briefly)
+    assert (result.ended, set(result.kept)) == ("minimal", CULPRITS)
     assert [len(trial.scenario.faults) for trial in made.tried[:4]] == [12, 12, 2, 2]
-    assert found.excluded >= 3, "no step, and each of the two alone, were not run"
+    assert result.excluded >= 3, "no step, and each of the two alone, were not run"
     assert not any(len(trial.scenario.faults) == 1 for trial in made.tried)
     [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
     assert {fault.id for fault in minimal.scenario.faults} == CULPRITS
@@ -135,28 +135,28 @@ def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> 
 
 def test_delta_debugging_without_a_model_finds_the_same_steps(tmp_path: Path) -> None:
     guided, spared = shrunk(tmp_path / "guided", two_matter)
-    found, made = shrunk(tmp_path / "unguided", two_matter, predict=IGNORANT)
-    assert set(found.kept) == set(guided.kept) == CULPRITS
-    assert found.excluded == 0
+    result, made = shrunk(tmp_path / "unguided", two_matter, predict=IGNORANT)
+    assert set(result.kept) == set(guided.kept) == CULPRITS
+    assert result.excluded == 0
     assert len(made.tried) > len(spared.tried)
-    for step, answer in answers_without(found).items():
+    for step, answer in answers_without(result).items():
         assert answer is not None, f"no answer for the steps without {step}"
         assert (answer.loses, answer.losing) == (False, 0)
 
 
 def test_a_model_that_excludes_the_run_itself_excludes_no_candidate(tmp_path: Path) -> None:
-    found, _ = shrunk(tmp_path, two_matter, predict=says(lambda _: "impossible"))
-    assert set(found.kept) == CULPRITS
-    assert found.excluded == 0
-    assert "impossible for this run" in found.notes[0]
+    result, _ = shrunk(tmp_path, two_matter, predict=says(lambda _: "impossible"))
+    assert set(result.kept) == CULPRITS
+    assert result.excluded == 0
+    assert "impossible for this run" in result.notes[0]
 
 
 def test_a_wrong_first_guess_does_not_change_the_result(tmp_path: Path) -> None:
     def three_matter(one: Scenario) -> int:
         return int({fault.id for fault in one.faults} >= {*CULPRITS, "step-11"})
 
-    found, _ = shrunk(tmp_path, three_matter)
-    assert set(found.kept) == {*CULPRITS, "step-11"}
+    result, _ = shrunk(tmp_path, three_matter)
+    assert set(result.kept) == {*CULPRITS, "step-11"}
 
 
 def test_numbers_are_reduced_while_the_scenario_still_loses(tmp_path: Path) -> None:
@@ -164,14 +164,14 @@ def test_numbers_are_reduced_while_the_scenario_still_loses(tmp_path: Path) -> N
         waits = {fault.id: fault.when[0].count for fault in one.faults}
         return 3 if two_matter(one) and waits["step-8"] - waits["step-6"] >= 150 else 0
 
-    found, _ = shrunk(tmp_path, needs_time)
+    result, _ = shrunk(tmp_path, needs_time)
     [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
     first, second = (fault.when[0].count for fault in minimal.scenario.faults)
     assert first == 1
     assert 150 <= second - first < 400
     assert minimal.scenario.workload.tail == 0
     assert minimal.scenario.workload.records < 60000
-    assert [change.what for change in found.changes][:1] == ["step-6 begins"]
+    assert [change.what for change in result.changes][:1] == ["step-6 begins"]
 
 
 def test_brokers_and_controllers_that_are_not_needed_are_removed(tmp_path: Path) -> None:
@@ -182,12 +182,12 @@ def test_brokers_and_controllers_that_are_not_needed_are_removed(tmp_path: Path)
     big = Configured(
         scenario=Scenario.model_validate(document), name="", varied={}, path=configured.path
     )
-    found, _ = shrunk(tmp_path, two_matter, of=big)
+    result, _ = shrunk(tmp_path, two_matter, of=big)
     [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
     assert (minimal.scenario.cluster.brokers, minimal.scenario.cluster.controllers) == (3, 1)
     assert minimal.scenario.topic.assignment == []
-    assert {"brokers", "controllers"} <= {change.what for change in found.changes}
-    assert "brokers: 1" not in {answer.what for answer in found.answers}, "fewer than replicas"
+    assert {"brokers", "controllers"} <= {change.what for change in result.changes}
+    assert "brokers: 1" not in {answer.what for answer in result.answers}, "fewer than replicas"
 
 
 def test_conditions_on_a_removed_step_are_removed() -> None:
@@ -224,17 +224,17 @@ def test_trials_stop_once_the_answer_is_decided(
     losing: list[int], enough: bool | None, tmp_path: Path
 ) -> None:
     answers = iter([*losing, *([0] * 50)])
-    found, made = shrunk(tmp_path, lambda _: next(answers, 0), trials=3, losses=2)
-    first = found.answers[0]
+    result, made = shrunk(tmp_path, lambda _: next(answers, 0), trials=3, losses=2)
+    first = result.answers[0]
     assert first.loses is (enough or False)
     assert first.trials == (len(losing) if enough else 3)
-    assert len(made.tried) == found.trials_run
+    assert len(made.tried) == result.trials_run
 
 
 def test_a_replay_without_loss_ends_the_shrink(tmp_path: Path) -> None:
-    found, made = shrunk(tmp_path, lambda _: 0)
-    assert (found.ended, found.minimal, len(made.tried)) == ("not-again", None, 2)
-    story = write_story(tmp_path / "shrunk", found).read_text()
+    result, made = shrunk(tmp_path, lambda _: 0)
+    assert (result.ended, result.minimal, len(made.tried)) == ("not-again", None, 2)
+    story = write_story(tmp_path / "shrunk", result).read_text()
     assert "did not reproduce lost records (lost in 0 of 2 trials)" in story
 
 
@@ -244,15 +244,15 @@ def test_rare_losses_of_other_candidates_do_not_change_the_result(tmp_path: Path
     def noisy(one: Scenario) -> int:
         return two_matter(one) or int(chance.random() < 0.05)
 
-    found, _ = shrunk(tmp_path, noisy, predict=IGNORANT, trials=5, losses=4)
-    assert set(found.kept) >= CULPRITS
+    result, _ = shrunk(tmp_path, noisy, predict=IGNORANT, trials=5, losses=4)
+    assert set(result.kept) >= CULPRITS
 
 
 def test_a_spent_budget_ends_with_the_result_so_far(tmp_path: Path) -> None:
     kept, made = begun(tmp_path, two_matter)
     oracle = LossOracle(kept, made, Quiet(), deadline=float("-inf"), predict=KNOWING)
-    found = Shrink(oracle).run()
-    assert (found.ended, found.minimal, made.tried) == ("budget", None, [])
+    result = Shrink(oracle).run()
+    assert (result.ended, result.minimal, made.tried) == ("budget", None, [])
 
 
 def test_an_interrupted_shrink_resumes_where_it_stopped(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_an_interrupted_shrink_resumes_where_it_stopped(tmp_path: Path) -> None:
     again = resume(kept.directory)
     tried = len(made.tried)
     made.loses = by_scenario(two_matter)
-    found = Shrink(LossOracle(again, made, Quiet(), predict=KNOWING)).run()
-    assert found.ended == "minimal"
+    result = Shrink(LossOracle(again, made, Quiet(), predict=KNOWING)).run()
+    assert result.ended == "minimal"
     assert all(len(trial.scenario.faults) == 2 for trial in made.tried[tried:]), (
         "a cached answer was computed again"
     )
@@ -282,16 +282,16 @@ def test_a_failed_trial_is_repeated_once_and_then_ends_the_shrink(tmp_path: Path
     def once(one: Scenario) -> int | BaseException:
         return next(failures, None) or two_matter(one)
 
-    found, _ = shrunk(tmp_path / "once", once)
-    assert set(found.kept) == CULPRITS
+    result, _ = shrunk(tmp_path / "once", once)
+    assert set(result.kept) == CULPRITS
     with pytest.raises(ClusterError, match="no quorum"):
         shrunk(tmp_path / "always", lambda _: ClusterError("no quorum"))
 
 
 def test_the_story_lists_the_kept_steps_and_why_each_is_needed(tmp_path: Path) -> None:
-    found, _ = shrunk(tmp_path, two_matter)
-    story = write_story(tmp_path / "shrunk", found).read_text()
-    assert headline(found) == "2 of 12 steps are enough: 3 of 3 trials had lost records."
+    result, _ = shrunk(tmp_path, two_matter)
+    story = write_story(tmp_path / "shrunk", result).read_text()
+    assert headline(result) == "2 of 12 steps are enough: 3 of 3 trials had lost records."
     for part in (
         "No further step or number can be reduced.",
         "**step-6**: isolate_replication of leader of orders-0",

@@ -33,14 +33,14 @@ def scenario(tmp_path: Path, *, faults: list[Any] | None = None, **attach: Any) 
 
 
 def test_a_dumped_scenario_loads_as_itself(tmp_path: Path) -> None:
-    (one,) = load(scenario(tmp_path))
-    dump(one.scenario, tmp_path / "resolved.yaml")
+    (configured,) = load(scenario(tmp_path))
+    dump(configured.scenario, tmp_path / "resolved.yaml")
     (again,) = load(tmp_path / "resolved.yaml")
-    assert again.scenario == one.scenario
+    assert again.scenario == configured.scenario
 
 
 @pytest.mark.parametrize(
-    ("attach", "faults", "said"),
+    ("attach", "faults", "message"),
     [
         ({"i_own": "other:9092"}, [], "'other:9092' is not the cluster"),
         ({}, [KILL], "set cluster.attach.i_own to 'kafka:9092'"),
@@ -55,16 +55,18 @@ def test_a_dumped_scenario_loads_as_itself(tmp_path: Path) -> None:
     ],
 )
 def test_an_illegal_attach_is_refused(
-    attach: dict[str, Any], faults: list[Any], said: str, tmp_path: Path
+    attach: dict[str, Any], faults: list[Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ScenarioError, match=r"s\.yaml:[0-9]+") as refused:
         load(scenario(tmp_path, faults=faults, **attach))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_with_i_own_and_containers_a_docker_fault_is_accepted(tmp_path: Path) -> None:
-    (one,) = load(scenario(tmp_path, faults=[KILL], i_own="kafka:9092", containers={1: "kafka-1"}))
-    assert [fault.name for fault in one.scenario.faults] == ["docker"]
+    (configured,) = load(
+        scenario(tmp_path, faults=[KILL], i_own="kafka:9092", containers={1: "kafka-1"})
+    )
+    assert [fault.name for fault in configured.scenario.faults] == ["docker"]
 
 
 @pytest.mark.parametrize("name", ["kill", "restart", "rolling_restart", "pause"])
@@ -72,8 +74,10 @@ def test_faults_of_processes_are_taken_where_containers_are_listed(
     name: str, tmp_path: Path
 ) -> None:
     faults = [{"fault": name, "target": 1}]
-    (one,) = load(scenario(tmp_path, faults=faults, i_own="kafka:9092", containers={1: "kafka-1"}))
-    assert [fault.name for fault in one.scenario.faults] == [name]
+    (configured,) = load(
+        scenario(tmp_path, faults=faults, i_own="kafka:9092", containers={1: "kafka-1"})
+    )
+    assert [fault.name for fault in configured.scenario.faults] == [name]
 
 
 def test_faults_of_the_network_need_the_ports_of_listed_containers(tmp_path: Path) -> None:
@@ -81,8 +85,8 @@ def test_faults_of_the_network_need_the_ports_of_listed_containers(tmp_path: Pat
     listed = {"i_own": "kafka:9092", "containers": {1: "kafka-1"}}
     with pytest.raises(ScenarioError, match=r"cluster\.attach\.listeners to their ports"):
         load(scenario(tmp_path, faults=faults, **listed))
-    (one,) = load(scenario(tmp_path, faults=faults, **listed, listeners={"INTERNAL": 9093}))
-    assert [fault.name for fault in one.scenario.faults] == ["isolate_replication"]
+    (configured,) = load(scenario(tmp_path, faults=faults, **listed, listeners={"INTERNAL": 9093}))
+    assert [fault.name for fault in configured.scenario.faults] == ["isolate_replication"]
 
 
 def test_faults_for_attached_clusters_are_refused_on_started_ones(tmp_path: Path) -> None:
@@ -105,11 +109,11 @@ def test_secrets_come_from_the_environment_and_are_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
-    (one,) = load(scenario(tmp_path, client={"sasl.password": "${env:KAFKA_PASSWORD}"}))
-    attach = one.scenario.cluster.attach
+    (configured,) = load(scenario(tmp_path, client={"sasl.password": "${env:KAFKA_PASSWORD}"}))
+    attach = configured.scenario.cluster.attach
     assert attach is not None
     assert attach.client_settings() == {"sasl.password": "hunter2"}
-    dump(one.scenario, tmp_path / "resolved.yaml")
+    dump(configured.scenario, tmp_path / "resolved.yaml")
     assert "hunter2" not in (tmp_path / "resolved.yaml").read_text()
 
 

@@ -67,7 +67,7 @@ def test_blanks_around_names_and_settings_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("matrix", "said"),
+    ("matrix", "message"),
     [
         ('{"": {seed: 1}}', "'' is no name of a configuration"),
         (r'{"a\nb": {seed: 1}}', "one line of printable characters"),
@@ -75,11 +75,11 @@ def test_blanks_around_names_and_settings_are_refused(
     ],
 )
 def test_a_configuration_without_a_name_of_its_own_is_refused(
-    tmp_path: Path, matrix: str, said: str
+    tmp_path: Path, matrix: str, message: str
 ) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(f"{SCENARIO}matrix: {matrix}\n")
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=message):
         load(path)
 
 

@@ -60,15 +60,15 @@ CLUSTERS = [
 ]
 
 
-@pytest.mark.parametrize(("kafka", "cluster", "said"), CLUSTERS)
+@pytest.mark.parametrize(("kafka", "cluster", "expected"), CLUSTERS)
 def test_an_illegal_cluster_is_refused_with_line_and_reason(
-    kafka: str, cluster: str, said: str, tmp_path: Path
+    kafka: str, cluster: str, expected: str, tmp_path: Path
 ) -> None:
     text = SCENARIO.replace('"4.3.1"', kafka).replace("cluster: {}", f"cluster: {cluster}")
     with pytest.raises(ScenarioError) as refusal:
         scenario(tmp_path, text)
     message = str(refusal.value)
-    assert said in message
+    assert expected in message
     assert f"{tmp_path}/scenario.yaml:{3 if cluster == '{}' else 4}:" in message
 
 
@@ -99,11 +99,11 @@ TOPICS = [
 ]
 
 
-@pytest.mark.parametrize(("topic", "said"), TOPICS)
-def test_an_illegal_topic_is_refused(topic: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("topic", "expected"), TOPICS)
+def test_an_illegal_topic_is_refused(topic: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as refusal:
         scenario(tmp_path, SCENARIO.replace("{orders: {}}", f"{{orders: {topic}}}"))
-    assert said in str(refusal.value)
+    assert expected in str(refusal.value)
     assert f"{tmp_path}/scenario.yaml:5:" in str(refusal.value)
 
 
@@ -143,7 +143,7 @@ def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("", "set workload.keys"),
         ("  keys: 10\n  probe: true\n", "consumers or a probe"),
@@ -152,9 +152,9 @@ def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_p
     ],
 )
 def test_compaction_that_nobody_could_judge_is_refused(
-    line: str, said: str, tmp_path: Path
+    line: str, expected: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=expected):
         scenario(tmp_path, with_workload(line).replace("idempotence: false", "idempotence: true"))
 
 
@@ -189,14 +189,14 @@ def test_versions_are_ordered_by_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "kafka", "said"),
+    ("spec", "kafka", "expected"),
     [
         ({"tls": "server"}, "0.10.2.2", "from 2.0.0"),
         ({"sasl": "scram-sha-512"}, "3.4.0", "KIP-900"),
         ({"sasl": "scram-sha-512"}, "2.6.2", "KIP-900"),
     ],
 )
-def test_unsupported_security_is_a_problem(spec: dict[str, str], kafka: str, said: str) -> None:
+def test_unsupported_security_is_a_problem(spec: dict[str, str], kafka: str, expected: str) -> None:
     ((_, problem),) = security_problems(SecuritySpec.model_validate(spec), kafka)
-    assert said in problem
+    assert expected in problem
     assert list(security_problems(SecuritySpec.model_validate(spec), "4.3.1")) == []

@@ -43,7 +43,7 @@ def test_the_scenario_itself_is_legal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "expected"),
     [
         ("plugin.library.paths: /tmp/any.so", "plugin.library.paths loads code into the client"),
         ("ssl.engine.location: /tmp/any.so", "ssl.engine.location loads code into the client"),
@@ -66,9 +66,9 @@ def test_the_scenario_itself_is_legal(tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_run_code_or_hide_acks_are_refused(
-    tmp_path: Path, of: str, setting: str, said: str
+    tmp_path: Path, of: str, setting: str, expected: str
 ) -> None:
-    assert said in refusal(tmp_path, SCENARIO.replace(of, setting))
+    assert expected in refusal(tmp_path, SCENARIO.replace(of, setting))
 
 
 @pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
@@ -104,7 +104,7 @@ def test_no_client_is_made_with_settings_that_act_at_once(
 
 @pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "expected"),
     [
         ("ssl.engine.factory.class: any", "ssl.engine.factory.class loads code into the client"),
         ("sasl.jaas.config: any", "sasl.jaas.config is set by ackproof itself"),
@@ -112,25 +112,25 @@ def test_no_client_is_made_with_settings_that_act_at_once(
     ],
 )
 def test_the_java_client_runs_no_code_of_a_scenario(
-    tmp_path: Path, of: str, setting: str, said: str
+    tmp_path: Path, of: str, setting: str, expected: str
 ) -> None:
     text = SCENARIO.replace("workload:", "workload:\n  client: java")
-    assert said in refusal(tmp_path, text.replace(of, setting))
+    assert expected in refusal(tmp_path, text.replace(of, setting))
 
 
 @pytest.mark.parametrize("value", ["1000", '"+1000"'])
 def test_a_short_retention_is_found_as_kafka_reads_it(tmp_path: Path, value: str) -> None:
-    said = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: {value}"))
-    assert "may remove acked records" in said
+    message = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: {value}"))
+    assert "may remove acked records" in message
 
 
 def test_a_compacted_topic_is_found_in_capitals(tmp_path: Path) -> None:
-    said = refusal(tmp_path, SCENARIO.replace("TOPIC", "cleanup.policy: COMPACT"))
-    assert "cannot be compacted" in said
+    message = refusal(tmp_path, SCENARIO.replace("TOPIC", "cleanup.policy: COMPACT"))
+    assert "cannot be compacted" in message
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "expected"),
     [
         ('"node.id ": 7', "'node.id ' has blanks around it"),
         ('" listeners": any', "' listeners' has blanks around it"),
@@ -138,13 +138,13 @@ def test_a_compacted_topic_is_found_in_capitals(tmp_path: Path) -> None:
     ],
 )
 def test_cluster_settings_are_read_as_kafka_reads_them(
-    tmp_path: Path, setting: str, said: str
+    tmp_path: Path, setting: str, expected: str
 ) -> None:
-    assert said in refusal(tmp_path, SCENARIO.replace("CLUSTER", setting))
+    assert expected in refusal(tmp_path, SCENARIO.replace("CLUSTER", setting))
 
 
 @pytest.mark.parametrize(
-    ("of", "setting", "said"),
+    ("of", "setting", "expected"),
     [
         ("WORKLOAD", "records: 18446744073709551616", "workload.records"),
         ("WORKLOAD", "rate: 1e308", "workload.rate"),
@@ -155,12 +155,12 @@ def test_cluster_settings_are_read_as_kafka_reads_them(
     ],
 )
 def test_numbers_that_no_run_can_reach_are_refused(
-    tmp_path: Path, of: str, setting: str, said: str
+    tmp_path: Path, of: str, setting: str, expected: str
 ) -> None:
     text = SCENARIO.replace("workload:", f"workload:\n  {setting if of == 'WORKLOAD' else ''}")
     if of == "WHEN":
         text += f"faults: [{{fault: kill, target: leader of orders-0, when: [{setting}]}}]\n"
-    assert said in refusal(tmp_path, text.replace(of, setting))
+    assert expected in refusal(tmp_path, text.replace(of, setting))
 
 
 def test_the_elr_of_a_kafka_without_one_is_refused(tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_an_error_in_merged_keys_has_a_line(tmp_path: Path) -> None:
 
 
 def test_only_the_first_errors_of_many_are_explained(tmp_path: Path) -> None:
-    said = refusal(tmp_path, SCENARIO + "".join(f"k{n}: 1\n" for n in range(500)))
-    assert len(said.splitlines()) <= 22
-    assert "and 480 more errors" in said
+    message = refusal(tmp_path, SCENARIO + "".join(f"k{n}: 1\n" for n in range(500)))
+    assert len(message.splitlines()) <= 22
+    assert "and 480 more errors" in message
 
 
 LONG = "z" * 50_000
@@ -244,13 +244,13 @@ LONG = "z" * 50_000
     ],
 )
 def test_a_long_value_is_not_repeated_whole(tmp_path: Path, of: str, to: str) -> None:
-    said = refusal(tmp_path, SCENARIO.replace(of, to))
-    assert len(said) < 3_000
+    message = refusal(tmp_path, SCENARIO.replace(of, to))
+    assert len(message) < 3_000
 
 
 def test_a_file_that_would_take_minutes_to_read_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, SCENARIO + "#" * 1_000_000)
-    assert "characters, and 1,000,000 is the most" in said
+    message = refusal(tmp_path, SCENARIO + "#" * 1_000_000)
+    assert "characters, and 1,000,000 is the most" in message
 
 
 def aliases(levels: int) -> str:
@@ -263,8 +263,8 @@ def aliases(levels: int) -> str:
 
 
 def test_aliases_that_multiply_are_counted_before_they_are_followed(tmp_path: Path) -> None:
-    said = refusal(tmp_path, SCENARIO + aliases(40))
-    assert "keys and values, and 100,000 is the most" in said
+    message = refusal(tmp_path, SCENARIO + aliases(40))
+    assert "keys and values, and 100,000 is the most" in message
     with pytest.raises(pytest.fail.Exception):
         refusal(tmp_path, SCENARIO + aliases(2))
     lists = ", ".join(f"&l{n + 1} [*l{n}, *l{n}]" for n in range(40))
@@ -289,8 +289,8 @@ def test_numbers_that_python_cannot_print_are_refused(tmp_path: Path, number: st
     ):
         if not ("0x" in number and "'" in text):
             assert len(refusal(tmp_path, SCENARIO + text)) < 1_000
-    said = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: '{MANY_DIGITS}'"))
-    assert "has more than 400 digits" in said
+    message = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: '{MANY_DIGITS}'"))
+    assert "has more than 400 digits" in message
     with pytest.raises(ScenarioError) as raised:
         changes.from_assignments([f"seed={number}"], "--set")
     assert len(str(raised.value)) < 1_000

@@ -27,8 +27,12 @@ def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactio
     topics = internal_topics(ClusterSpec(brokers=brokers, settings=settings), kafka)
     for name, expected in ((OFFSETS, offsets), (TRANSACTIONS, transactions)):
         topic = topics[name]
-        found = topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election
-        assert found == expected
+        actual = (
+            topic.replication_factor,
+            topic.min_insync_replicas,
+            topic.unclean_leader_election,
+        )
+        assert actual == expected
 
 
 @pytest.mark.parametrize(
@@ -41,16 +45,16 @@ def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactio
     ],
 )
 def test_faults_may_hit_coordinators(partition, problem):
-    found = problems_of({"fault": "kill", "target": f"leader of {partition}"})
-    assert any(problem in text for text in found) if problem else not found
+    messages = problems_of({"fault": "kill", "target": f"leader of {partition}"})
+    assert any(problem in text for text in messages) if problem else not messages
 
 
 @pytest.mark.parametrize("partition", [3, 4])
 def test_operations_may_be_on_the_topics_of_coordinators(partition):
-    found = problems_of(
+    messages = problems_of(
         {"fault": "reassign", "topic": TRANSACTIONS, "partition": partition, "to": [1]}
     )
-    assert found == ([] if partition == 3 else [f"{TRANSACTIONS} has partitions 0 to 3, not 4"])
+    assert messages == ([] if partition == 3 else [f"{TRANSACTIONS} has partitions 0 to 3, not 4"])
 
 
 def problems_of(fault: dict[str, Any]) -> list[str]:

@@ -43,17 +43,19 @@ def in_force(version, **settings):
 
 
 def test_the_client_is_that_of_the_brokers_and_of_all_clients(tmp_path):
-    [one] = loaded(tmp_path, TEXT)
-    workload = one.scenario.workload
+    [configured] = loaded(tmp_path, TEXT)
+    workload = configured.scenario.workload
     assert workload.client.java == workload.consumers["billing"].client.java == "3.9.1"
-    assert {client.java for client in one.scenario.clients} == {"3.9.1"}
+    assert {client.java for client in configured.scenario.clients} == {"3.9.1"}
 
 
 def test_a_stored_scenario_is_read_as_it_was(tmp_path):
-    [one] = loaded(tmp_path, TEXT.replace("settings: {}", "settings: {acks: 1, linger.ms: 0}"))
-    dump(one.scenario, tmp_path / "stored.yaml")
+    [configured] = loaded(
+        tmp_path, TEXT.replace("settings: {}", "settings: {acks: 1, linger.ms: 0}")
+    )
+    dump(configured.scenario, tmp_path / "stored.yaml")
     [again] = load(tmp_path / "stored.yaml")
-    assert again.scenario == one.scenario
+    assert again.scenario == configured.scenario
     assert again.scenario.workload.settings.acks == "1"
 
 

@@ -160,12 +160,12 @@ def test_an_illegal_workload_is_refused_with_what_is_legal(tmp_path, old, new, s
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_librdkafka_knows_every_property_that_is_suggested(name):
-    said = ""
+    message = ""
     try:
         Consumer({"group.id": "any", "log_level": 0, name: "neither a number nor a word"}).close()
     except KafkaException as refusal:
-        said = refusal.args[0].str()
-    assert "No such configuration property" not in said
+        message = refusal.args[0].str()
+    assert "No such configuration property" not in message
 
 
 def test_a_resolved_scenario_reads_back_as_itself(tmp_path):

@@ -121,9 +121,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("right", "wrong", "said"), BAD, ids=[wrong for _, wrong, _ in BAD])
+@pytest.mark.parametrize(("right", "wrong", "expected"), BAD, ids=[wrong for _, wrong, _ in BAD])
 def test_an_error_is_reported_with_file_line_and_reason(
-    right: str, wrong: str, said: str, tmp_path: Path
+    right: str, wrong: str, expected: str, tmp_path: Path
 ) -> None:
     assert right in ACKS
     path = tmp_path / "bad.yaml"
@@ -131,7 +131,7 @@ def test_an_error_is_reported_with_file_line_and_reason(
     with pytest.raises(ScenarioError) as refusal:
         load(path)
     message = str(refusal.value)
-    assert said in message
+    assert expected in message
     at = path.read_text()[: path.read_text().index(wrong)].count("\n") + 1
     # A condition that cannot be read is reported at the key that holds the list.
     lines = range(at - 1, at + wrong.count("\n") + 2)
@@ -192,26 +192,26 @@ BAD_BLOCKS = [
     ("  - {fault: purge_client, client: consumers}\n", 1, "producers"),
     ("  - {fault: pause_client, client: all}\n", 1, "'all'"),
     ("  - {fault: remove_controller}\n", 1, "there is one controller only"),
-    ("  - {fault: remove_controller, target: 1}\n", 1, "'broker 1' is no controller"),
+    ("  - {fault: remove_controller, target: 1}\n", 1, "'broker 1' is not a controller"),
     ("  - {fault: upgrade_feature, feature: transaction.version, level: 0}\n", 1, "level"),
     ("  - {fault: link, target: 1, api: Fetsch, direction: response, action: cut}\n", 1, "'Fetch'"),
 ]
 
 
-@pytest.mark.parametrize(("faults", "line", "said"), BAD_BLOCKS, ids=[b[2] for b in BAD_BLOCKS])
+@pytest.mark.parametrize(("faults", "line", "expected"), BAD_BLOCKS, ids=[b[2] for b in BAD_BLOCKS])
 def test_an_error_in_a_block_is_reported_with_its_line(
-    faults: str, line: int, said: str, tmp_path: Path
+    faults: str, line: int, expected: str, tmp_path: Path
 ) -> None:
     path = _blocks(tmp_path, faults)
     begins = path.read_text().split("\n").index("faults:") + 1
     with pytest.raises(ScenarioError) as refusal:
         load(path)
-    assert said in refusal.value.message
+    assert expected in refusal.value.message
     assert f"{path}:{begins + line}: " in refusal.value.message
 
 
 @pytest.mark.parametrize(
-    ("proxied", "fault", "said"),
+    ("proxied", "fault", "expected"),
     [
         ("LINK", "target: 1, api: AlterPartition", "needs CONTROLLER in cluster.proxied"),
         ("LINK", "target: 1, api: WriteTxnMarkers", "needs INTERNAL in cluster.proxied"),
@@ -221,7 +221,7 @@ def test_an_error_in_a_block_is_reported_with_its_line(
     ],
 )
 def test_a_link_fault_needs_a_proxied_listener(
-    proxied: str, fault: str, said: str, tmp_path: Path
+    proxied: str, fault: str, expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "link.yaml"
     path.write_text(
@@ -230,7 +230,7 @@ def test_a_link_fault_needs_a_proxied_listener(
         "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
         f"faults:\n  - {{fault: link, direction: response, action: hold, {fault}}}\n"
     )
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=expected):
         load(path)
 
 
@@ -250,7 +250,7 @@ def test_a_cut_of_proxied_links_is_refused(proxied: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("workload", "fault", "said"),
+    ("workload", "fault", "expected"),
     [
         ("transactions: {}", "fault: fill_buffer", "its buffer never fills"),
         ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "no group rebalances"),
@@ -258,7 +258,7 @@ def test_a_cut_of_proxied_links_is_refused(proxied: str, tmp_path: Path) -> None
     ],
 )
 def test_a_fault_that_a_client_cannot_show_is_refused(
-    workload: str, fault: str, said: str, tmp_path: Path
+    workload: str, fault: str, expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "clients.yaml"
     path.write_text(
@@ -267,7 +267,7 @@ def test_a_fault_that_a_client_cannot_show_is_refused(
         f"  {workload}\n"
         f"faults:\n  - {{{fault}}}\n"
     )
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=expected):
         load(path)
 
 

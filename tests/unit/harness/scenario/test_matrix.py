@@ -12,17 +12,17 @@ SCENARIO = Path(__file__).parents[4] / "scenarios" / "durability.yaml"
 
 
 def test_dimensions_are_combined() -> None:
-    found = entries(
+    configurations = entries(
         [
             {"workload.settings.acks": [1, "all"]},
             {"topics.orders.settings.min.insync.replicas": [1, 2]},
             {"quiet": {"faults": []}, "loud": {"faults": [{"fault": "kill"}]}},
         ]
     )
-    assert len(found) == 8
-    assert found[0].name == "acks=1, min.insync.replicas=1, quiet"
-    assert found[-1].name == "acks=all, min.insync.replicas=2, loud"
-    assert found[-1].changes == {
+    assert len(configurations) == 8
+    assert configurations[0].name == "acks=1, min.insync.replicas=1, quiet"
+    assert configurations[-1].name == "acks=all, min.insync.replicas=2, loud"
+    assert configurations[-1].changes == {
         "workload": {"settings": {"acks": "all"}},
         "topics": {"orders": {"settings": {"min.insync.replicas": 2}}},
         "faults": [{"fault": "kill"}],
@@ -35,7 +35,7 @@ def test_booleans_are_named_as_in_yaml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "said"),
+    ("matrix", "expected"),
     [
         ([], "it must map names"),
         ([{f"workload.k{n}": list(range(10))} for n in range(6)], "1,000,000 configurations"),
@@ -47,8 +47,8 @@ def test_booleans_are_named_as_in_yaml() -> None:
         ([{"a": {"version": 2}}], "'version' cannot differ"),
     ],
 )
-def test_an_illegal_matrix_is_refused(matrix: list[object], said: str) -> None:
-    with pytest.raises(MatrixError, match=said):
+def test_an_illegal_matrix_is_refused(matrix: list[object], expected: str) -> None:
+    with pytest.raises(MatrixError, match=expected):
         entries(matrix)
 
 
@@ -64,6 +64,6 @@ def test_an_illegal_combination_is_named(tmp_path: Path) -> None:
 
 
 def test_varied_faults_are_listed_by_name() -> None:
-    found = load(SCENARIO)
-    assert found[1].varied["faults"] == "isolate_replication, kill"
-    assert found[1].varied["min.insync.replicas"] == 1
+    configurations = load(SCENARIO)
+    assert configurations[1].varied["faults"] == "isolate_replication, kill"
+    assert configurations[1].varied["min.insync.replicas"] == 1

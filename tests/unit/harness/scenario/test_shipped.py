@@ -21,7 +21,7 @@ def test_the_folder_is_that_of_the_checkout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("B6", "catalogue/b06-last-replica-standing.yaml"),
         ("b6", "catalogue/b06-last-replica-standing.yaml"),
@@ -33,8 +33,8 @@ def test_the_folder_is_that_of_the_checkout() -> None:
         ("guarantees/order", "guarantees/order.yaml"),
     ],
 )
-def test_a_scenario_is_found_by_case_file_or_folder(name: str, found: str) -> None:
-    assert shipped.find(name) == FOLDER / found
+def test_a_scenario_is_found_by_case_file_or_folder(name: str, expected: str) -> None:
+    assert shipped.find(name) == FOLDER / expected
 
 
 @pytest.mark.parametrize("name", ["B60", "b", "cks", "6", "nowhere/order"])
@@ -76,10 +76,10 @@ def test_a_file_of_the_user_comes_before_a_shipped_one(
 
 def test_the_list_names_cases_versions_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
     assert ackproof("scenarios", "--json") == ExitCode.HOLDS
-    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["case"] == "B6"]
-    assert found["name"] == "catalogue/b06-last-replica-standing"
-    assert "3.9" in found["loses_on"]
-    assert {"name": "4.3.1", "kafka": "4.3.1", "loss": "none"} in found["arms"]
+    (entry,) = [one for one in json.loads(capsys.readouterr().out) if one["case"] == "B6"]
+    assert entry["name"] == "catalogue/b06-last-replica-standing"
+    assert "3.9" in entry["loses_on"]
+    assert {"name": "4.3.1", "kafka": "4.3.1", "loss": "none"} in entry["arms"]
 
 
 def test_a_copy_is_a_valid_scenario_and_overwrites_nothing(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ ACKS = folder() / "acks.yaml"
 
 def warned(*assignments: str) -> list[str]:
     own = from_assignments(list(assignments), "--set")
-    [one] = loader.load(ACKS_ALL, lambda _: own)
-    return [f"{place[-1]}: {problem}" for place, problem in warnings(one.scenario)]
+    [configured] = loader.load(ACKS_ALL, lambda _: own)
+    return [f"{place[-1]}: {problem}" for place, problem in warnings(configured.scenario)]
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ def warned(*assignments: str) -> list[str]:
     ],
 )
 def test_warnings(assignment: str, warning: str) -> None:
-    found = warned(assignment)
-    assert len(found) == bool(warning)
-    assert warning in "".join(found)
+    messages = warned(assignment)
+    assert len(messages) == bool(warning)
+    assert warning in "".join(messages)
 
 
 def test_more_than_the_replicas_is_a_warning_unless_nothing_could_be_acked() -> None:
     more = "topics.orders.settings.min.insync.replicas=4"
-    one = ("workload.settings.acks=1", "workload.settings.enable.idempotence=false")
+    settings = ("workload.settings.acks=1", "workload.settings.enable.idempotence=false")
     [capped] = warned(more)
     assert "4 is above the replication factor 3: Kafka 4.3.1 takes it as 3" in capped
     old = "kafka='3.6.2'"
-    [refused] = warned(old, more, *one)
+    [refused] = warned(old, more, *settings)
     assert "Kafka 3.6.2 refuses every write with acks=all" in refused
     with pytest.raises(
         ScenarioError, match=r"4 is more than the 3 replicas.* 3\.6\.2 acks nothing"
@@ -61,8 +61,8 @@ def test_settings_of_kraft_are_ignored_with_zookeeper() -> None:
 def test_settings_that_an_older_java_client_does_not_know() -> None:
     key = "partitioner.adaptive.partitioning.enable"
     java = ("workload.client.java='2.6.2'", f"workload.settings.{key}=false")
-    [found] = warned(*java)
-    assert found == f"{key}: the Java client 2.6.2 ignores it: it came after 2.6.2"
+    [message] = warned(*java)
+    assert message == f"{key}: the Java client 2.6.2 ignores it: it came after 2.6.2"
     assert warned("workload.client.java='3.9.1'", java[1]) == []
 
 
@@ -82,9 +82,9 @@ def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> No
         ["workload.settings.acks=1", "workload.settings.enable.idempotence=false", "seed=9"],
         "--set",
     )
-    found = loader.load(ACKS, lambda _: more)
-    assert {one.scenario.workload.settings.acks for one in found} == {"1"}
-    assert {one.scenario.seed for one in found} == {9}
+    arms = loader.load(ACKS, lambda _: more)
+    assert {configured.scenario.workload.settings.acks for configured in arms} == {"1"}
+    assert {configured.scenario.seed for configured in arms} == {9}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> No
     ],
 )
 def test_a_bad_assignment_is_named(assignment: str, problem: str) -> None:
-    with pytest.raises(ScenarioError) as found:
+    with pytest.raises(ScenarioError) as refused:
         loader.load(ACKS_ALL, lambda _: from_assignments([assignment], "--set"))
-    assert problem in str(found.value)
+    assert problem in str(refused.value)

@@ -23,7 +23,7 @@ from ackproof_model.replication.controller import (
 )
 from ackproof_model.replication.isr import joins_only_alive
 from ackproof_model.replication.leader import fences_fetch
-from ackproof_model.replication.log_truncation import kept
+from ackproof_model.replication.log_truncation import kept_end
 from ackproof_model.replication.state import NOBODY
 
 A, B, C = 1, 2, 4
@@ -121,9 +121,9 @@ def test_versions_before_named_listeners_are_refused():
 def test_kip_101_truncates_to_the_high_watermark_where_the_leader_knows_no_later_epoch():
     before, after = Profile.of("1.1.1"), Profile.of("2.0.1")
     # The leader has no records of the follower's epoch 2: 1.1.1 keeps what diverges.
-    assert kept(before, (0, 1), (0, 2), truncating=True, high_watermark=2) == 2
-    assert kept(after, (0, 1), (0, 2), truncating=True, high_watermark=2) == 1
-    assert kept(before, (0, 1), (0, 0), truncating=True, high_watermark=0) == 1
+    assert kept_end(before, (0, 1), (0, 2), truncating=True, high_watermark=2) == 2
+    assert kept_end(after, (0, 1), (0, 2), truncating=True, high_watermark=2) == 1
+    assert kept_end(before, (0, 1), (0, 0), truncating=True, high_watermark=0) == 1
 
 
 @pytest.mark.parametrize("version", ZOOKEEPER)

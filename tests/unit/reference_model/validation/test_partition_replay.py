@@ -143,10 +143,8 @@ def test_what_the_rules_do_not_lead_to_is_refuted_by_one_guard(name: str) -> Non
     assert without.mismatch is None, str(without.mismatch)
 
 
-def test_every_guard_is_told_from_its_absence() -> None:
-    found = list(mutations())
-    assert {one.guard for one in found if one.refuted} == set(MUTANTS)
-    assert all(one.expected for one in found)
+def test_each_guard_has_a_wrong_trace() -> None:
+    assert {one.guard for one in mutations() if one.refuted} == set(MUTANTS)
 
 
 def test_below_min_insync_replicas_the_high_watermark_moved_until_3_7() -> None:
@@ -174,7 +172,7 @@ def test_below_min_insync_replicas_the_high_watermark_moved_until_3_7() -> None:
             ),
             "epoch 2 has begun at 80, which its log lacks",
         ),
-        (add(failover(), 1, 2, Loads(broker=1, end=140)), "it has nobody to fetch from"),
+        (add(failover(), 1, 2, Loads(broker=1, end=140)), "it has no leader to fetch from"),
         (add(failover(), 1, 1, Truncates(broker=1, end=0)), "only a follower that fetches"),
         (add(failover(), 1, 1, Fetches(broker=1, end=0, epoch=0)), "only as a follower in epoch 0"),
         (

@@ -18,11 +18,11 @@ _TIMES = st.lists(st.integers(0, 100), max_size=30)
 def by_definition(acks: list[int], start: int, stop: int) -> float:
     """Share of the unit steps from `start` to `stop` that lie in no pause longer than GAP."""
     times = sorted(set(acks))
-    held = set()
+    available = set()
     for earlier, later in itertools.pairwise(times):
         if later - earlier <= GAP:
-            held |= set(range(earlier, later))
-    return len(held & set(range(start, stop))) / (stop - start)
+            available |= set(range(earlier, later))
+    return len(available & set(range(start, stop))) / (stop - start)
 
 
 @given(_TIMES, st.integers(0, 99), st.integers(1, 40), st.randoms())
@@ -43,14 +43,14 @@ def test_availability_follows_its_definition_in_any_order_of_acks(acks, start, l
 @example([55, 61], 56, [60])
 def test_dropping_old_spans_does_not_change_later_availability(acks, now, later):
     spans = with_acks([], np.array(acks, int), gap=GAP)
-    kept = with_acks(since(spans, now), np.array(later, int), gap=GAP)
+    recent = with_acks(since(spans, now), np.array(later, int), gap=GAP)
     whole = with_acks(spans, np.array(later, int), gap=GAP)
-    assert availability(kept, now, 100) == availability(whole, now, 100)
+    assert availability(recent, now, 100) == availability(whole, now, 100)
 
 
 def test_a_pause_that_is_not_over_counts_with_later_acks():
-    kept = since([(0, 40), (50, 58)], 60)
-    assert with_acks(kept, np.array([62]), gap=GAP) == [(50, 62)]
+    recent = since([(0, 40), (50, 58)], 60)
+    assert with_acks(recent, np.array([62]), gap=GAP) == [(50, 62)]
 
 
 def test_an_outage_counts_from_the_last_ack_to_the_next():

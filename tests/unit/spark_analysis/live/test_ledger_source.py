@@ -1,4 +1,4 @@
-"""The ledger as a stream: whole batches only, each once, and an error for rows that are missed."""
+"""The ledger as a stream: only whole batches, each once; missed rows are an error."""
 
 from __future__ import annotations
 

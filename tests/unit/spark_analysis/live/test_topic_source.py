@@ -46,26 +46,26 @@ def values(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
 
 
 def read(source: TopicReader, start: Offset, *, at_least: int) -> tuple[list[bytes], Offset]:
-    """Read up to 100 micro-batches until `at_least` records came."""
-    found: list[bytes] = []
+    """Read up to 100 micro-batches until there are `at_least` records."""
+    received: list[bytes] = []
     for _ in range(100):
         batches, start = source.read(json.loads(json.dumps(start)))
-        found += values(batches)
-        if len(found) >= at_least:
+        received += values(batches)
+        if len(received) >= at_least:
             break
-    return found, start
+    return received, start
 
 
 def test_records_are_read_from_the_start_and_once(bootstrap, topic):
     produce(bootstrap, topic, b"0", b"1", b"2", partition=1)
     source = reader(bootstrap, topic)
-    found, offset = read(source, source.initialOffset(), at_least=3)
-    assert found == [b"0", b"1", b"2"]
+    received, offset = read(source, source.initialOffset(), at_least=3)
+    assert received == [b"0", b"1", b"2"]
     assert offset[topic]["1"][0] == 3
     produce(bootstrap, topic, b"3", partition=1)
     produce(bootstrap, topic, b"4", partition=0)
-    found, offset = read(source, offset, at_least=2)
-    assert sorted(found) == [b"3", b"4"]
+    received, offset = read(source, offset, at_least=2)
+    assert sorted(received) == [b"3", b"4"]
     assert {p: o[0] for p, o in offset[topic].items()} == {"0": 1, "1": 4}
     source.stop()
 
@@ -87,24 +87,24 @@ def test_two_offsets_give_the_same_records_again(bootstrap, topic):
     _, start = read(source, {}, at_least=2)
     produce(bootstrap, topic, b"2", b"3")
     produce(bootstrap, topic, b"other", partition=2)
-    found, end = read(source, start, at_least=3)
+    received, end = read(source, start, at_least=3)
     source.stop()
     produce(bootstrap, topic, b"4")
     again = values(reader(bootstrap, topic).readBetweenOffsets(start, end))
-    assert sorted(again) == sorted(found) == [b"2", b"3", b"other"]
+    assert sorted(again) == sorted(received) == [b"2", b"3", b"other"]
     assert values(reader(bootstrap, topic).readBetweenOffsets({}, start)) == [b"0", b"1"]
 
 
 def test_the_columns_are_those_that_parse_records_needs(bootstrap, topic):
     produce(bootstrap, topic, b"value", partition=3)
     source = reader(bootstrap, topic)
-    found: list[dict] = []
+    received: list[dict] = []
     offset: Offset = {}
-    while not found:
+    while not received:
         batches, offset = source.read(offset)
-        found = [row for batch in batches for row in batch.to_pylist()]
+        received = [row for batch in batches for row in batch.to_pylist()]
     source.stop()
-    (row,) = found
+    (row,) = received
     assert (row["topic"], row["partition"], row["offset"], row["value"]) == (topic, 3, 0, b"value")
     assert row["timestamp"].year >= 2026
 
