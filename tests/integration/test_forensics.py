@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,8 +104,9 @@ class Tampered:
     id: str = "tampered"
 
     @property
-    def spec(self) -> Any:
-        return self.node.spec
+    def directories(self) -> Sequence[str]:
+        directories: Sequence[str] = self.node.directories
+        return directories
 
     @property
     def container(self) -> Tampered:
