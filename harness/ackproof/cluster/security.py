@@ -181,9 +181,7 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BEFORE)
         .not_valid_after(now + _VALID)
-        .add_extension(
-            x509.BasicConstraints(ca=name == _AUTHORITY, path_length=None), critical=True
-        )
+        .add_extension(constraints, critical=True)
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         .sign(issuer_key, hashes.SHA256())
     )
