@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -29,7 +29,7 @@ from ackproof.runs.verdict import (
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
-from ackproof_spark.anomaly import OF_REPLICAS
+from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import CAUSES, LOCATION
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from ackproof_spark.analysis import Analysis
     from ackproof_spark.forensics.causes import Cause
-    from ackproof_spark.forensics.investigation import Investigation
 
 _T = TypeVar("_T")
 
@@ -99,7 +98,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     """Judge a run by the counts of Spark and the rest of its directory; write all results."""
     evidence = _observe(evidence, compared)
     run_dir, scenario, prediction = evidence.run_dir, evidence.scenario, evidence.prediction
-    predicted = _investigated(prediction.predicted, compared.investigation)
+    predicted = _investigated(prediction.predicted, compared.replicas)
     for anomaly in expectations.inapplicable(scenario):
         predicted.pop(anomaly, None)
     outcome = _expect(evidence, invariants.audit(evidence), compared)
@@ -139,7 +138,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
 def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
     """Return the evidence with what Spark counted and measured."""
     scenario = evidence.scenario
-    result, investigation = compared.comparison, compared.investigation
+    result = compared.comparison
     observed = {
         "sent": result.sent,
         "acked": result.acked,
@@ -148,10 +147,10 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
         **({"aborted": result.aborted} if scenario.workload.transactions else {}),
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
-    observed = _investigated(observed, investigation)
+    observed = _investigated(observed, compared.replicas)
     for anomaly in expectations.inapplicable(scenario):
         observed.pop(anomaly, None)
-    observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    observed |= {str(anomaly): count for anomaly, count in compared.replicas.items()}
     if result.removed is not None:
         observed["removed"] = result.removed
     observed |= client_counts(evidence)
@@ -162,7 +161,7 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
 
 def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
     expect, record = evidence.scenario.expect, evidence.record
-    causes = _causes(evidence.run_dir, record.run_id, compared.investigation.causes)
+    causes = _causes(evidence.run_dir, record.run_id, compared.causes)
     doubts = [*record.bottlenecks, *audit.of(Consequence.UNTIMED)]
     metrics = evidence.metrics
     if doubts:
@@ -230,9 +229,9 @@ def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     }
 
 
-def _investigated(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
+def _investigated(by_anomaly: Mapping[str, _T], replicas: Collection[Anomaly]) -> dict[str, _T]:
     """Return the entries without the anomalies of replicas that were not investigated."""
-    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
+    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, replicas))
     return {key: value for key, value in by_anomaly.items() if key not in unchecked}
 
 

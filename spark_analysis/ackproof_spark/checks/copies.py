@@ -50,7 +50,6 @@ def duplicated(tables: RunTables) -> DataFrame:
         copies.where(F.col("copy") > 1),
         Anomaly.DUPLICATED,
         tables=tables,
-        offset=F.col("offset"),
         found=text("copy {} of {}, at offsets {}{}", F.col("copy"), F.col("copies"), named, more),
     )
 
@@ -70,7 +69,7 @@ def reordered(tables: RunTables) -> DataFrame:
         late.join(ahead, name),
         Anomaly.REORDERED,
         tables=tables,
-        offset=F.col("first_offset"),
+        offset="first_offset",
         found=text(
             "behind sequence {}, which stands at offset {}", F.col("ahead"), F.col("ahead_offset")
         ),

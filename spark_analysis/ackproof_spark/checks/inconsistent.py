@@ -44,7 +44,6 @@ def find(tables: RunTables) -> DataFrame:
         sends.where(elsewhere.isNotNull() | F.col("rival").isNotNull()),
         Anomaly.INCONSISTENT,
         tables=tables,
-        offset=offset,
         found=F.concat_ws("; ", elsewhere, shared),
     )
 

@@ -122,9 +122,9 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         "partition",
         "consumer",
         "poll",
-        F.col("first.producer").alias("producer"),
-        F.col("first.sequence").alias("sequence"),
-        F.col("first.offset").alias("at"),
+        "first.producer",
+        "first.sequence",
+        "first.offset",
         F.lit(None).cast("timestamp").alias("sent_at"),
         F.col("first.read_at").alias("resolved_at"),
     )
@@ -133,7 +133,6 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
             rows.where(F.col("kind") == kind),
             anomaly,
             tables=tables,
-            offset=F.col("at"),
             found=text("begins poll {} of consumer {}", F.col("poll"), F.col("consumer")),
         )
         for kind, anomaly in _KINDS.items()

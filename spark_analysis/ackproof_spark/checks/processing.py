@@ -42,12 +42,9 @@ def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
     sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     by = F.col("first.consumer")
     return as_anomalies(
-        missing.join(readers, ["group", *_RECORD], "left")
-        .join(sends, NAME, "left")
-        .withColumn("at", F.col("offset")),
+        missing.join(readers, ["group", *_RECORD], "left").join(sends, NAME, "left"),
         Anomaly.UNPROCESSED,
         tables=tables,
-        offset=F.col("at"),
         found=F.when(by.isNull(), text("never read by {}", F.col("group"))).otherwise(
             text("read by consumer {} of {}, and not processed", by, F.col("group"))
         ),
@@ -66,10 +63,9 @@ def reprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
     )
     sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     return as_anomalies(
-        again.join(sends, NAME, "left").withColumn("at", F.col("offset")),
+        again.join(sends, NAME, "left"),
         Anomaly.REPROCESSED,
         tables=tables,
-        offset=F.col("at"),
         found=text(
             "processed by {}, time {} of {}", F.col("group"), F.col("surplus"), F.col("times")
         ),

@@ -51,7 +51,6 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         records.withColumn("resolved_at", F.col("first.read_at")),
         Anomaly.READ_THEN_GONE,
         tables=tables,
-        offset=F.col("offset"),
         found=found,
     )
 

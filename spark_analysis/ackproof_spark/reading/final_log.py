@@ -258,15 +258,15 @@ def take_final_log(
         between=between if end_markers else None,
     )
     if application is not None:
-        application_records.store_undecidable(
+        undecidable = application_records.undecidable(
             read(ends=ends, options={**isolated, **headers, **options}),
             taken.log,
             application,
             ends={(end.topic, end.partition): end.end_offset for end in ends},
             proven_ends=end_markers,
             run_id=run_id,
-            run_dir=run_dir,
         )
+        store(undecidable, f"{address(run_dir)}/{LOCATION['undecidable']}")
     return taken
 
 

@@ -76,10 +76,11 @@ def judged(
 
     records = spark.createDataFrame([row(*item) for item in log], RAW)
     app = application(spark, sends, kind)
-    ends = spark.createDataFrame([("t", 0, end)], "topic string, partition int, end_offset bigint")
     with small_plans(spark, rows=len(log)):
         final = local(named(records, app, run_id="r"))
-        doubtful = undecidable(records, final, app, ends=ends, proven_ends=proven, run_id="r")
+        doubtful = undecidable(
+            records, final, app, ends={("t", 0): end}, proven_ends=proven, run_id="r"
+        )
         return (
             {row["offset"]: row["sequence"] for row in final.collect()},
             {row["sequence"]: row["reason"] for row in doubtful.collect()},
