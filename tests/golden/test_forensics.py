@@ -499,7 +499,7 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
 
     lost = compare(spark, run_dir).counts[Anomaly.LOST]
     settings = {
-        topic: Settings(acks=value, min_insync_replicas=2, kafka_version=EVERY[topic][1].kafka)
+        topic: Settings(acks=value, kafka_version=EVERY[topic][1].kafka)
         for topic, value in acks.items()
     }
     run, causes = StoredRun(spark=spark, run_dir=run_dir), []

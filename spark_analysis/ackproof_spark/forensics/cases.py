@@ -38,7 +38,6 @@ class Settings:
     """The settings that decide what an ack means."""
 
     acks: str
-    min_insync_replicas: int
     kafka_version: str
 
 

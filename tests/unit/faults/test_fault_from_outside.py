@@ -152,7 +152,7 @@ def test_explanation_of_a_loss_uses_the_past_tense(registered: None) -> None:
     )
     kind = fault_kinds()["drown"]
     circumstances = Circumstances(
-        settings=Settings(acks="1", min_insync_replicas=2, kafka_version="4.3.1"),
+        settings=Settings(acks="1", kafka_version="4.3.1"),
         acked=term,
         isr=(1, 2, 3),
         next=None,

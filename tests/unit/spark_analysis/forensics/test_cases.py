@@ -43,8 +43,8 @@ def term(epoch, leader, start, election=Election.CLEAN, isr_before=ALL):
     )
 
 
-def settings(acks, version="4.3.1", least=2):
-    return Settings(acks=acks, min_insync_replicas=least, kafka_version=version)
+def settings(acks, version="4.3.1"):
+    return Settings(acks=acks, kafka_version=version)
 
 
 KINDS = {
@@ -81,7 +81,7 @@ B1 = replace(B2, settings=settings("0"), offsets=None)
 B3 = replace(B2, zombie=True)
 B4 = replace(B2, settings=settings("all"), next=term(1, 2, 100, Election.UNCLEAN, (1,)))
 SAME = replace(B2, settings=settings("all"), next=term(2, 1, 100, Election.CLEAN, (1,)))
-B5 = replace(SAME, isr=(1,), settings=settings("all", least=1))
+B5 = replace(SAME, isr=(1,))
 B6 = replace(SAME, isr=(1, 3))
 B7 = replace(SAME, isr=(1, 3), next=term(3, 1, 100, Election.LAST_KNOWN, ()))
 #: The ISR stays {1, 2} while both are down; broker 1, which lost power, leads again with less.
