@@ -169,11 +169,6 @@ def test_every_outcome_and_every_read_is_counted_once(undisturbed):
     assert {row["acked_per_s"] for row in middle} == {RATE / PARTITIONS}
 
 
-def test_overtaken_sends_are_candidates(undisturbed):
-    changes = tables(undisturbed)["loss_candidates"]
-    assert {(row["sequence"], row["change"]) for row in changes} == {(n, "raised") for n in LOST}
-
-
 class _PowerCutError(Exception):
     pass
 
