@@ -109,7 +109,7 @@ class ClusterState:
 
     def internal_address(self, node: KafkaNode) -> str:
         """Return the address of the node's INTERNAL listener inside the network."""
-        return f"{node.name}:{self.topology.port('INTERNAL')}"
+        return f"{node.name}:{self.topology.ports['INTERNAL']}"
 
     def run_kafka_tool(
         self, classes: tuple[str, ...], *arguments: str, at: KafkaNode | None = None
@@ -132,7 +132,7 @@ class ClusterState:
             for listener, port in spec.behind_ports.items()
         }
         to_node = {
-            (gateway, port): (node.address, self.topology.port(listener))
+            (gateway, port): (node.address, self.topology.ports[listener])
             for listener, port in spec.gateway_ports.items()
         }
         for listen, forward in (to_host | to_node).items():

@@ -74,14 +74,14 @@ def test_limits_of_a_rootless_engine_are_reported() -> None:
 @pytest.mark.parametrize(
     ("reach", "contained", "states", "says"),
     [
-        (doctor.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
-        (doctor.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
-        (doctor.Reach(nameless="", local=False), True, ["ok", "missing"], "--network host"),
-        (doctor.Reach(nameless="", local=False), False, ["ok", "limited"], "cluster.proxied"),
+        (("", True), True, ["ok", "ok"], ""),
+        (("?", True), False, ["missing", "ok"], "plugin-dnsname"),
+        (("", False), True, ["ok", "missing"], "--network host"),
+        (("", False), False, ["ok", "limited"], "cluster.proxied"),
     ],
 )
 def test_networks(
-    reach: doctor.Reach,
+    reach: tuple[str, bool],
     contained: bool,
     states: list[str],
     says: str,
