@@ -149,7 +149,7 @@ def small_with_one_importer(lines: dict[str, int], graph: dict[str, set[str]]) -
 
 
 def test_no_small_module_has_a_single_importer_without_a_reason() -> None:
-    """Faults are found by their place: nothing but the list for type checkers imports them."""
+    """The imports of faults by their package, which registers them, do not count."""
     built = grimp.build_graph(*PACKAGES, cache_dir=None)
     graph = {module: built.find_modules_directly_imported_by(module) for module in built.modules}
     del graph["ackproof_faults"]
