@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from ackproof_faults.conditions.condition import (
-    FaultEvent,
     Number,
-    Observation,
     Operator,
     Seconds,
     SimpleCondition,
     Token,
     compares,
 )
+from ackproof_faults.conditions.observation import FaultEvent, Observation
 from ackproof_faults.conditions.targets import TOPIC
 
 

@@ -87,7 +87,7 @@ def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
         "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),
         "reads_schema": _message(table_stream_schema(READS, spec.reads_columns)),
         "events_schema": _message(table_stream_schema(CONSUMER_EVENTS, spec.columns)),
-        "effects_schema": _message(table_stream_schema(EFFECTS, spec.columns)),
+        "effects_schema": _message(table_stream_schema(EFFECTS, spec.effects_columns)),
     }
 
 

@@ -282,7 +282,7 @@ def close(run_dir: Path) -> list[Path]:
     `DiskError`.
     """
     folder = run_dir / LOCATION["ledger"]
-    arrow_stream.convert_all(folder, ".arrows", _write_parquet)
+    arrow_stream.convert_all(folder, _write_parquet)
     return sorted(folder.glob("producer-*.parquet"))
 
 

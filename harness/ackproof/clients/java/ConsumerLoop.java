@@ -219,11 +219,10 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         if (forwarder != null) {
             return forwarder.send(records);
         }
-        ArrowStream.Rows rows = new ArrowStream.Rows(0, 4, 8, 8, 8, 8);
+        ArrowStream.Rows rows = new ArrowStream.Rows(4, 8, 8, 8, 8);
         for (ConsumerRecord<byte[], byte[]> one : records) {
             long[] name = RecordValue.name(token, one.value());
             rows.add(
-                    topic,
                     one.partition(),
                     one.offset(),
                     name == null ? null : name[0],

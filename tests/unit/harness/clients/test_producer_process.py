@@ -26,6 +26,7 @@ from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.supervisor import bottleneck
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger.producer_ledger import recover, stream_path
+from support.client_specs import producer_spec
 from waiting import until
 
 MOCK = {"test.mock.num.brokers": 3, "acks": "all", "linger.ms": 1}
@@ -52,16 +53,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def spec(run_dir: Path, *, settings: dict | None = None, **fields) -> ProducerSpec:
     bounds = {} if {"records", "seconds"} & fields.keys() else {"seconds": 60}
-    return ProducerSpec(
-        run_id="run-1",
-        number=0,
-        topic="orders",
-        bootstrap_servers="127.0.0.1:9",
-        progress=run_dir / "producer-0.page",
-        ledger=stream_path(run_dir, 0),
-        settings=MOCK | (settings or {}),
-        **{"partitions": 4} | bounds | fields,
-    )
+    return producer_spec(run_dir, settings=MOCK | (settings or {}), **bounds | fields)
 
 
 def ledger(process: ProducerProcess) -> pa.Table:
@@ -382,21 +374,11 @@ def test_acks_that_wait_in_the_queue_at_the_end_are_recorded(
 ) -> None:
     page = ProgressPage(tmp_path / "producer-0.page", create=True)
     page.give(Order.FILL)  # never polls, as a process that is suspended
-    spec = ProducerSpec(
-        run_id="run-1",
-        number=0,
-        topic="orders",
-        partitions=1,
-        bootstrap_servers="127.0.0.1:9",
-        progress=tmp_path / "producer-0.page",
-        ledger=stream_path(tmp_path, 0),
-        settings={"test.mock.num.brokers": 1, "acks": "all", "linger.ms": 1},
-        records=100,
-    )
+    made = spec(tmp_path, records=100)
     # The wait for outcomes is over after three seconds, long after the last of them.
-    monkeypatch.setattr(producer, "SETTLE_MARGIN_S", 3.0 - spec.delivery_timeout_s)
+    monkeypatch.setattr(producer, "SETTLE_MARGIN_S", 3.0 - made.delivery_timeout_s)
     try:
-        producer.begin(spec, page, {}).run()
+        producer.begin(made, page, {}).run()
     finally:
         gc.enable()
         gc.unfreeze()
