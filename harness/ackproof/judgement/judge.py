@@ -200,11 +200,7 @@ def _contradictions(
 def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     """Return the settings that determine a record's durability, by topic."""
     return {
-        topic: Settings(
-            acks=sends.settings.acks,
-            min_insync_replicas=scenario.topics[topic].min_insync_replicas,
-            kafka_version=scenario.kafka,
-        )
+        topic: Settings(acks=sends.settings.acks, kafka_version=scenario.kafka)
         for topic, sends in scenario.sends.items()
     }
 
