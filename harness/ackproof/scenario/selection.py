@@ -50,7 +50,7 @@ def select(
     *,
     note: Callable[[str], None],
     warn: Callable[[Sequence[str]], None],
-    shard: str,
+    shard: str = "",
     arm: str = "",
     kafka: str = "",
     overriding: Overriding = changes.none,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_faults import Fault, registered
-from ackproof_faults.network.flapping import Flapping
+from ackproof_faults.network.partition import Flapping
 from ackproof_faults.process.kill import Kill
 from ackproof_model.effects import (
     CHANNELS,

@@ -17,9 +17,7 @@ from ackproof_faults.disk.fail_log_dir import FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
-from ackproof_faults.disk.replace_disk import ReplaceDisk
-from ackproof_faults.disk.wipe_partition import WipePartition
-from ackproof_faults.disk.wipe_volume import WipeVolume
+from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import batch, write, write_disk
 

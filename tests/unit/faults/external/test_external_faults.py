@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import FaultError, inject
-from ackproof_faults.external.command import Command
-from ackproof_faults.external.docker import Docker
+from ackproof_faults.external.attached import Command, Docker
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 

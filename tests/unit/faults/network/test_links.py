@@ -10,12 +10,8 @@ import pytest
 from ackproof_faults import CommandResult, FaultError, Shape
 from ackproof_faults.network._links import CLIENTS, Cut, Links, rules, verify_cut
 from ackproof_faults.network._nftables import ruleset
-from ackproof_faults.network.bridge import Bridge
-from ackproof_faults.network.flapping import Flapping
-from ackproof_faults.network.isolate import Isolate
-from ackproof_faults.network.majorities_ring import MajoritiesRing, majority
-from ackproof_faults.network.partition import Partition
-from ackproof_faults.network.split import Split
+from ackproof_faults.network.cuts import Bridge, Isolate, MajoritiesRing, Split, majority
+from ackproof_faults.network.partition import Flapping, Partition
 from support.fake_cluster import FakeCluster
 
 SHAPE = Shape(

@@ -1,25 +1,43 @@
-"""The user's own commands break an attached cluster: ssh, kubectl, a cloud's command line.
+"""Faults of clusters that ackproof did not start.
 
-Each command runs once for every broker of the target, by `/bin/sh`, with the broker's id in
-`$BROKER` and all ids in `$BROKERS`. It must end with 0. The output of `verify` is the evidence. It
-should observe from outside (does the broker's port answer? is its pod gone?): the output of the
-injecting command proves nothing.
+`command` runs the user's own commands: ssh, kubectl, a cloud's command line. Each runs once for
+every broker of the target, by `/bin/sh`, with the broker's id in `$BROKER` and all ids in
+`$BROKERS`. It must end with 0. The output of `verify` is the evidence. It should observe from
+outside (does the broker's port answer? is its pod gone?): the output of the injecting command
+proves nothing.
+
+`docker` kills or stops a broker's container and starts it again. It acts only on containers that
+the scenario lists (`cluster.attach.containers`), and only if the scenario says that its author owns
+them (`cluster.attach.i_own`).
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.evidence import Evidence, FaultError
-from ackproof_faults.external._attached import AttachedFault
+from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_model.effects import Anything, Effects
+from ackproof_faults.process._processes import SIGKILLED, Ended, require_running
+from ackproof_model.effects import Anything, Effects, Ends
+
+
+class AttachedFault(Fault):
+    """A fault that is refused on clusters that ackproof started, which support better faults."""
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        if not shape.attached:
+            yield (
+                "fault",
+                f"{self.name!r} is for clusters that ackproof did not start (cluster.attach)",
+            )
+
 
 #: Longest output of a command in the evidence, characters.
 _MAX_OUTPUT = 500
@@ -97,3 +115,39 @@ class Command(AttachedFault):
 
     def _run(self, step: str, command: str, node: int, nodes: Sequence[int]) -> str:
         return run_command(step, command, node, nodes, within_s=self.within)
+
+
+class Docker(AttachedFault, Ended):
+    """Kill or stop the targets' containers; heal starts them again."""
+
+    fault: Literal["docker"] = "docker"
+    proof: ClassVar[str] = "the signal that was sent ended the container's process"
+    action: Literal["kill", "stop"] = Field(
+        default="kill", description="kill: SIGKILL; stop: SIGTERM, a controlled shutdown"
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(clean=self.action == "stop"),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        require_running(cluster, nodes)
+        processes = cluster.processes
+        for node in nodes:
+            (processes.kill if self.action == "kill" else processes.terminate)(node)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        for node in nodes:
+            status = cluster.processes.exit_status(node)
+            if status is None:
+                raise FaultError(f"broker {node} still runs after {self.action}")
+            if (status == SIGKILLED) != (self.action == "kill"):
+                raise FaultError(
+                    f"broker {node} ended with exit status {status}: "
+                    + (
+                        f"not by SIGKILL ({SIGKILLED})"
+                        if self.action == "kill"
+                        else "SIGKILL came before its controlled shutdown was over"
+                    )
+                )
+        return Evidence.joined(f"broker {node}: {self.action}, it ended" for node in nodes)
