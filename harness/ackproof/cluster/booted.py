@@ -169,14 +169,12 @@ def booted(
     image: str,
     run_id: str,
     kafka: str = DEFAULT_KAFKA,
-    logs: Path | None = None,
     ended: Say = silent,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
-    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `logs` is the
-    folder for logs of containers that are removed before the run ends. `ended` is called with the
-    name of each phase at its end. Raises ClusterError if a node does not boot.
+    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `ended` is called
+    with the name of each phase at its end. Raises ClusterError if a node does not boot.
     """
     cluster: KafkaCluster | None = None
 
@@ -223,7 +221,6 @@ def booted(
             nodes,
             client=client,
             factory=factory,
-            logs=logs,
             proxy=proxy,
         )
         for node in nodes.values():
