@@ -11,8 +11,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.process.crash_loop import CrashLoop
-from ackproof_faults.process.kill import KillCluster, OomKill
+from ackproof_faults.process.kill import CrashLoop, KillCluster, OomKill
 from ackproof_faults.process.pause import Pause
 from ackproof_faults.process.restart import RollingRestart
 from integration.faulting import in_force, recover
