@@ -25,6 +25,10 @@ from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Unreachable
 
+#: In a broker's log, followed by a directory that it takes offline
+#: (`ReplicaManager.handleLogDirFailure`, KIP-112).
+_DIRECTORY_FAILED = "Stopping serving replicas in dir"
+
 _FILLER = "ackproof-filler"
 #: Earlier than every log line; the container engine requires a time after the epoch.
 _ANY_TIME = datetime.fromtimestamp(1, UTC)
@@ -81,7 +85,7 @@ class DiskFull(Fault):
         for node in nodes:
             path = _path(cluster, node)
             if _disk.run_script(cluster, node, f"ls {path} 2>/dev/null || :\nrm -f {path}*"):
-                if cluster.logs.contains(node, _disk.DIRECTORY_FAILED, done or _ANY_TIME):
+                if cluster.logs.contains(node, _DIRECTORY_FAILED, done or _ANY_TIME):
                     cluster.processes.terminate(node)  # it may be about to end
                 cluster.processes.start(node)
 
@@ -128,7 +132,7 @@ class FailLogDir(Fault):
         proofs = []
         for node in nodes:
             path = self._path(cluster, node)
-            line = f"{_disk.DIRECTORY_FAILED} {path}"
+            line = f"{_DIRECTORY_FAILED} {path}"
             cluster.logs.await_line(node, line, since=done, within_s=_WITHIN_S)
             if cluster.processes.exit_status(node) is not None:
                 raise FaultError(f"broker {node} has ended: more than one directory has failed")

@@ -24,6 +24,7 @@ from ackproof_faults.process._processes import (
     SIGKILLED,
     Ended,
     all_nodes,
+    kill_all,
     require_running,
     require_sigkilled,
 )
@@ -41,9 +42,7 @@ class Kill(Ended):
     effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        require_running(cluster, nodes)
-        for node in nodes:
-            cluster.processes.kill(node)
+        kill_all(cluster, nodes)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         require_sigkilled(cluster, nodes)
