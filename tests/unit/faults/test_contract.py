@@ -221,3 +221,13 @@ def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:
         PauseClient(client="producers").inject(FakeCluster(clients=clients), [1])
     clients.stop.assert_called_once_with("producer 0")
     clients.resume.assert_called_once_with("producer 0")
+
+
+def test_a_message_or_order_without_effect_is_not_verified() -> None:
+    cluster = FakeCluster(
+        proxy=MagicMock(hits=lambda rule, **_: []), clients=MagicMock(obeyed=lambda *_, **__: 1)
+    )
+    with pytest.raises(FaultError, match="no Produce response passed broker 1 within 10 s"):
+        fault("link").verify(cluster, [1], None)
+    with pytest.raises(FaultError, match="consumer 0: 1 new assignments within 30 s"):
+        fault("rebalance_storm").verify(cluster, [1], ("consumer 0",))
