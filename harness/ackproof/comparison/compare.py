@@ -13,8 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from ackproof.comparison.sequential import Sequential
-from ackproof.comparison.statistics import Design
+from ackproof.comparison.statistics import Design, Sequential
 from ackproof.comparison.store import ComparisonStore, ConfigurationTrial, label, measures, order
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.errors import AckproofError
