@@ -22,6 +22,7 @@ Sends without times have a distance of 1 s and take 0.1 s.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic.dataclasses import dataclass as parsed
 
 from ackproof_spark import record, tables
 from ackproof_spark.anomaly import Anomaly
@@ -46,7 +48,7 @@ _APART = timedelta(days=1)
 _NUMBERS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Send:
     producer: int
     sequence: int
@@ -58,7 +60,7 @@ class Send:
     resolved: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Record:
     """`producer` and `sequence`: from the record, or from the header of a corrupt record."""
 
@@ -70,25 +72,25 @@ class Record:
     short: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Read:
     """A record that a consumer was given; `producer` and `sequence` are null if not of this run."""
 
     partition: int
     offset: int
-    producer: int | None
-    sequence: int | None
+    producer: int | None = None
+    sequence: int | None = None
     consumer: int
-    at: float
+    at: float = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Creation:
     partition: int
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class End:
     partition: int
     begin: int
@@ -96,11 +98,11 @@ class End:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class FaultWindow:
     number: int
     injected: float
-    healed: float | None
+    healed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,107 +115,37 @@ class History:
     created: Sequence[Creation] = ()
 
 
-def _match(pattern: str, line: str) -> dict[str, Any]:
-    found = re.fullmatch(pattern, line)
+_TIME = r"\d+(?:\.\d+)?"
+_NAME = r"(?P<producer>\d+)/(?P<sequence>\d+)"
+_PLACE = r"(?P<partition>\d+)@(?P<offset>\d+):"
+_SEND = re.compile(
+    rf"{_NAME} to (?P<partition>\d+): (?P<outcome>\w+)(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?"
+    rf"(?: \[(?P<sent>{_TIME})-(?P<resolved>{_TIME})?\])?"
+)
+_RECORD = re.compile(rf"{_PLACE}(?: (?P<what>corrupt|foreign|short|other))?(?: {_NAME})?")
+_READ = re.compile(rf"{_PLACE} (?:foreign|{_NAME}) by (?P<consumer>\d+)(?: at (?P<at>{_TIME}))?")
+_CREATION = re.compile(rf"(?P<partition>\d+): (?P<at>{_TIME})")
+_END = re.compile(r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?")
+_WINDOW = re.compile(rf"(?P<number>\d+): (?P<injected>{_TIME})-(?P<healed>{_TIME})?")
+
+
+def _words(pattern: re.Pattern[str], line: str) -> dict[str, Any]:
+    found = pattern.fullmatch(line)
     if found is None:
         raise ValueError(f"not in the notation: {line!r}")
-    return found.groupdict()
-
-
-def _integer(text: str | None) -> int | None:
-    return None if text is None else int(text)
-
-
-def _number(text: str | None) -> float | None:
-    return None if text is None else float(text)
-
-
-_TIME = r"\d+(?:\.\d+)?"
+    return {name: word for name, word in found.groupdict().items() if word is not None}
 
 
 def _send(line: str, index: int) -> Send:
-    found = _match(
-        r"(?P<producer>\d+)/(?P<sequence>\d+) to (?P<partition>\d+): (?P<outcome>\w+)"
-        r"(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?"
-        rf"(?: \[(?P<sent>{_TIME})-(?P<until>{_TIME})?\])?",
-        line,
-    )
-    timed = found["sent"] is not None
-    return Send(
-        producer=int(found["producer"]),
-        sequence=int(found["sequence"]),
-        partition=int(found["partition"]),
-        outcome=Outcome(found["outcome"]),
-        error=found["error"],
-        offset=_integer(found["offset"]),
-        sent=_number(found["sent"]) if timed else float(index),
-        resolved=_number(found["until"]) if timed else index + 0.1,
-    )
+    words = _words(_SEND, line)
+    return Send(**words if "sent" in words else {**words, "sent": index, "resolved": index + 0.1})
 
 
 def _record(line: str) -> Record:
-    found = _match(
-        r"(?P<partition>\d+)@(?P<offset>\d+):(?: (?P<what>corrupt|foreign|short|other))?"
-        r"(?: (?P<producer>\d+)/(?P<sequence>\d+))?",
-        line,
-    )
-    state = {
-        None: RecordState.INTACT,
-        "corrupt": RecordState.CORRUPT,
-        "short": RecordState.CORRUPT,
-    }.get(found["what"], RecordState.FOREIGN)
-    return Record(
-        partition=int(found["partition"]),
-        offset=int(found["offset"]),
-        state=state,
-        producer=_integer(found["producer"]),
-        sequence=_integer(found["sequence"]),
-        short=found["what"] == "short",
-    )
-
-
-def _read(line: str) -> Read:
-    found = _match(
-        r"(?P<partition>\d+)@(?P<offset>\d+): "
-        r"(?:foreign|(?P<producer>\d+)/(?P<sequence>\d+)) by (?P<consumer>\d+)"
-        rf"(?: at (?P<at>{_TIME}))?",
-        line,
-    )
-    return Read(
-        partition=int(found["partition"]),
-        offset=int(found["offset"]),
-        producer=_integer(found["producer"]),
-        sequence=_integer(found["sequence"]),
-        consumer=int(found["consumer"]),
-        at=_number(found["at"]) or 0.0,
-    )
-
-
-def _creation(line: str) -> Creation:
-    found = _match(rf"(?P<partition>\d+): (?P<at>{_TIME})", line)
-    return Creation(partition=int(found["partition"]), at=float(found["at"]))
-
-
-def _end(line: str) -> End:
-    found = _match(r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?", line)
-    return End(
-        partition=int(found["partition"]),
-        begin=int(found["begin"]),
-        end=int(found["end"]),
-        reason=found["reason"],
-    )
-
-
-def _window(line: str) -> FaultWindow:
-    found = _match(
-        rf"(?P<number>\d+): (?P<injected>{_TIME})-(?P<healed>{_TIME})?",
-        line,
-    )
-    return FaultWindow(
-        number=int(found["number"]),
-        injected=float(found["injected"]),
-        healed=_number(found["healed"]),
-    )
+    words = _words(_RECORD, line)
+    what = words.pop("what", "intact")
+    states = {"short": RecordState.CORRUPT, "other": RecordState.FOREIGN}
+    return Record(**words, state=states.get(what, what), short=what == "short")
 
 
 def parse(case: Mapping[str, Any]) -> History:
@@ -221,10 +153,10 @@ def parse(case: Mapping[str, Any]) -> History:
     return History(
         sends=[_send(line, index) for index, line in enumerate(case.get("sends", []))],
         log=[_record(line) for line in case.get("log", [])],
-        ends=[_end(line) for line in case.get("ends", [])],
-        windows=[_window(line) for line in case.get("windows", [])],
-        reads=[_read(line) for line in case.get("reads", [])],
-        created=[_creation(line) for line in case.get("created", [])],
+        ends=[End(**_words(_END, line)) for line in case.get("ends", [])],
+        windows=[FaultWindow(**_words(_WINDOW, line)) for line in case.get("windows", [])],
+        reads=[Read(**_words(_READ, line)) for line in case.get("reads", [])],
+        created=[Creation(**_words(_CREATION, line)) for line in case.get("created", [])],
     )
 
 
@@ -250,28 +182,13 @@ def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = Tr
     `log=False` leaves out the final log and the ends, for tests that write them by other means.
     """
     common = {"schema_version": tables.SCHEMA_VERSION, "run_id": RUN_ID}
-    rows: dict[str, list[dict[str, Any]]] = {
-        "ledger": [],
-        "final_log": [],
-        "partition_ends": [],
-        "fault_windows": [],
-        "partition_states": [],
-        "reads": [],
-    }
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for index, (topic, history) in enumerate(histories.items()):
         here = common | {"topic": topic}
         rows["ledger"] += [
             here
-            | {
-                "producer": send.producer,
-                "sequence": send.sequence,
-                "partition": send.partition,
-                "outcome": send.outcome.value,
-                "error": send.error,
-                "offset": send.offset,
-                "sent_at": _at(index, send.sent),
-                "resolved_at": _at(index, send.resolved),
-            }
+            | {name: getattr(send, name) for name in Send.__slots__ if name in tables.LEDGER.names}
+            | {"sent_at": _at(index, send.sent), "resolved_at": _at(index, send.resolved)}
             for send in history.sends
         ]
         rows["final_log"] += [here | _log_row(index, item) for item in history.log]
@@ -303,28 +220,19 @@ def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = Tr
             }
             for window in history.windows
         ]
-        rows["reads"] += [here | _read_row(index, read, n) for n, read in enumerate(history.reads)]
-        rows["partition_states"] += [here | _state_row(index, one) for one in history.created]
-    schemas = {
-        "ledger": tables.LEDGER,
-        "fault_windows": tables.FAULT_WINDOWS,
-    }
-    schemas |= {
-        name: schema
-        for name, schema in {
-            "reads": tables.READS,
-            "partition_states": tables.PARTITION_STATES,
-        }.items()
-        if rows[name]
-    }
-    if log:
-        schemas |= {"final_log": tables.FINAL_LOG, "partition_ends": tables.PARTITION_ENDS}
-    for name, schema in schemas.items():
+        if history.reads:
+            rows["reads"] += [here | _read_row(index, *read) for read in enumerate(history.reads)]
+        if history.created:
+            rows["partition_states"] += [here | _state_row(index, one) for one in history.created]
+    names = {"ledger", "fault_windows", *rows, "final_log", "partition_ends"}
+    if not log:
+        names -= {"final_log", "partition_ends"}
+    for name in names:
         place = run_dir / tables.LOCATION[name]
         if not place.suffix:
             place.mkdir(parents=True)
             place /= "part-0.parquet"
-        pq.write_table(pa.Table.from_pylist(rows[name], schema=schema), place)
+        pq.write_table(pa.Table.from_pylist(rows[name], schema=tables.SCHEMAS[name]), place)
 
 
 def _log_row(topic: int, item: Record) -> dict[str, Any]:
@@ -342,7 +250,7 @@ def _log_row(topic: int, item: Record) -> dict[str, Any]:
     }
 
 
-def _read_row(topic: int, read: Read, number: int) -> dict[str, Any]:
+def _read_row(topic: int, number: int, read: Read) -> dict[str, Any]:
     return {
         "consumer": read.consumer,
         "group": "billing",

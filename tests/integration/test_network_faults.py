@@ -19,16 +19,12 @@ from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.network.bridge import Bridge
-from ackproof_faults.network.flapping import Flapping
+from ackproof_faults.network.cuts import Bridge, Isolate, MajoritiesRing, Split
 from ackproof_faults.network.half_open import HalfOpen
-from ackproof_faults.network.isolate import Isolate
-from ackproof_faults.network.majorities_ring import MajoritiesRing
 from ackproof_faults.network.packet_loss import PacketLoss
-from ackproof_faults.network.partition import Partition
+from ackproof_faults.network.partition import Flapping, Partition
 from ackproof_faults.network.queues import Bandwidth, Latency
 from ackproof_faults.network.reset_connections import ResetConnections
-from ackproof_faults.network.split import Split
 from integration.faulting import in_force, recover
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot

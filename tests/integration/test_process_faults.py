@@ -12,10 +12,9 @@ from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
 from ackproof_faults.process.crash_loop import CrashLoop
-from ackproof_faults.process.kill_cluster import KillCluster
-from ackproof_faults.process.oom_kill import OomKill
+from ackproof_faults.process.kill import KillCluster, OomKill
 from ackproof_faults.process.pause import Pause
-from ackproof_faults.process.rolling_restart import RollingRestart
+from ackproof_faults.process.restart import RollingRestart
 from integration.faulting import in_force, recover
 from kafka_clusters import NOTICED
 from waiting import until

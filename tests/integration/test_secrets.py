@@ -112,7 +112,7 @@ def test_no_secret_is_left_anywhere(
         followed = pq.read_table(run_dir / LOCATION["live_partitions"])
         assert sum(followed["read"].to_pylist()) >= 1500  # the live job was let in, too
     (security,) = made
-    key = security.certificates.client_key_pem.splitlines()[1]
+    key = security.client_key_pem.splitlines()[1]
     secrets = [security.password, security.store_password, key]
     for secret in secrets:
         assert holders(tmp_path, secret) == []

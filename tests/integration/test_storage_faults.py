@@ -23,9 +23,7 @@ from ackproof_faults.disk.fail_log_dir import FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
-from ackproof_faults.disk.replace_disk import ReplaceDisk
-from ackproof_faults.disk.wipe_partition import WipePartition
-from ackproof_faults.disk.wipe_volume import WipeVolume
+from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import log_end

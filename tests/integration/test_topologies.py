@@ -57,7 +57,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="class")
 def operated(engine: DockerClient, logs: Path) -> Iterator[KafkaCluster]:
-    with boot(engine, ClusterSpec(controllers=3, settings=NOTICED), logs=logs) as cluster:
+    with boot(engine, ClusterSpec(controllers=3, settings=NOTICED)) as cluster:
+        cluster.logs = logs
         cluster.create_topics(
             {"orders": TopicSpec(partitions=3, settings={"min.insync.replicas": 2})}
         )

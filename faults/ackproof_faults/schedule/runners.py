@@ -6,47 +6,21 @@ A runner does what is due at each `tick` and never sleeps. All runners of a sche
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
+from ackproof_faults.conditions.observation import ReferencePoint
 from ackproof_faults.conditions.trigger import Conditions
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import inject
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_faults.schedule.context import InjectedFault, ScheduleContext
-from ackproof_faults.schedule.observation import ReferencePoint
 from ackproof_faults.schedule.sampling import (
     SampledLoop,
     SampledParallel,
     SampledSequence,
     SampledStep,
+    flat,
 )
-
-
-class StepRunner(Protocol):
-    """Runs steps of a schedule."""
-
-    def tick(self) -> None:
-        """Do what is due now."""
-
-    def stop(self) -> None:
-        """Begin no further fault."""
-
-    @property
-    def over(self) -> bool:
-        """Whether every fault of the steps has begun, was healed and has recovered."""
-
-    @property
-    def waiting(self) -> list[Fault]:
-        """The faults that have not begun; of a loop, those of the current turn."""
-
-    @property
-    def unended(self) -> list[Fault]:
-        """The faults in force whose `heal_when` has not been met."""
-
-    @property
-    def waiting_for(self) -> str:
-        """What the steps wait for, in words; '' for nothing."""
 
 
 class SequenceRunner:
@@ -61,10 +35,11 @@ class SequenceRunner:
         self._reference = context.reference(context.leaders({}))
 
     def tick(self) -> None:
+        """Do what is due now."""
         self._heal_due()
         if self._block is not None:
             self._block.tick()
-            if self._block.over:
+            if self._block.done:
                 self._block = None
                 leaders = self._context.leaders(self._reference.leaders)
                 self._reference = self._context.reference(leaders)
@@ -77,28 +52,33 @@ class SequenceRunner:
                 self._block = _runner(self._context, step)
 
     def stop(self) -> None:
+        """Begin no further fault."""
         self._remaining.clear()
         if self._block is not None:
             self._block.stop()
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
+        """Whether every fault of the steps has begun, was healed and has recovered."""
         begun = not self._remaining and self._block is None
         return begun and all(one.recovered for one in self._injected)
 
     @property
     def waiting(self) -> list[Fault]:
+        """The faults that have not begun; of a loop, those of the current turn."""
         in_block = self._block.waiting if self._block else []
-        return in_block + [fault for step in self._remaining for fault in _faults(step)]
+        return in_block + list(_faults(self._remaining))
 
     @property
     def unended(self) -> list[Fault]:
+        """The faults in force whose `heal_when` has not been met."""
         own = [one.guard.fault for one in self._injected if not one.healed]
         in_block = self._block.unended if self._block else []
         return [fault for fault in own if fault.ends_by_itself] + in_block
 
     @property
     def waiting_for(self) -> str:
+        """What the steps wait for, in words; '' for nothing."""
         if self._block is not None and (in_block := self._block.waiting_for):
             return in_block
         if self._remaining and isinstance(fault := self._remaining[0], Fault):
@@ -164,8 +144,8 @@ class ParallelRunner:
             branch.stop()
 
     @property
-    def over(self) -> bool:
-        return all(branch.over for branch in self._branches)
+    def done(self) -> bool:
+        return all(branch.done for branch in self._branches)
 
     @property
     def waiting(self) -> list[Fault]:
@@ -196,7 +176,7 @@ class LoopRunner:
     def tick(self) -> None:
         if self._turn is not None:
             self._turn.tick()
-            if not self._turn.over:
+            if not self._turn.done:
                 return
             self._turn = None
         now = self._context.monotonic()
@@ -228,7 +208,7 @@ class LoopRunner:
             self._turn.stop()
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
         return self._ended and self._turn is None
 
     @property
@@ -251,6 +231,9 @@ class LoopRunner:
         return "" if self._ended else f"turn {self._turns + 1} of a loop"
 
 
+StepRunner = SequenceRunner | ParallelRunner | LoopRunner
+
+
 def _runner(
     context: ScheduleContext, block: SampledSequence | SampledParallel | SampledLoop
 ) -> StepRunner:
@@ -263,13 +246,7 @@ def _runner(
             return LoopRunner(context, block)
 
 
-def _faults(step: SampledStep) -> list[Fault]:
-    """Return the faults of a step that has not begun; those of a loop are not sampled yet."""
-    match step:
-        case SampledSequence():
-            return [fault for one in step.steps for fault in _faults(one)]
-        case SampledParallel():
-            return [fault for branch in step.branches for fault in _faults(branch)]
-        case SampledLoop():
-            return list(every_fault(step.block.sequence))
-    return [step]
+def _faults(steps: Sequence[SampledStep]) -> Iterator[Fault]:
+    """Yield the faults of steps that have not begun; those of a loop are not sampled yet."""
+    for step in flat(steps):
+        yield from every_fault(step.block.sequence) if isinstance(step, SampledLoop) else [step]

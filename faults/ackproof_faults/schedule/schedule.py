@@ -6,54 +6,22 @@ never waits for a condition, so that Ctrl-C and a workload that ends are noticed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ackproof_faults.evidence import FaultError
-from ackproof_faults.fault import Fault
-from ackproof_faults.guard import FaultWindow
-from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.evidence import FaultError, FaultWindow
 from ackproof_faults.schedule.context import ScheduleContext
-from ackproof_faults.schedule.limits import BlastRadius
-from ackproof_faults.schedule.observation import SendCounts
 from ackproof_faults.schedule.runners import SequenceRunner
 
 if TYPE_CHECKING:
     from ackproof_faults.schedule.blocks import Step
 
 
-class Schedule:
-    """Runs a list of steps (faults, and blocks of them) against one cluster.
+class Schedule(SequenceRunner):
+    """Runs a list of steps (faults, and blocks of them) against one cluster."""
 
-    `sends` counts the sends so far; `clock` returns UTC time for the windows, `monotonic` seconds
-    for conditions on time. The leaders of `partitions` are noted before every injection, for
-    `leader of T-P changed`. Random choices are sampled from `seed`.
-    """
-
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        cluster: Cluster,
-        *,
-        partitions: Sequence[tuple[str, int]],
-        sends: Callable[[], SendCounts],
-        clock: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        seed: int = 0,
-        blast_radius: BlastRadius | None = None,
-    ) -> None:
-        self._context = ScheduleContext(
-            cluster=cluster,
-            partitions=partitions,
-            sends=sends,
-            clock=clock,
-            monotonic=monotonic,
-            seed=seed,
-            blast_radius=blast_radius or BlastRadius(),
-        )
-        sampled = self._context.sampler.schedule(steps)
-        self._steps = SequenceRunner(self._context, sampled.steps)
+    def __init__(self, steps: Sequence[Step], context: ScheduleContext) -> None:
+        super().__init__(context, context.sampler.schedule(steps).steps)
 
     @property
     def windows(self) -> list[FaultWindow]:
@@ -67,24 +35,9 @@ class Schedule:
         return [str(one) for one in injected if one.guard.window.verified and not one.healed]
 
     @property
-    def waiting(self) -> list[Fault]:
-        """The faults that have not begun; of a loop, those of the current turn."""
-        return self._steps.waiting
-
-    @property
-    def unended(self) -> list[Fault]:
-        """The faults in force whose `heal_when` has not been met."""
-        return self._steps.unended
-
-    @property
-    def done(self) -> bool:
-        """Whether every fault has begun, was healed and has recovered."""
-        return self._steps.over
-
-    @property
     def waiting_for(self) -> str:
         """What the schedule waits for, in words, for progress and error messages."""
-        return self._context.held_back or self._steps.waiting_for or self._recovering or "nothing"
+        return self._context.held_back or super().waiting_for or self._recovering or "nothing"
 
     @property
     def held_back(self) -> str:
@@ -103,7 +56,7 @@ class Schedule:
         fault would undo another, or no recovery can make room for it in the blast radius.
         """
         self._context.held_back = ""
-        self._steps.tick()
+        super().tick()
         self.check_recovered()
 
     def heal_all(self) -> None:
@@ -111,7 +64,7 @@ class Schedule:
 
         Raises FaultError, after trying all, if a fault cannot be healed.
         """
-        self._steps.stop()
+        self.stop()
         errors = []
         for one in reversed(self._context.injected):
             try:

@@ -31,7 +31,7 @@ from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.security import secured
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topic_operations import TopicOperations
-from ackproof.cluster.topology import arrange, ports_needed
+from ackproof.cluster.topology import arrange
 from ackproof.containers import fake_clock
 from ackproof.containers.engine import remove_run
 from ackproof.errors import ClusterError
@@ -146,7 +146,7 @@ def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
         memory=processes,
         network=NodeNetworks(
             nodes=cluster.nodes,
-            listeners=cluster.topology,
+            ports=cluster.topology.ports,
             sidecar=lambda: cluster.sidecar,
             run_id=cluster.run_id,
         ),
@@ -169,14 +169,12 @@ def booted(
     image: str,
     run_id: str,
     kafka: str = DEFAULT_KAFKA,
-    logs: Path | None = None,
     ended: Say = silent,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
-    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `logs` is the
-    folder for logs of containers that are removed before the run ends. `ended` is called with the
-    name of each phase at its end. Raises ClusterError if a node does not boot.
+    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `ended` is called
+    with the name of each phase at its end. Raises ClusterError if a node does not boot.
     """
     cluster: KafkaCluster | None = None
 
@@ -186,7 +184,7 @@ def booted(
 
     with contextlib.ExitStack() as cleanup:
         clock = fake_clock.library(client) if spec.clock == "adjustable" else b""
-        ports = cleanup.enter_context(reserved_ports(ports_needed(spec, kafka)))
+        ports = cleanup.enter_context(reserved_ports())
         # Objects are removed by label, because an interrupted creation does not return an id.
         cleanup.callback(remove)
         security = secured(spec.security)
@@ -210,7 +208,7 @@ def booted(
             run_id=run_id,
             checkpoint=checkpoint,
             network=network,
-            reserve_ports=lambda count: cleanup.enter_context(reserved_ports(count)),
+            ports=ports,
             security=security,
             clock=clock,
         )
@@ -223,7 +221,6 @@ def booted(
             nodes,
             client=client,
             factory=factory,
-            logs=logs,
             proxy=proxy,
         )
         for node in nodes.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import Admin, PartitionView
@@ -17,6 +17,8 @@ from ackproof.containers import commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation.controllers_log import ControllersLog
+from ackproof.waiting import wait_for
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import (
     BrokerLogs,
     Clocks,
@@ -175,25 +177,17 @@ class NodeProcesses(Processes, Freezer, Memory):
         return self.nodes[node].out_of_memory()
 
 
-class Listeners(Protocol):
-    """The listeners of a cluster inside its network."""
-
-    @property
-    def client_listeners(self) -> Sequence[str]: ...
-
-    def port(self, listener: str) -> int: ...
-
-
 @raises_fault_errors
 @dataclass(frozen=True, kw_only=True)
 class NodeNetworks(NetworkNamespace):
     """Runs scripts in sidecars that share a node's network namespace.
 
-    `nodes` are by id. `sidecar` returns the image of sidecars; `run_id` is on their labels.
+    `nodes` are by id. `ports` are those of the listeners inside the network. `sidecar` returns the
+    image of sidecars; `run_id` is on their labels.
     """
 
     nodes: Mapping[int, ContainerNode]
-    listeners: Listeners
+    ports: Mapping[str, int]
     sidecar: Callable[[], str]
     run_id: str
 
@@ -201,10 +195,15 @@ class NodeNetworks(NetworkNamespace):
         return self.nodes[node].address
 
     def port(self, listener: str) -> int:
-        return self.listeners.port(listener)
+        if listener not in self.ports:
+            raise FaultError(
+                f"cluster.attach.listeners has no port of {listener}: give the port of that "
+                "listener inside the containers"
+            )
+        return self.ports[listener]
 
     def client_listeners(self) -> Sequence[str]:
-        return self.listeners.client_listeners
+        return [name for name in self.ports if name not in ("INTERNAL", "CONTROLLER")]
 
     def run(self, node: int, script: str) -> CommandResult:
         client, options = self._sharing(node)
@@ -286,7 +285,29 @@ class BrokerLogSearch(BrokerLogs):
     nodes: Mapping[int, KafkaNode]
 
     def contains(self, broker: int, text: str, since: datetime) -> bool:
-        return self.nodes[broker].log_contains(text, since)
+        node = self.nodes[broker]
+        lines = node.container.logs(stream=True, follow=False, since=since.timestamp())
+        return any(text.encode() in line for line in lines)
 
     def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        return self.nodes[broker].await_log_line(text, since=since, within_s=within_s)
+        node = self.nodes[broker]
+
+        def line_and_exit_status() -> tuple[str | None, int | None]:
+            # The status is read first, so that a line that the node logs at its end is not missed.
+            status = node.exit_status()
+            lines = node.log_since(since).splitlines()
+            return next((line for line in lines if text in line), None), status
+
+        line, status = wait_for(
+            line_and_exit_status,
+            lambda result: result != (None, None),
+            within_s=within_s,
+            failure=lambda _: ClusterError(
+                f"{node.name} did not log {text!r} within {within_s:g} s"
+            ),
+        )
+        if line is None:
+            raise ClusterError(
+                f"{node.name} ended with exit status {status} and did not log {text!r}"
+            )
+        return line

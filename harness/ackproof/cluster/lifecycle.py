@@ -18,7 +18,7 @@ from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
 from ackproof.cluster.state import ClusterState
-from ackproof.cluster.topology import NodeSpec, broker_spec, ports_of_broker
+from ackproof.cluster.topology import NodeSpec, broker_spec
 from ackproof.containers import commands, images
 from ackproof.containers.images import DATA_DIR
 from ackproof.errors import ClusterError
@@ -97,8 +97,7 @@ def add_broker(cluster: ClusterState) -> int:
     """
     number = max(cluster.broker_ids()) + 1
     topology = cluster.topology
-    count = ports_of_broker(topology.listeners, topology.proxied)
-    ports = iter(cluster.factory.reserve_ports(count))
+    ports = cluster.factory.ports
     spec = broker_spec(number, BrokerSpec(), topology.listeners, ports, proxied=topology.proxied)
     cluster.topology = replace(topology, brokers=(*topology.brokers, spec))
     node = cluster.factory.create(spec, cluster.topology)
@@ -175,7 +174,7 @@ def begin_reassignment(
     if numbers(topology.kafka) >= _REASSIGN_BY_BROKERS:
         server = f"--bootstrap-server {cluster.internal_address(node)}"
     else:
-        server = f"--zookeeper {topology.controllers[0].name}:{topology.port('CONTROLLER')}"
+        server = f"--zookeeper {topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
     script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + commands.kafka_command(
         _REASSIGN_TOOL, f"{server} --reassignment-json-file /tmp/reassignment.json --execute"
     )
@@ -218,7 +217,7 @@ def add_controller(cluster: ClusterState) -> int:
     cluster.nodes[number].boot()
     readiness.await_observer(cluster, number)
     topology = cluster.topology
-    bootstrap = f"{topology.controllers[0].name}:{topology.port('CONTROLLER')}"
+    bootstrap = f"{topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
     commands.run_kafka_tool(
         cluster.nodes[number],
         QUORUM_TOOL,

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ackproof.errors import RunDirectoryError
 from ackproof_spark import tables
 from ackproof_spark.tables import SCHEMA_VERSION, TIME
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 #: Columns that older runs do not have.
 _LATER = {("fault_windows", "facts")}
@@ -58,8 +58,6 @@ def check(path: Path, table: str, run_id: str) -> None:
 
 def open_file(path: Path) -> pq.ParquetFile:
     """Open a Parquet file. Raises RunDirectoryError if it is damaged."""
-    import pyarrow.parquet as pq
-
     with _readable(path):
         return pq.ParquetFile(path)
 
@@ -74,8 +72,6 @@ def distinct(path: Path, name: str) -> set[Any]:
 
     Raises RunDirectoryError if the file is damaged or has no such column.
     """
-    import pyarrow.compute as pc
-
     with open_file(path) as file:
         names = file.schema_arrow.names
         if name not in names:
@@ -148,9 +144,6 @@ def _has_nulls(path: Path, file: pq.ParquetFile, name: str) -> bool:
 
 def _extremes(path: Path, file: pq.ParquetFile, name: str) -> tuple[int, int]:
     """Return the earliest and latest time of a column and 1970, in microseconds since 1970."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     index = file.schema_arrow.names.index(name)
     ends = [0]
     for group in range(file.metadata.num_row_groups):
@@ -170,8 +163,6 @@ def _column(path: Path, file: pq.ParquetFile, name: str, group: int) -> pa.Chunk
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, OSError) as error:

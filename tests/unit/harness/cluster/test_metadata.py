@@ -11,8 +11,8 @@ from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.interfaces import ClusterMetadata
 from ackproof.errors import ClusterError
 from ackproof.observation import controllers_log
+from ackproof_faults.conditions.observation import Observation, SendCounts
 from ackproof_faults.conditions.trigger import parse_condition
-from ackproof_faults.schedule.observation import ScheduleObservation, SendCounts
 
 ALL = (1, 2, 3)
 #: One partition, as brokers report it and in the controllers' log.
@@ -101,7 +101,7 @@ def metadata_of(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadat
 
 
 def holds(metadata: ClusterMetadata, condition: str = "leader of orders-0 == none") -> bool:
-    observation: Any = ScheduleObservation(
+    observation: Any = Observation(
         cluster=SimpleNamespace(metadata=metadata),
         history=None,
         sends=SendCounts(sent=0, acked=0),

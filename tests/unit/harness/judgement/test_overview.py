@@ -248,16 +248,6 @@ def test_a_table_with_other_columns_is_reported(acks_1, copied):
     ]
 
 
-def test_times_of_int96_are_read(acks_1, copied):
-    directory = copied(acks_1.directory)
-    for name in ("ledger", "anomalies"):
-        for file in files(directory, name):
-            pq.write_table(pq.read_table(file), file, use_deprecated_int96_timestamps=True)
-    spark, ours = overview_of(directory), overview_of(acks_1.directory)
-    assert spark.timelines == ours.timelines
-    assert spark.losses == ours.losses
-
-
 @pytest.mark.spark
 def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients, copied):
     directory = copied(with_clients)

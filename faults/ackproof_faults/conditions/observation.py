@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ackproof_faults.conditions.condition import FaultEvent
-from ackproof_faults.guard import FaultWindow
+from ackproof_faults.evidence import FaultWindow
 from ackproof_faults.interfaces.cluster import Cluster
+
+FaultEvent = Literal["began", "ended", "recovered"]
 
 #: Shortest time between two searches of a broker's log: each reads the whole log.
 _LOG_SEARCH_INTERVAL_S = 0.5
@@ -69,10 +70,12 @@ class ObservationHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleObservation:
-    """Implements `conditions.condition.Observation` for one tick of a schedule.
+class Observation:
+    """The sends, the cluster and the earlier faults at one tick of a schedule.
 
-    `windows` has the id and window of each fault that began since the innermost sequence did.
+    Relative conditions count from `reference`: the previous fault's verification in `when`, the
+    fault's own in `heal_when`. `windows` has the id and window of each fault that began since the
+    innermost sequence did. None stands for a value that is unknown now.
     """
 
     cluster: Cluster
@@ -93,6 +96,7 @@ class ScheduleObservation:
         return self.cluster.metadata.leader(topic, partition)
 
     def leaderless(self, topic: str, partition: int) -> bool:
+        """Whether the partition is known to have no leader."""
         return self.cluster.metadata.leaderless(topic, partition)
 
     def leader_changed(self, topic: str, partition: int) -> bool:
@@ -126,6 +130,7 @@ class ScheduleObservation:
         return any(self.history.log_contains(one, text, self.reference.at) for one in brokers)
 
     def fault_event(self, fault: str, event: FaultEvent) -> bool:
+        """Whether the event happened to a fault with this name or id."""
         field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}[event]
         return any(
             getattr(window, field) is not None
