@@ -26,7 +26,7 @@ _RULES = (
     *("configuration.py", "kafka/*.py", "adversary/*.py"),
     *(
         f"replication/{name}.py"
-        for name in ("controller", "isr", "leader", "log_truncation", "policy", "state")
+        for name in ("controller", "isr", "leader", "log_truncation", "policy", "replica", "state")
     ),
 )
 _KINDS = tuple(field.name for field in fields(Budget))
