@@ -20,10 +20,9 @@ from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError
 from ackproof_faults.network.cuts import Bridge, Isolate, MajoritiesRing, Split
 from ackproof_faults.network.half_open import HalfOpen
-from ackproof_faults.network.packet_loss import PacketLoss
 from ackproof_faults.network.partition import Flapping, Partition
-from ackproof_faults.network.queues import Bandwidth, Latency
 from ackproof_faults.network.reset_connections import ResetConnections
+from ackproof_faults.network.slowed import Bandwidth, Latency, PacketLoss
 from integration.faulting import in_force, recover
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot
