@@ -329,6 +329,8 @@ class Cluster:
     proxy = _Offered[Link]("set cluster.proxied")
 
     def __init__(self, **offered: Any) -> None:
+        if unknown := offered.keys() - set(INTERFACES):
+            raise ValueError(f"{sorted(unknown)} are not interfaces ({', '.join(INTERFACES)})")
         self.offered: dict[str, Any] = offered
 
     def offer(self, name: InterfaceName, implementation: object) -> None:
