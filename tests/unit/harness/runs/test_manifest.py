@@ -15,8 +15,8 @@ from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run, seal
 from ackproof_spark.tables import LOCATION, TIME
-from spark_histories import RUN_ID, parse
-from support.run_directories import START, RunDirectory, schema_of, store
+from spark_histories import RUN_ID, parse, schema_of
+from support.run_directories import START, RunDirectory, store
 
 FINAL_LOG = LOCATION["final_log"] / "part-0.parquet"
 
