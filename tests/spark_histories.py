@@ -32,6 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic.dataclasses import dataclass as parsed
 
 from ackproof_spark import record, tables
 from ackproof_spark.anomaly import Anomaly
@@ -48,7 +49,7 @@ _APART = timedelta(days=1)
 _NUMBERS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Send:
     producer: int
     sequence: int
@@ -60,7 +61,7 @@ class Send:
     resolved: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Record:
     """`producer` and `sequence`: from the record, or from the header of a corrupt record."""
 
@@ -72,25 +73,25 @@ class Record:
     short: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Read:
     """A record that a consumer was given; `producer` and `sequence` are null if not of this run."""
 
     partition: int
     offset: int
-    producer: int | None
-    sequence: int | None
+    producer: int | None = None
+    sequence: int | None = None
     consumer: int
-    at: float
+    at: float = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class Creation:
     partition: int
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class End:
     partition: int
     begin: int
@@ -98,11 +99,11 @@ class End:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@parsed(frozen=True, slots=True, kw_only=True)
 class FaultWindow:
     number: int
     injected: float
-    healed: float | None
+    healed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,66 +117,36 @@ class History:
 
 
 _TIME = r"\d+(?:\.\d+)?"
+_NAME = r"(?P<producer>\d+)/(?P<sequence>\d+)"
+_PLACE = r"(?P<partition>\d+)@(?P<offset>\d+):"
+_SEND = re.compile(
+    rf"{_NAME} to (?P<partition>\d+): (?P<outcome>\w+)(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?"
+    rf"(?: \[(?P<sent>{_TIME})-(?P<resolved>{_TIME})?\])?"
+)
+_RECORD = re.compile(rf"{_PLACE}(?: (?P<what>corrupt|foreign|short|other))?(?: {_NAME})?")
+_READ = re.compile(rf"{_PLACE} (?:foreign|{_NAME}) by (?P<consumer>\d+)(?: at (?P<at>{_TIME}))?")
+_CREATION = re.compile(rf"(?P<partition>\d+): (?P<at>{_TIME})")
+_END = re.compile(r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?")
+_WINDOW = re.compile(rf"(?P<number>\d+): (?P<injected>{_TIME})-(?P<healed>{_TIME})?")
 
 
-def _match(pattern: str, line: str) -> dict[str, Any]:
-    """Return the named groups of a line, numbers as such."""
-    found = re.fullmatch(pattern, line)
+def _words(pattern: re.Pattern[str], line: str) -> dict[str, Any]:
+    found = pattern.fullmatch(line)
     if found is None:
         raise ValueError(f"not in the notation: {line!r}")
-    return {key: _value(text) for key, text in found.groupdict().items()}
-
-
-def _value(text: str | None) -> Any:
-    if text is None or not re.fullmatch(_TIME, text):
-        return text
-    return int(text) if text.isdecimal() else float(text)
+    return {name: word for name, word in found.groupdict().items() if word is not None}
 
 
 def _send(line: str, index: int) -> Send:
-    found = _match(
-        r"(?P<producer>\d+)/(?P<sequence>\d+) to (?P<partition>\d+): (?P<outcome>\w+)"
-        r"(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?"
-        rf"(?: \[(?P<sent>{_TIME})-(?P<resolved>{_TIME})?\])?",
-        line,
-    )
-    times = {} if found["sent"] is not None else {"sent": float(index), "resolved": index + 0.1}
-    return Send(**{**found, "outcome": Outcome(found["outcome"]), **times})
+    words = _words(_SEND, line)
+    return Send(**words if "sent" in words else {**words, "sent": index, "resolved": index + 0.1})
 
 
 def _record(line: str) -> Record:
-    found = _match(
-        r"(?P<partition>\d+)@(?P<offset>\d+):(?: (?P<what>corrupt|foreign|short|other))?"
-        r"(?: (?P<producer>\d+)/(?P<sequence>\d+))?",
-        line,
-    )
-    what = found.pop("what")
-    states = {None: RecordState.INTACT, **dict.fromkeys(("corrupt", "short"), RecordState.CORRUPT)}
-    return Record(state=states.get(what, RecordState.FOREIGN), short=what == "short", **found)
-
-
-def _read(line: str) -> Read:
-    found = _match(
-        r"(?P<partition>\d+)@(?P<offset>\d+): "
-        r"(?:foreign|(?P<producer>\d+)/(?P<sequence>\d+)) by (?P<consumer>\d+)"
-        rf"(?: at (?P<at>{_TIME}))?",
-        line,
-    )
-    return Read(**{**found, "at": found["at"] or 0.0})
-
-
-def _creation(line: str) -> Creation:
-    return Creation(**_match(rf"(?P<partition>\d+): (?P<at>{_TIME})", line))
-
-
-def _end(line: str) -> End:
-    pattern = r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?"
-    return End(**_match(pattern, line))
-
-
-def _window(line: str) -> FaultWindow:
-    pattern = rf"(?P<number>\d+): (?P<injected>{_TIME})-(?P<healed>{_TIME})?"
-    return FaultWindow(**_match(pattern, line))
+    words = _words(_RECORD, line)
+    what = words.pop("what", "intact")
+    states = {"short": RecordState.CORRUPT, "other": RecordState.FOREIGN}
+    return Record(**words, state=states.get(what, what), short=what == "short")
 
 
 def parse(case: Mapping[str, Any]) -> History:
@@ -183,10 +154,10 @@ def parse(case: Mapping[str, Any]) -> History:
     return History(
         sends=[_send(line, index) for index, line in enumerate(case.get("sends", []))],
         log=[_record(line) for line in case.get("log", [])],
-        ends=[_end(line) for line in case.get("ends", [])],
-        windows=[_window(line) for line in case.get("windows", [])],
-        reads=[_read(line) for line in case.get("reads", [])],
-        created=[_creation(line) for line in case.get("created", [])],
+        ends=[End(**_words(_END, line)) for line in case.get("ends", [])],
+        windows=[FaultWindow(**_words(_WINDOW, line)) for line in case.get("windows", [])],
+        reads=[Read(**_words(_READ, line)) for line in case.get("reads", [])],
+        created=[Creation(**_words(_CREATION, line)) for line in case.get("created", [])],
     )
 
 
@@ -206,14 +177,11 @@ def _at(topic: int, seconds: float | None) -> datetime | None:
     return None if seconds is None else _START + topic * _APART + timedelta(seconds=seconds)
 
 
-def schema_of(table: str) -> pa.Schema:
-    schema: pa.Schema = getattr(tables, table.upper())
-    return schema
-
-
 def defaults(table: str) -> dict[str, Any]:
     """Return a row of a table with a legal value in every column."""
-    return {field.name: None if field.nullable else _some(field.type) for field in schema_of(table)}
+    return {
+        field.name: None if field.nullable else _some(field.type) for field in tables.SCHEMAS[table]
+    }
 
 
 def _some(kind: pa.DataType) -> Any:
@@ -249,10 +217,10 @@ def write_table(
     if isinstance(rows, Mapping):
         count = len(next(iter(rows.values())))
         columns = {key: [value] * count for key, value in common.items()} | dict(rows)
-        written = pa.Table.from_pydict(columns, schema=schema_of(table))
+        written = pa.Table.from_pydict(columns, schema=tables.SCHEMAS[table])
     else:
         records = [{**common, **row} for row in rows]
-        written = pa.Table.from_pylist(records, schema=schema_of(table))
+        written = pa.Table.from_pylist(records, schema=tables.SCHEMAS[table])
     path = file_of(run_dir, table, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(written, path, **how)

@@ -31,8 +31,6 @@ LEVELS_INSIDE = 8
 LONG = {
     "ackproof/judgement/client_checks.py": "everything that is asked about what clients recorded",
     "ackproof/judgement/partition_trace.py": "one partition's trace, from all evidence of it",
-    "ackproof_spark/live/partition.py": "one partition's state, and how events change it",
-    "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
     "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
     "ackproof_model/effects.py": "the vocabulary of effects, and what each means to the model",
     "ackproof_model/prediction/search.py": "one search, layer by layer, with its time",

@@ -16,13 +16,11 @@ from ackproof.cluster.admin import new_topics, partitions_of
 from ackproof.cluster.any_cluster import RECOVERY_S
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
-    BrokerClocks,
     BrokerLogSearch,
     BrokerVolumes,
     ClusterMetadata,
     NodeNetworks,
     NodeProcesses,
-    QuorumControllers,
 )
 from ackproof.cluster.lifecycle import NodeOperations
 from ackproof.cluster.network import create_network, reserved_ports
@@ -137,10 +135,11 @@ class KafkaCluster(ClusterState):
 
 
 def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
+    metadata, volumes = ClusterMetadata(cluster), BrokerVolumes(cluster)
     processes = NodeProcesses(cluster.nodes)
     interfaces = Cluster(
-        metadata=ClusterMetadata(cluster),
-        controllers=QuorumControllers(cluster),
+        metadata=metadata,
+        controllers=metadata,
         processes=processes,
         freezer=processes,
         memory=processes,
@@ -150,14 +149,14 @@ def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
             sidecar=lambda: cluster.sidecar,
             run_id=cluster.run_id,
         ),
-        volumes=BrokerVolumes(cluster),
+        volumes=volumes,
         logs=BrokerLogSearch(cluster.nodes),
         operations=operations,
     )
     if cluster.proxy is not None:
         interfaces.offer("proxy", cluster.proxy)
     if cluster.factory.clock:
-        interfaces.offer("clocks", BrokerClocks(cluster))
+        interfaces.offer("clocks", volumes)
     return interfaces
 
 
@@ -169,14 +168,12 @@ def booted(
     image: str,
     run_id: str,
     kafka: str = DEFAULT_KAFKA,
-    logs: Path | None = None,
     ended: Say = silent,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
-    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `logs` is the
-    folder for logs of containers that are removed before the run ends. `ended` is called with the
-    name of each phase at its end. Raises ClusterError if a node does not boot.
+    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `ended` is called
+    with the name of each phase at its end. Raises ClusterError if a node does not boot.
     """
     cluster: KafkaCluster | None = None
 
@@ -223,7 +220,6 @@ def booted(
             nodes,
             client=client,
             factory=factory,
-            logs=logs,
             proxy=proxy,
         )
         for node in nodes.values():

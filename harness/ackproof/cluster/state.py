@@ -25,8 +25,7 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 class ClusterState:
     """A running cluster's topology and nodes; both change when nodes are added or removed.
 
-    `logs` is the folder for logs of containers that are removed before the run ends. `proxy` is the
-    link proxy, None without proxied listeners.
+    `proxy` is the link proxy, None without proxied listeners.
     """
 
     def __init__(
@@ -36,14 +35,14 @@ class ClusterState:
         *,
         client: DockerClient,
         factory: NodeFactory,
-        logs: Path | None = None,
         proxy: LinkProxy | None = None,
     ) -> None:
         self.topology = topology
         self.nodes = dict(nodes)
         self.client = client
         self.factory = factory
-        self.logs = logs
+        #: The folder for logs of containers that are removed before the run ends.
+        self.logs: Path | None = None
         self.proxy = proxy
         self.admin = Admin(topology.bootstrap_servers, settings=self.client_settings)
         #: Start of this run, if the cluster is reused (`pool`): older log lines belong to the

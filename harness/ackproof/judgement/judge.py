@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +19,7 @@ from ackproof.runs.verdict import CauseReport, Expectation, Finding, Likelihood,
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
-from ackproof_spark.anomaly import OF_REPLICAS
+from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import CAUSES, LOCATION
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ackproof_spark.analysis import Analysis
     from ackproof_spark.forensics.causes import Cause
-    from ackproof_spark.forensics.investigation import Investigation
 
 _T = TypeVar("_T")
 
@@ -77,14 +76,14 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     run_dir, scenario, record = evidence.run_dir, evidence.scenario, evidence.record
     audit = invariants.audit(evidence)
     inconclusive = audit.inconclusive(with_times=expectations.of_times(scenario.expect))
-    causes = _causes(run_dir, record.run_id, compared.investigation.causes)
+    causes = _causes(run_dir, record.run_id, compared.causes)
     metrics, unobserved = _reported(evidence, audit)
     lines, undisputed = _expect(evidence, metrics, causes)
     word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
     if unobserved:
         reason += f"; not observed: {', '.join(unobserved)}"
     prediction = evidence.prediction
-    predicted = _investigated(prediction.predicted, compared.investigation)
+    predicted = _investigated(prediction.predicted, compared.replicas)
     for anomaly in expectations.inapplicable(scenario):
         predicted.pop(anomaly, None)
     trace = trace_validation.validate(evidence)
@@ -126,7 +125,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
 def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
     """Return the evidence with what Spark counted and measured."""
     scenario = evidence.scenario
-    result, investigation = compared.comparison, compared.investigation
+    result = compared.comparison
     observed = {
         "sent": result.sent,
         "acked": result.acked,
@@ -135,10 +134,10 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
         **({"aborted": result.aborted} if scenario.workload.transactions else {}),
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
-    observed = _investigated(observed, investigation)
+    observed = _investigated(observed, compared.replicas)
     for anomaly in expectations.inapplicable(scenario):
         observed.pop(anomaly, None)
-    observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    observed |= {str(anomaly): count for anomaly, count in compared.replicas.items()}
     if result.removed is not None:
         observed["removed"] = result.removed
     observed |= client_counts(evidence)
@@ -194,18 +193,14 @@ def _contradictions(
 def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     """Return the settings that determine a record's durability, by topic."""
     return {
-        topic: Settings(
-            acks=sends.settings.acks,
-            min_insync_replicas=scenario.topics[topic].min_insync_replicas,
-            kafka_version=scenario.kafka,
-        )
+        topic: Settings(acks=sends.settings.acks, kafka_version=scenario.kafka)
         for topic, sends in scenario.sends.items()
     }
 
 
-def _investigated(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
+def _investigated(by_anomaly: Mapping[str, _T], replicas: Collection[Anomaly]) -> dict[str, _T]:
     """Return the entries without the anomalies of replicas that were not investigated."""
-    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
+    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, replicas))
     return {key: value for key, value in by_anomaly.items() if key not in unchecked}
 
 

@@ -89,7 +89,7 @@ def distinct(path: Path, name: str) -> set[Any]:
 
 def problems(path: Path, table: str) -> list[str]:
     """Return the differences between a file and the definition of its table."""
-    schema: pa.Schema = getattr(tables, table.upper())
+    schema = tables.SCHEMAS[table]
     with open_file(path) as file:
         return list(_of_columns(file, table, schema)) or list(_of_values(path, file, table, schema))
 

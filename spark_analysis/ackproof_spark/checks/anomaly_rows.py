@@ -15,13 +15,14 @@ def as_anomalies(
     anomaly: Anomaly,
     *,
     tables: RunTables,
-    offset: Column,
     found: Column,
+    offset: str = "offset",
     at: str = "resolved_at",
 ) -> DataFrame:
     """Return `frame` (topic, partition, producer, sequence, sent_at, resolved_at) as anomalies.
 
-    `offset` and `found` are evaluated on `frame`; `window` is the fault in force at the time `at`.
+    `offset` and `at` are columns of `frame`; `found` is evaluated on it. `window` is the fault in
+    force at the time `at`.
     """
     columns = {
         "schema_version": F.lit(SCHEMA_VERSION),
@@ -29,7 +30,7 @@ def as_anomalies(
         "anomaly": F.lit(anomaly),
         "window": _window_in_force(tables, F.col(at)),
         "found": found,
-        "offset": offset,
+        "offset": F.col(offset),
     }
     return frame.withColumns(columns).select(ANOMALIES.names)
 

@@ -12,13 +12,11 @@ from typing import Any
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
     absent,
-    copies,
     corrupt,
-    inconsistent,
+    offsets,
     phantom,
     poll_order,
-    processing,
-    read_then_gone,
+    reads,
     transactions,
 )
 from ackproof_spark.matching.offset_pass import unmatched
@@ -39,9 +37,9 @@ from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome, RecordState
 
 CHECKS = {
     Anomaly.LOST: absent.lost,
-    Anomaly.DUPLICATED: copies.duplicated,
-    Anomaly.REORDERED: copies.reordered,
-    Anomaly.INCONSISTENT: inconsistent.find,
+    Anomaly.DUPLICATED: offsets.duplicated,
+    Anomaly.REORDERED: offsets.reordered,
+    Anomaly.INCONSISTENT: offsets.inconsistent,
     Anomaly.PHANTOM: phantom.find,
     Anomaly.CORRUPT: corrupt.find,
     Anomaly.UNSEEN: absent.unseen,
@@ -52,8 +50,8 @@ CHECKS = {
 CLIENT_CHECKS = {
     ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
     ("hanging_transactions",): (transactions.hanging_transactions,),
-    ("reads",): (processing.unprocessed, processing.reprocessed, poll_order.find),
-    ("reads", "probe"): (read_then_gone.find,),
+    ("reads",): (reads.unprocessed, reads.reprocessed, poll_order.find),
+    ("reads", "probe"): (reads.read_then_gone,),
 }
 
 #: How many rows of each anomaly are shown; the table has all.

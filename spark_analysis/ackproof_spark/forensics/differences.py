@@ -35,11 +35,63 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.functions import Column, DataFrame, F, Window
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window, spark_schema
+from ackproof_spark.spark.small_data import answers
+from ackproof_spark.spark.storage import address
+from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def compare_replicas(run: StoredRun, run_id: str) -> dict[Anomaly, int]:
+    """Count the differences of each kind, and add them to the run's anomalies.
+
+    The counts lack what could not be checked: in incomplete replica logs, a count of 0 proves
+    nothing.
+    """
+    if not run.has("replica_logs"):
+        return {}
+    differing = answers(diverged=diverged(run), short=short(run))
+    counts = dict.fromkeys((Anomaly.DIVERGED, Anomaly.GAP), 0)
+    if differing["diverged"]:
+        rows = run.spark.createDataFrame(differing["diverged"], _FOUND)
+        counts[Anomaly.DIVERGED] = _add(rows, Anomaly.DIVERGED, run, run_id)
+    if differing["short"]:
+        partitions = [(row["topic"], row["partition"]) for row in differing["short"]]
+        counts[Anomaly.GAP] = _add(gaps(run, partitions), Anomaly.GAP, run, run_id)
+    if not run.listed("replica_logs").where("not complete").isEmpty():
+        counts = {anomaly: count for anomaly, count in counts.items() if count}
+    return counts
+
+
+_FOUND = "topic string, partition int, offset bigint, found string"
+
+
+def _add(rows: DataFrame, anomaly: Anomaly, run: StoredRun, run_id: str) -> int:
+    """Append rows (`_FOUND`) to the run's anomalies; return their number."""
+    known = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "run_id": F.lit(run_id),
+        "anomaly": F.lit(anomaly.value),
+        **{name: F.col(name) for name in rows.columns},
+    }
+    columns = [
+        known.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+        for field in spark_schema(ANOMALIES)
+    ]
+    rows = rows.persist()
+    try:
+        count: int = rows.count()
+        if count:
+            place = f"{address(run.run_dir)}/{LOCATION['anomalies']}"
+            rows.select(*columns).coalesce(1).write.mode("append").parquet(place)
+        return count
+    finally:
+        rows.unpersist()
+        run.forget("anomalies")
 
 
 def in_sync(run: StoredRun) -> DataFrame:

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import store
-from ackproof_spark.live.partition import Events, Kind, Partition, Sends
+from ackproof_spark.live.partition import EVENTS, Kind, Partition, Rows, rows_of
 from ackproof_spark.live.store import Key, LiveTables, State, StateFiles
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
@@ -208,7 +208,7 @@ class View:
             state.newest = max(state.newest, pc.max(rows["at"]).as_py())
         rows = rows.filter(pc.invert(late))
         written: dict[str, list[dict[str, Any]]] = {name: [] for name in store.SCHEMAS}
-        matched: dict[Key, Sends] = {}
+        matched: dict[Key, Rows] = {}
         for group in rows.group_by(["topic", "partition"]).aggregate([]).to_pylist():
             key = group["topic"], group["partition"]
             if key[1] < 0:
@@ -248,7 +248,7 @@ def _explained() -> Iterator[None]:
             raise AnalysisError(f"the live job failed: {(causes or [text])[-1]}") from error
 
 
-def _events(rows: pa.Table, key: Key) -> Events:
+def _events(rows: pa.Table, key: Key) -> Rows:
     own = rows.filter((pc.field("topic") == key[0]) & (pc.field("partition") == key[1]))
-    names = ("kind", "producer", "sequence", "offset", "at", "sent_at")
-    return Events(**{name: own[name].cast(pa.int64()).to_numpy() for name in names})
+    columns = [own[name].cast(pa.int64()).to_numpy() for name in EVENTS.names or ()]
+    return rows_of(columns, EVENTS)

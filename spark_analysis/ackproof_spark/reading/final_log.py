@@ -106,27 +106,21 @@ def read_final_log(
     options: Mapping[str, str],
     reader: Reader = Reader.CONNECTOR,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
-    application: Application | None = None,
 ) -> DataFrame:
-    """Return the records of these ranges, in `tables.FINAL_LOG`'s columns.
+    """Return the records of these ranges, which have ackproof's header, as `tables.FINAL_LOG`.
 
-    Without `application`, the records have ackproof's header. `options` are options of the reader
-    (`minPartitions`, or a setting of its client, prefixed `kafka.`); they override those set here.
-    Reading is lazy, except that ackproof's own reader reads a small log at once. Raises
-    `AnalysisError` if this Spark has no such reader.
+    `options` are options of the reader (`minPartitions`, or a setting of its client, prefixed
+    `kafka.`); they override those set here. Reading is lazy, except that ackproof's own reader
+    reads a small log at once. Raises `AnalysisError` if this Spark has no such reader.
     """
     records = read_records(
         spark,
         bootstrap_servers=bootstrap_servers,
         ends=ends,
-        options={
-            "kafka.isolation.level": isolation.value,
-            **({"includeHeaders": "true"} if application else {}),
-            **options,
-        },
+        options={"kafka.isolation.level": isolation.value, **options},
         reader=reader,
     )
-    return as_final_log(records, application, run_id=run_id)
+    return parse_records(records, run_id=run_id)
 
 
 def as_final_log(records: DataFrame, application: Application | None, *, run_id: str) -> DataFrame:
@@ -258,15 +252,15 @@ def take_final_log(
         between=between if end_markers else None,
     )
     if application is not None:
-        application_records.store_undecidable(
+        undecidable = application_records.undecidable(
             read(ends=ends, options={**isolated, **headers, **options}),
             taken.log,
             application,
             ends={(end.topic, end.partition): end.end_offset for end in ends},
             proven_ends=end_markers,
             run_id=run_id,
-            run_dir=run_dir,
         )
+        store(undecidable, f"{address(run_dir)}/{LOCATION['undecidable']}")
     return taken
 
 

@@ -255,7 +255,7 @@ def _start(folder: Path) -> SparkSession:
         **(_DELTA_SETTINGS if connector.Package.DELTA in _used else {}),
     }
     # The jars match the installed pyspark, not another Spark on this machine.
-    os.environ["SPARK_HOME"] = str(class_archive.spark_home())
+    os.environ["SPARK_HOME"] = str(connector.spark_home())
     if _is_local():
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
