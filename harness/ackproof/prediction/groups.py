@@ -109,18 +109,17 @@ def _question(
 def _by_offsets(
     scenario: Scenario, group: ConsumerGroup, model: OffsetModel, causes: Mapping[str, str]
 ) -> dict[Anomaly, _Answer]:
-    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
     decided = (
         model.killed_in_poll
         and model.reset == "earliest"
         and not (group.into and _of_brokers(scenario))
     )
-    certain = consumer_groups.certain(model) if decided else frozenset()
+    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES, certain=decided)
     committed = f"offsets are committed {_commit_words(group)}"
     killed = ["a member killed while it processes a poll"] if model.killed_in_poll else []
     answers: dict[Anomaly, _Answer] = {}
     for anomaly in _OF_TRANSACTIONS:
-        if anomaly in certain:
+        if anomaly in searched.certain:
             reason = f"{committed}, and a member is killed while it processes a poll: every order"
             steps = len(searched.traces[anomaly])
             answers[anomaly] = Likelihood.CERTAIN, f"{reason} leads to it, in {steps} steps"

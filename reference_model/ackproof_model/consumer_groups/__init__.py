@@ -15,7 +15,7 @@ from ackproof_model.consumer_groups.bounds import (
     OffsetBudgets,
     OffsetModel,
 )
-from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, certain, search
+from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
 
 __all__ = [
     "ANOMALIES",
@@ -24,6 +24,5 @@ __all__ = [
     "CommitMode",
     "OffsetBudgets",
     "OffsetModel",
-    "certain",
     "search",
 ]
