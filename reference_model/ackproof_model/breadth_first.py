@@ -59,7 +59,8 @@ def reachable(
 ) -> Iterator[Reached[Label, State]]:
     """Yield each state within `depth` steps of `start` once, the nearest first.
 
-    key: what distinguishes two states, if not all that they hold. Steps are taken only as far as the iterator is consumed.
+    key: what distinguishes two states, if not all that they hold. Steps are taken only as far as
+    the iterator is consumed.
     """
     first: Reached[Label, State] = Reached(start)
     known, queue = {start if key is None else key(start)}, deque([first])

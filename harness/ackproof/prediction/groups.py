@@ -11,14 +11,13 @@ from ackproof.prediction.clients import (
     client_effects,
     disturbances,
     in_words,
-    spent,
 )
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model import Likelihood, consumer_groups, transactions
-from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
+from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance
 from ackproof_spark.anomaly import Anomaly
 
@@ -125,14 +124,14 @@ def _by_offsets(
             answers[anomaly] = Likelihood.CERTAIN, f"{reason} leads to it, in {steps} steps"
         elif anomaly in searched.traces:
             trace = searched.traces[anomaly]
-            kinds = spent(PERTURBATIONS, model.budgets.of_kinds, trace)
+            kinds = model.budgets.spent(trace[-1][1].left)
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}: in {len(trace)} steps, by {by}" if by else committed
             answers[anomaly] = Likelihood.POSSIBLE, reason
         elif not searched.complete:
             answers[anomaly] = Likelihood.POSSIBLE, f"not decided within {searched.states} states"
         else:
-            kinds = [k for k, n in zip(PERTURBATIONS, model.budgets.of_kinds, strict=True) if n]
+            kinds = model.budgets.allowed
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}, and the search finds no way to it"
             if by:

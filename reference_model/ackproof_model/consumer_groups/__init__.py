@@ -10,7 +10,6 @@ librdkafka and of the Java client.
 """
 
 from ackproof_model.consumer_groups.bounds import (
-    PERTURBATIONS,
     CommitMode,
     OffsetBudgets,
     OffsetModel,
@@ -20,7 +19,6 @@ from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
 __all__ = [
     "ANOMALIES",
     "MAX_STATES",
-    "PERTURBATIONS",
     "CommitMode",
     "OffsetBudgets",
     "OffsetModel",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ackproof_model.adversary.search import AdversaryResult
-from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets
+from ackproof_model.adversary.state import AdversaryModel, Budgets
 from ackproof_model.adversary.successors import lost
 from ackproof_model.breadth_first import reachable
 from ackproof_model.planning.plan_state import (
@@ -324,7 +324,7 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
     """
     budgets = model.budgets
     allowed: Allowance = Counter()
-    for perturbation, kind in zip(PERTURBATIONS, _PERTURBING, strict=True):
+    for perturbation, kind in zip(Budgets.KINDS, _PERTURBING, strict=True):
         if times := min(getattr(budgets, perturbation), budgets.perturbations):
             allowed[kind, ANY] = times
     model = with_records(model)
