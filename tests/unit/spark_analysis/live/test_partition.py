@@ -229,6 +229,12 @@ def test_a_send_that_was_read_again_is_reverted_from_where_it_was_read_last(tmp_
     assert followed.partition.unseen["sequence"].tolist() == [3]
 
 
+def test_a_send_stays_seen_while_the_first_of_its_copies_is_left(tmp_path):
+    followed = Followed(tmp_path, acked(0, 1) + read(0, 1) + [(Kind.READ, 0, 2, 1)])
+    followed.take(*read(2, first=100, at=2))
+    assert followed.partition.row()["unseen"] == 0
+
+
 def test_keys_tell_sends_of_different_producers_apart():
     producer, sequence = np.meshgrid([0, 1, 7, 2**19 - 1], [0, 1, 2**44 - 1])
     sends = np.zeros(producer.size, SENDS)
