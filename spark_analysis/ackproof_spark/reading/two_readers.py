@@ -13,7 +13,6 @@ ackproof's own reader reads into files, without Spark, so both readers can read 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 
 from ackproof_spark.errors import AnalysisError
@@ -25,7 +24,7 @@ from ackproof_spark.reading.final_log import (
     range_options,
 )
 from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
-from ackproof_spark.spark.functions import DataFrame, F, SparkSession
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, union
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
 
@@ -118,7 +117,7 @@ def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], 
         for reader, log in readings.items()
     ]
     rows = (
-        reduce(lambda some, more: some.unionByName(more), logs)
+        union(logs)
         .groupBy("reader", *_PARTITION)
         .agg(
             F.count("*"),
