@@ -37,12 +37,10 @@ from ackproof_spark.tables import (
     RecordState,
 )
 
-#: The columns that identify a send within its partition.
-NAME = ["topic", "partition", "producer", "sequence"]
-
-#: The columns that identify an offset of a partition.
-PLACE = ["topic", "partition", "offset"]
-
+#: The columns that identify a partition, a send within its partition, and an offset.
+PARTITION = ["topic", "partition"]
+NAME = [*PARTITION, "producer", "sequence"]
+PLACE = [*PARTITION, "offset"]
 
 #: Tables up to this size are read by this process, without a Spark job.
 _SMALL_BYTES = 1 << 20
