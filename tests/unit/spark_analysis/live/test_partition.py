@@ -67,9 +67,6 @@ class Followed:
         self.changes += changes
         return changes
 
-    def row(self, *names: str) -> list[int]:
-        return [self.partition.row()[name] for name in names]
-
 
 def test_a_read_of_a_higher_offset_makes_an_unseen_send_a_candidate(tmp_path):
     followed = Followed(tmp_path, acked(0, 1, 2, 3), read(0, 1, 3))
