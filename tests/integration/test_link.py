@@ -130,8 +130,7 @@ def test_a_lost_produce_response_duplicates_a_record_without_idempotence(
 ) -> None:
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": idempotence}))
     send.start()
-    with inject(lost_response(action), linked.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(linked, lost_response(action)) as guard:
         assert f"{action}: Produce v" in guard.window.evidence
         assert send.acked
     assert guard.recovered()
@@ -149,8 +148,7 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
     patient = {"socket.timeout.ms": 60000, "request.timeout.ms": 50000}
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": False, **patient}))
     send.start()
-    with inject(fault, linked.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(linked, fault):
         assert send.acked
     assert stored(linked, topic) == [b"once"]
 

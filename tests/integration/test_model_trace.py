@@ -17,18 +17,17 @@ import node_actions
 from ackproof.cluster import lifecycle
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
-from ackproof.errors import ClusterError
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
 from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof.waiting import wait_for
 from ackproof_faults import inject
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from conformance.kafka_classes import VERSIONS
 from integration.command import clock
 from kafka_clusters import boot
+from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -71,11 +70,10 @@ def await_log(
 ) -> None:
     """Wait for a new entry in the metadata log; brokers may be down."""
     [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
-    wait_for(
+    until(
         lambda: metadata_log.parse(controllers_log.dump(controller)),
-        reached,
-        within_s=120,
-        failure=lambda _: ClusterError(f"the controller never wrote that {what}"),
+        f"the controller never wrote that {what}",
+        good=reached,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from ackproof_faults.conditions.condition import (
@@ -16,9 +16,24 @@ from ackproof_faults.conditions.condition import (
 from ackproof_faults.conditions.observation import FaultEvent, Observation
 from ackproof_faults.conditions.targets import TOPIC
 
-
-def _write_more(more: bool) -> str:
-    return " more" if more else ""
+_MORE = Token("(?: more)?", bool, lambda more: " more" if more else "")
+_QUOTED = Token("'[^']+'", lambda text: text.strip("'"), lambda text: f"'{text}'")
+_ANY_BROKER = Token(
+    "(?: [0-9]+)?",
+    lambda text: int(text) if text else None,
+    lambda broker: "" if broker is None else f" {broker}",
+)
+_LEADER = Token(
+    "[0-9]+|none",
+    lambda text: None if text == "none" else int(text),
+    lambda broker: "none" if broker is None else str(broker),
+)
+_MEMBERS = Token(
+    r"\{[0-9]+(?:, ?[0-9]+)*\}",
+    lambda text: tuple(sorted({int(one) for one in text.strip("{}").split(",") if one})),
+    lambda members: f"{{{', '.join(map(str, members))}}}",
+)
+_ANY_MEMBERS = replace(_MEMBERS, pattern=r"\{(?:[0-9]+(?:, ?[0-9]+)*)?\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +45,7 @@ class ProgressIs(SimpleCondition):
 
     count: Number
     outcome: Annotated[Literal["acked", "sent"], Token("acked|sent")]
-    more: Annotated[bool, Token("(?: more)?", bool, _write_more)]
+    more: Annotated[bool, _MORE]
 
     def holds(self, observation: Observation) -> bool:
         return observation.count(self.outcome, more=self.more) >= self.count
@@ -49,22 +64,6 @@ class After(SimpleCondition):
         return observation.elapsed_s() >= self.seconds
 
 
-def _read_broker(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _write_broker(broker: int | None) -> str:
-    return "" if broker is None else f" {broker}"
-
-
-def _read_quoted(text: str) -> str:
-    return text.strip("'")
-
-
-def _write_quoted(text: str) -> str:
-    return f"'{text}'"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSays(SimpleCondition):
     """A broker (None: any broker) has logged a line with `text` since the mark."""
@@ -72,8 +71,8 @@ class LogSays(SimpleCondition):
     TEXT: ClassVar = "log of broker{broker} says {text}"
     FORMS: ClassVar = ("\"log of broker 1 says 'TEXT'\"",)
 
-    broker: Annotated[int | None, Token("(?: [0-9]+)?", _read_broker, _write_broker)]
-    text: Annotated[str, Token("'[^']+'", _read_quoted, _write_quoted)]
+    broker: Annotated[int | None, _ANY_BROKER]
+    text: Annotated[str, _QUOTED]
 
     def holds(self, observation: Observation) -> bool:
         return observation.log_contains(self.broker, self.text)
@@ -96,22 +95,6 @@ class FaultHas(SimpleCondition):
         return observation.fault_event(self.fault, self.event)
 
 
-def _read_members(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(one) for one in text.strip("{}").split(",") if one}))
-
-
-def _write_members(members: tuple[int, ...]) -> str:
-    return f"{{{', '.join(map(str, members))}}}"
-
-
-def _read_leader(text: str) -> int | None:
-    return None if text == "none" else int(text)
-
-
-def _write_leader(broker: int | None) -> str:
-    return "none" if broker is None else str(broker)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCondition(SimpleCondition):
     """A condition on one partition."""
@@ -131,7 +114,7 @@ class LeaderIs(PartitionCondition):
     FORMS: ClassVar = ("'leader of TOPIC-N == BROKER' (or none)",)
 
     op: Annotated[Literal["==", "!="], Token("==|!=")]
-    broker: Annotated[int | None, Token("[0-9]+|none", _read_leader, _write_leader)]
+    broker: Annotated[int | None, _LEADER]
 
     def holds(self, observation: Observation) -> bool:
         if self.broker is None and self.op == "==":
@@ -175,9 +158,7 @@ class IsrIsExactly(PartitionCondition):
     TEXT: ClassVar = "isr of {topic}-{partition} is {members}"
     FORMS: ClassVar = ("'isr of TOPIC-N is {1, 2}'",)
 
-    members: Annotated[
-        tuple[int, ...], Token(r"\{[0-9]+(?:, ?[0-9]+)*\}", _read_members, _write_members)
-    ]
+    members: Annotated[tuple[int, ...], _MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
         isr = observation.isr(self.topic, self.partition)
@@ -199,9 +180,7 @@ class ElrIsExactly(ElrCondition):
     TEXT: ClassVar = "elr of {topic}-{partition} is {members}"
     FORMS: ClassVar = ("'elr of TOPIC-N is {1, 2}'",)
 
-    members: Annotated[
-        tuple[int, ...], Token(r"\{(?:[0-9]+(?:, ?[0-9]+)*)?\}", _read_members, _write_members)
-    ]
+    members: Annotated[tuple[int, ...], _ANY_MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
         elr = observation.elr(self.topic, self.partition)

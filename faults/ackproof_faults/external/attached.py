@@ -43,36 +43,6 @@ class AttachedFault(Fault):
 _MAX_OUTPUT = 500
 
 
-def run_command(
-    step: str, command: str, broker: int, brokers: Sequence[int], *, within_s: float
-) -> str:
-    """Return the command's output; raise FaultError unless it ends with 0 in time.
-
-    `step` names the command in errors.
-    """
-    try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            env={**os.environ, "BROKER": str(broker), "BROKERS": " ".join(map(str, brokers))},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-            check=False,
-            start_new_session=True,  # Ctrl-C in the terminal must not end a heal
-        )
-    except (subprocess.TimeoutExpired, OSError) as error:
-        raise FaultError(f"{step} of broker {broker} ({command!r}): {error}") from error
-    output = " / ".join(done.stdout.split("\n")).strip(" /")[-_MAX_OUTPUT:]
-    if done.returncode != 0:
-        raise FaultError(
-            f"{step} of broker {broker} ended with {done.returncode}: {output or 'no output'}"
-        )
-    return output
-
-
 class Command(AttachedFault):
     """Run commands of your own to inject, verify and heal."""
 
@@ -113,8 +83,29 @@ class Command(AttachedFault):
         if errors:
             raise FaultError("; ".join(errors))
 
-    def _run(self, step: str, command: str, node: int, nodes: Sequence[int]) -> str:
-        return run_command(step, command, node, nodes, within_s=self.within)
+    def _run(self, step: str, command: str, broker: int, brokers: Sequence[int]) -> str:
+        """Return the command's output; raise FaultError unless it ends with 0 in time."""
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                env={**os.environ, "BROKER": str(broker), "BROKERS": " ".join(map(str, brokers))},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=self.within,
+                check=False,
+                start_new_session=True,  # Ctrl-C in the terminal must not end a heal
+            )
+        except (subprocess.TimeoutExpired, OSError) as error:
+            raise FaultError(f"{step} of broker {broker} ({command!r}): {error}") from error
+        output = " / ".join(done.stdout.split("\n")).strip(" /")[-_MAX_OUTPUT:]
+        if done.returncode != 0:
+            raise FaultError(
+                f"{step} of broker {broker} ended with {done.returncode}: {output or 'no output'}"
+            )
+        return output
 
 
 class Docker(AttachedFault, Ended):

@@ -6,7 +6,7 @@ A runner does what is due at each `tick` and never sleeps. All runners of a sche
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ackproof_faults.conditions.observation import ReferencePoint
 from ackproof_faults.conditions.trigger import Conditions
@@ -19,6 +19,7 @@ from ackproof_faults.schedule.sampling import (
     SampledParallel,
     SampledSequence,
     SampledStep,
+    flat,
 )
 
 
@@ -66,7 +67,7 @@ class SequenceRunner:
     def waiting(self) -> list[Fault]:
         """The faults that have not begun; of a loop, those of the current turn."""
         in_block = self._block.waiting if self._block else []
-        return in_block + [fault for step in self._remaining for fault in _faults(step)]
+        return in_block + list(_faults(self._remaining))
 
     @property
     def unended(self) -> list[Fault]:
@@ -245,13 +246,7 @@ def _runner(
             return LoopRunner(context, block)
 
 
-def _faults(step: SampledStep) -> list[Fault]:
-    """Return the faults of a step that has not begun; those of a loop are not sampled yet."""
-    match step:
-        case SampledSequence():
-            return [fault for one in step.steps for fault in _faults(one)]
-        case SampledParallel():
-            return [fault for branch in step.branches for fault in _faults(branch)]
-        case SampledLoop():
-            return list(every_fault(step.block.sequence))
-    return [step]
+def _faults(steps: Sequence[SampledStep]) -> Iterator[Fault]:
+    """Yield the faults of steps that have not begun; those of a loop are not sampled yet."""
+    for step in flat(steps):
+        yield from every_fault(step.block.sequence) if isinstance(step, SampledLoop) else [step]

@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.clients import program
 from ackproof.clients.connection import GROUP_REQUEST_S, connect_consumer, retry_group_request
@@ -30,6 +29,7 @@ from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream
 from ackproof.scenario.types import Commit
+from ackproof.waiting import last_result
 from ackproof_spark.record import decode, run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, FOLLOWER_FETCH, READS
 
@@ -113,17 +113,10 @@ class ConsumerLoop:
     `positions` are those of the assigned partitions, None if unknown.
     """
 
-    def __init__(
-        self,
-        spec: ConsumerSpec,
-        page: ProgressPage,
-        recorder: PollRecorder,
-        *,
-        secrets: Mapping[str, str],
-    ) -> None:
+    def __init__(self, spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> None:
         self._spec = spec
         self._page = page
-        self._recorder = recorder
+        self._recorder = PollRecorder(spec)
         self._forwarder = Forwarder(spec, secrets) if spec.into else None
         self._parent = program.expected_parent(spec.parent)
         self._terminated = False
@@ -179,8 +172,8 @@ class ConsumerLoop:
             self._consumer.subscribe(
                 [spec.topic],
                 on_assign=self._on_assign,
-                on_revoke=self._on_revoke,
-                on_lost=self._on_lost,
+                on_revoke=partial(self._remove, "revoked"),
+                on_lost=partial(self._remove, "lost"),
             )
             return
         partitions = [TopicPartition(spec.topic, partition) for partition in spec.partitions]
@@ -294,12 +287,7 @@ class ConsumerLoop:
             answer = self._consumer.committed(partitions, timeout=GROUP_REQUEST_S)
             return all(one.offset == self.positions[one.partition] for one in answer)
 
-        Retrying(
-            retry=retry_if_result(lambda done: not done),
-            stop=stop_after_delay(INTERVALS * float(milliseconds) / 1000),
-            wait=wait_fixed(0.05),
-            retry_error_callback=lambda _: False,
-        )(committed)
+        last_result(committed, bool, within_s=INTERVALS * float(milliseconds) / 1000)
 
     def _caught_up(self) -> bool:
         """Whether the harness requested the end and all assigned partitions are consumed."""
@@ -353,13 +341,7 @@ class ConsumerLoop:
             self._page.obeyed += 1
         self._recorder.event("assigned", positions)
 
-    def _on_revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        self._remove("revoked", partitions)
-
-    def _on_lost(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        self._remove("lost", partitions)
-
-    def _remove(self, event: str, partitions: Sequence[TopicPartition]) -> None:
+    def _remove(self, event: str, _: Any, partitions: Sequence[TopicPartition]) -> None:
         removed = {one.partition: self.positions.pop(one.partition, None) for one in partitions}
         self._recorder.event(event, removed)
 
@@ -378,9 +360,5 @@ def _by_partition(offsets: Iterable[TopicPartition]) -> dict[int, int]:
     return {one.partition: one.offset for one in offsets}
 
 
-def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> ConsumerLoop:
-    return ConsumerLoop(spec, page, PollRecorder(spec), secrets=secrets)
-
-
 if __name__ == "__main__":
-    sys.exit(program.run(ConsumerSpec, begin))
+    sys.exit(program.run(ConsumerSpec, ConsumerLoop))

@@ -16,13 +16,11 @@ from ackproof.cluster.admin import new_topics, partitions_of
 from ackproof.cluster.any_cluster import RECOVERY_S
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
-    BrokerClocks,
     BrokerLogSearch,
     BrokerVolumes,
     ClusterMetadata,
     NodeNetworks,
     NodeProcesses,
-    QuorumControllers,
 )
 from ackproof.cluster.lifecycle import NodeOperations
 from ackproof.cluster.network import create_network, reserved_ports
@@ -137,10 +135,11 @@ class KafkaCluster(ClusterState):
 
 
 def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
+    metadata, volumes = ClusterMetadata(cluster), BrokerVolumes(cluster)
     processes = NodeProcesses(cluster.nodes)
     interfaces = Cluster(
-        metadata=ClusterMetadata(cluster),
-        controllers=QuorumControllers(cluster),
+        metadata=metadata,
+        controllers=metadata,
         processes=processes,
         freezer=processes,
         memory=processes,
@@ -150,14 +149,14 @@ def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
             sidecar=lambda: cluster.sidecar,
             run_id=cluster.run_id,
         ),
-        volumes=BrokerVolumes(cluster),
+        volumes=volumes,
         logs=BrokerLogSearch(cluster.nodes),
         operations=operations,
     )
     if cluster.proxy is not None:
         interfaces.offer("proxy", cluster.proxy)
     if cluster.factory.clock:
-        interfaces.offer("clocks", BrokerClocks(cluster))
+        interfaces.offer("clocks", volumes)
     return interfaces
 
 

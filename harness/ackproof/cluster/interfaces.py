@@ -79,8 +79,8 @@ class PartitionMetadata:
 
 
 @raises_fault_errors
-class ClusterMetadata(PartitionMetadata, Metadata):
-    """The committed metadata of a cluster that ackproof started.
+class ClusterMetadata(PartitionMetadata, Metadata, Controllers):
+    """The committed metadata of a cluster that ackproof started, and its controllers.
 
     While no broker answers, it is read from the controllers' log. ELRs always come from that log.
     """
@@ -126,14 +126,6 @@ class ClusterMetadata(PartitionMetadata, Metadata):
 
     def await_in_sync(self, node: int, *, within_s: float) -> None:
         readiness.await_in_sync(self._cluster, node, within_s=within_s)
-
-
-@raises_fault_errors
-class QuorumControllers(Controllers):
-    """The voters of the metadata quorum, or the ZooKeeper nodes."""
-
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
 
     def ids(self) -> Sequence[int]:
         return self._cluster.controller_ids()
@@ -230,22 +222,13 @@ class NodeNetworks(NetworkNamespace):
         return f"ackproof-{self.run_id}-{self.nodes[node].name}-{name}"
 
 
-def _run_at_volume(cluster: ClusterState, broker: int, script: str) -> CommandResult:
-    """Run a bash script in a sidecar that mounts the broker's volume at the broker's own path."""
-    return commands.run_sidecar(
-        cluster.client,
-        cluster.sidecar,
-        script,
-        run_id=cluster.run_id,
-        volumes={cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},
-        network_mode="none",
-    )
-
-
 @raises_fault_errors
 @dataclass(frozen=True)
-class BrokerVolumes(Volumes):
-    """The volume of each broker, whether the broker runs or not."""
+class BrokerVolumes(Volumes, Clocks):
+    """The volume of each broker, whether the broker runs or not.
+
+    The volume has the offset that the preload in a broker's JVM adds to the machine's clock.
+    """
 
     cluster: ClusterState
 
@@ -253,7 +236,14 @@ class BrokerVolumes(Volumes):
         return self.cluster.nodes[broker].directories
 
     def run(self, broker: int, script: str) -> CommandResult:
-        return _run_at_volume(self.cluster, broker, script)
+        return commands.run_sidecar(
+            self.cluster.client,
+            self.cluster.sidecar,
+            script,
+            run_id=self.cluster.run_id,
+            volumes={self.cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},
+            network_mode="none",
+        )
 
     def read_file(self, broker: int, path: str) -> bytes:
         return self.cluster.nodes[broker].read_file(path)
@@ -262,16 +252,8 @@ class BrokerVolumes(Volumes):
         if not self.cluster.topology.zookeeper:
             self.cluster.nodes[broker].renew_identity(self.cluster.topology.cluster_id)
 
-
-@raises_fault_errors
-@dataclass(frozen=True)
-class BrokerClocks(Clocks):
-    """Sets the offset that the preload in a broker's JVM adds to the machine's clock."""
-
-    cluster: ClusterState
-
     def shift(self, broker: int, by_s: float) -> None:
-        result = _run_at_volume(self.cluster, broker, fake_clock.offset_script(by_s))
+        result = self.run(broker, fake_clock.offset_script(by_s))
         if result.exit_status != 0:
             name = self.cluster.nodes[broker].name
             raise ClusterError(f"the clock of {name} cannot be set: {result.output}")

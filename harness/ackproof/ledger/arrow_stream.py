@@ -313,12 +313,8 @@ def assemble(
 
 def _tables(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     with damage_reported(path):
-        yield from _undamaged(path, schema)
-
-
-def _undamaged(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    for batches in row_groups(StreamReader(path).batches(), _ROW_GROUP):
-        rows = pa.Table.from_batches(batches)
-        constants = json.loads(rows.schema.metadata[b"constants"])
-        columns = dict(zip(rows.column_names, rows.columns, strict=True))
-        yield assemble(schema, rows.num_rows, constants, columns)
+        for batches in row_groups(StreamReader(path).batches(), _ROW_GROUP):
+            rows = pa.Table.from_batches(batches)
+            constants = json.loads(rows.schema.metadata[b"constants"])
+            columns = dict(zip(rows.column_names, rows.columns, strict=True))
+            yield assemble(schema, rows.num_rows, constants, columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -25,7 +26,7 @@ from ackproof_faults.interfaces.cluster import Placement
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import write_disk
-from unit.faults.registered_faults import fault
+from unit.faults.registered_faults import SHAPE, fault
 
 
 class Touched(dict[str, Any]):
@@ -130,6 +131,37 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
     ignores = str(kind.model_fields["target"].description).startswith("ignored")
     # kill_cluster hits every node.
     assert (kind.hits != "target") == (ignores and name != "kill_cluster")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "shape", "field", "problem"),
+    [
+        ("power_loss", {"partitions": "payments-0"}, {}, "partitions", "no topic 'payments'"),
+        ("power_loss", {"partitions": "orders-1"}, {}, "partitions", "partitions 0 to 0, not 1"),
+        ("replace_disk", {}, {}, "log_dir", "one log directory only"),
+        ("fail_log_dir", {}, {}, "log_dir", "one log directory only"),
+        ("disk_full", {}, {}, "fault", "set cluster.disk"),
+        ("partition", {"peers": [9]}, {}, "peers", "no node 9"),
+        ("partition", {"listener": "NONE"}, {}, "listener", "'NONE' is not a listener"),
+        ("partition", {"peers": "clients", "listener": "INTERNAL"}, {}, "listener", "do not use"),
+        ("majorities_ring", {"target": "all"}, {}, "fault", "needs 4 brokers"),
+        ("majorities_ring", {}, {}, "target", "leave the target out"),
+        ("bridge", {"target": [1, 2]}, {}, "target", "one broker"),
+        ("skew_clock", {}, {"own_clocks": False}, "fault", "needs adjustable clocks"),
+        ("skew_clock", {"target": "active controller"}, {}, "target", "clocks date"),
+        ("skew_clock", {"target": 3}, {"controllers": (1,)}, "target", "clocks date"),
+    ],
+)
+def test_an_impossible_fault_is_a_problem_of_the_scenario(
+    name: str, fields: dict[str, object], shape: dict[str, Any], field: str, problem: str
+) -> None:
+    problems = fault(name, **fields).problems(replace(SHAPE, **shape))
+    assert any(field == where and problem in what for where, what in problems)
+
+
+@pytest.mark.parametrize("name", ["partition", "isolate", "split", "bridge", "skew_clock", "kill"])
+def test_a_possible_fault_has_no_problems(name: str) -> None:
+    assert list(fault(name).problems(SHAPE)) == []
 
 
 @pytest.mark.parametrize(

@@ -160,21 +160,14 @@ def test_an_operation_that_changes_nothing_is_not_verified(operation: dict[str, 
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
-def test_a_missing_topic_is_named(operation: dict[str, Any]) -> None:
+def test_a_missing_topic_is_named_and_has_not_recovered(operation: dict[str, Any]) -> None:
     if operation["fault"] == "alter_config":
         return  # Kafka itself refuses it
     cluster, fault = world({**operation, "topic": "u"})
+    assert not fault.verify_healed(cluster, [1], None)
     guard = inject(fault, cluster, clock=clock)
     assert not guard.window.verified
     assert "is not there" in guard.window.evidence
-
-
-@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
-def test_an_operation_on_an_unknown_topic_has_not_recovered(operation: dict[str, Any]) -> None:
-    if operation["fault"] == "alter_config":
-        return  # its end is told by a setting
-    cluster, fault = world({**operation, "topic": "u"})
-    assert not fault.verify_healed(cluster, [1], None)
 
 
 @dataclass(kw_only=True)

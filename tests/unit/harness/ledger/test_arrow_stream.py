@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.errors import DiskError, RunDirectoryError
+from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream, producer_ledger, transaction_log
 from ackproof.ledger.arrow_stream import TableStream, recover
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
@@ -112,12 +112,6 @@ def test_a_stream_that_is_a_link_is_refused(tmp_path):
     path.symlink_to(tmp_path / "victim")
     with pytest.raises(RunDirectoryError, match=f"{path.name} is a link"):
         arrow_stream.close(tmp_path, "effects", EFFECTS)
-
-
-def test_an_existing_stream_is_not_overwritten(tmp_path):
-    TableStream(tmp_path / "stream", READS, WHOSE)
-    with pytest.raises(DiskError, match="exists"):
-        TableStream(tmp_path / "stream", READS, WHOSE)
 
 
 class TestTransactions:
