@@ -36,12 +36,12 @@ from operator import or_
 from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks.anomaly_rows import text
+from ackproof_spark.checks.anomaly_rows import as_table, text
 from ackproof_spark.reading.run_tables import PARTITION, StoredRun
-from ackproof_spark.spark.functions import Column, DataFrame, F, Window, spark_schema
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 from ackproof_spark.spark.small_data import answers
 from ackproof_spark.spark.storage import address
-from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
+from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,22 +72,14 @@ _FOUND = "topic string, partition int, offset bigint, found string"
 
 def _add(rows: DataFrame, anomaly: Anomaly, run: StoredRun, run_id: str) -> int:
     """Append rows (`_FOUND`) to the run's anomalies; return their number."""
-    known = {
-        "schema_version": F.lit(SCHEMA_VERSION),
-        "run_id": F.lit(run_id),
-        "anomaly": F.lit(anomaly.value),
-        **{name: F.col(name) for name in rows.columns},
-    }
-    columns = [
-        known.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-        for field in spark_schema(ANOMALIES)
-    ]
+    common = {"schema_version": SCHEMA_VERSION, "run_id": run_id, "anomaly": anomaly.value}
+    rows = as_table(rows.withColumns({name: F.lit(value) for name, value in common.items()}))
     rows = rows.persist()
     try:
         count: int = rows.count()
         if count:
             place = f"{address(run.run_dir)}/{LOCATION['anomalies']}"
-            rows.select(*columns).coalesce(1).write.mode("append").parquet(place)
+            rows.coalesce(1).write.mode("append").parquet(place)
         return count
     finally:
         rows.unpersist()
