@@ -136,13 +136,20 @@ def _small(table: Path, schema: pa.Schema) -> pa.Table | None:
     if not files or sum(path.stat().st_size for path in files) > _SMALL_BYTES:
         return None
     nullable = pa.schema([column.with_nullable(True) for column in schema])
+    read = []
     try:
-        rows = pq.read_table(
-            files, schema=nullable, partitioning=None, page_checksum_verification=True
-        )
+        for path in files:
+            rows = pq.ParquetFile(path, page_checksum_verification=True).read()
+            columns = [
+                rows[column.name].cast(column.type)
+                if column.name in rows.column_names
+                else pa.nulls(rows.num_rows, column.type)
+                for column in nullable
+            ]
+            read.append(pa.table(columns, schema=nullable))
     except (pa.ArrowException, OSError):
         return None  # Spark's error is clearer
-    return rows.combine_chunks()
+    return pa.concat_tables(read).combine_chunks()
 
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
