@@ -9,13 +9,13 @@ from ackproof_faults import Kill, acked, isr, leader
 The fault classes imported here are those that are registered as ackproof's own.
 """
 
-from ackproof_faults.clients.crash_client import CrashClient as CrashClient
 from ackproof_faults.clients.ordered import FillBuffer as FillBuffer
 from ackproof_faults.clients.ordered import PurgeClient as PurgeClient
 from ackproof_faults.clients.ordered import RebalanceStorm as RebalanceStorm
 from ackproof_faults.clients.ordered import SkewTimestamps as SkewTimestamps
 from ackproof_faults.clients.ordered import SlowClient as SlowClient
-from ackproof_faults.clients.pause_client import PauseClient as PauseClient
+from ackproof_faults.clients.processes import CrashClient as CrashClient
+from ackproof_faults.clients.processes import PauseClient as PauseClient
 from ackproof_faults.conditions.builders import acked as acked
 from ackproof_faults.conditions.builders import active_controller as active_controller
 from ackproof_faults.conditions.builders import after as after
@@ -39,11 +39,11 @@ from ackproof_faults.conditions.observation import SendCounts as SendCounts
 from ackproof_faults.control import NoFault as NoFault
 from ackproof_faults.disk.damaged_index import DeleteIndex as DeleteIndex
 from ackproof_faults.disk.damaged_index import TruncateIndex as TruncateIndex
-from ackproof_faults.disk.disk_full import DiskFull as DiskFull
-from ackproof_faults.disk.fail_log_dir import FailLogDir as FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
+from ackproof_faults.disk.unreachable import DiskFull as DiskFull
+from ackproof_faults.disk.unreachable import FailLogDir as FailLogDir
 from ackproof_faults.disk.wipe import ReplaceDisk as ReplaceDisk
 from ackproof_faults.disk.wipe import WipePartition as WipePartition
 from ackproof_faults.disk.wipe import WipeVolume as WipeVolume
@@ -69,12 +69,12 @@ from ackproof_faults.network.cuts import Split as Split
 from ackproof_faults.network.half_open import HalfOpen as HalfOpen
 from ackproof_faults.network.isolate_replication import IsolateReplication as IsolateReplication
 from ackproof_faults.network.link import LinkFault as LinkFault
-from ackproof_faults.network.packet_loss import PacketLoss as PacketLoss
 from ackproof_faults.network.partition import Flapping as Flapping
 from ackproof_faults.network.partition import Partition as Partition
-from ackproof_faults.network.queues import Bandwidth as Bandwidth
-from ackproof_faults.network.queues import Latency as Latency
 from ackproof_faults.network.reset_connections import ResetConnections as ResetConnections
+from ackproof_faults.network.slowed import Bandwidth as Bandwidth
+from ackproof_faults.network.slowed import Latency as Latency
+from ackproof_faults.network.slowed import PacketLoss as PacketLoss
 from ackproof_faults.operations.brokers import AddBroker as AddBroker
 from ackproof_faults.operations.brokers import RemoveBroker as RemoveBroker
 from ackproof_faults.operations.controllers import AddController as AddController
@@ -90,7 +90,7 @@ from ackproof_faults.operations.topics import AlterConfig as AlterConfig
 from ackproof_faults.operations.topics import RecreateTopic as RecreateTopic
 from ackproof_faults.operations.upgrade import Upgrade as Upgrade
 from ackproof_faults.operations.upgrade import UpgradeFeature as UpgradeFeature
-from ackproof_faults.process.crash_loop import CrashLoop as CrashLoop
+from ackproof_faults.process.kill import CrashLoop as CrashLoop
 from ackproof_faults.process.kill import Kill as Kill
 from ackproof_faults.process.kill import KillCluster as KillCluster
 from ackproof_faults.process.kill import OomKill as OomKill
@@ -108,5 +108,5 @@ from ackproof_faults.schedule.blocks import every_fault as every_fault
 from ackproof_faults.schedule.blocks import plain as plain
 from ackproof_faults.schedule.context import ScheduleContext as ScheduleContext
 from ackproof_faults.schedule.limits import BlastRadius as BlastRadius
+from ackproof_faults.schedule.runners import Schedule as Schedule
 from ackproof_faults.schedule.sampling import times_begun as times_begun
-from ackproof_faults.schedule.schedule import Schedule as Schedule

@@ -24,7 +24,6 @@ from ackproof.ledger.producer_ledger import recover as recovered
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults.clients.crash_client import CrashClient
 from ackproof_faults.clients.ordered import (
     FillBuffer,
     PurgeClient,
@@ -32,7 +31,7 @@ from ackproof_faults.clients.ordered import (
     SkewTimestamps,
     SlowClient,
 )
-from ackproof_faults.clients.pause_client import PauseClient
+from ackproof_faults.clients.processes import CrashClient, PauseClient
 from ackproof_spark.record import decode
 from integration.faulting import in_force, recover
 from integration.reading import records

@@ -9,8 +9,7 @@ import pytest
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.process.crash_loop import CrashLoop
-from ackproof_faults.process.kill import KillCluster, OomKill
+from ackproof_faults.process.kill import CrashLoop, KillCluster, OomKill
 from ackproof_faults.process.pause import Pause
 from ackproof_faults.process.restart import RollingRestart
 from integration.faulting import in_force, recover

@@ -19,17 +19,13 @@ from ackproof_faults.conditions.targets import TOPIC_PARTITION
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._processes import Ended, require_running
+from ackproof_faults.process._processes import Ended, kill_all
 
 #: The metadata log of KRaft. Faults do not damage it: it is fsynced before its records take effect.
 METADATA = "__cluster_metadata"
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
-
-#: In a broker's log, followed by a directory that it takes offline
-#: (`ReplicaManager.handleLogDirFailure`, KIP-112).
-DIRECTORY_FAILED = "Stopping serving replicas in dir"
 
 #: Interfaces of faults that damage the disk of a stopped broker.
 REQUIRES: InterfaceNames = ("metadata", "processes", "volumes")
@@ -196,13 +192,6 @@ class DamagedDisk(Ended):
             if cluster.processes.exit_status(node) is None:
                 raise FaultError(f"broker {node} runs: its disk was not damaged while it was down")
         return Evidence.joined(self.require_damage(cluster, node) for node in nodes)
-
-
-def kill_all(cluster: Cluster, nodes: Sequence[int]) -> None:
-    """Send SIGKILL to every broker; raise FaultError if one is already down."""
-    require_running(cluster, nodes)
-    for node in nodes:
-        cluster.processes.kill(node)
 
 
 def log_dir_problems(log_dir: int, shape: Shape) -> Iterator[Problem]:

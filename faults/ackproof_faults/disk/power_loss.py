@@ -23,7 +23,7 @@ from ackproof_faults.disk._disk import Partitions, Replica, partition_problems
 from ackproof_faults.evidence import Evidence, FaultError, Json
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._processes import Ended, require_sigkilled
+from ackproof_faults.process._processes import Ended, kill_all, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 
@@ -165,7 +165,7 @@ class PowerLoss(Ended):
         options = {"to_offset": self.to_offset, "last": self.last}
         named = any(cut is not None for cut in options.values())
         fsynced = set() if named else fsynced_topics(cluster, nodes, self.partitions)
-        _disk.kill_all(cluster, nodes)
+        kill_all(cluster, nodes)
         cuts, whole = [], []
         for node in nodes:
             for replica in _disk.select_replicas(cluster, node, self.partitions):

@@ -3,14 +3,18 @@
 The page cache survives, so data that the broker appended but never fsynced is still there when it
 starts again. A record is lost if another broker becomes leader before any other replica has fetched
 the record. The out-of-memory killer ends a broker by SIGKILL, too; only the memory of the broker's
-own container is exhausted.
+own container is exhausted. In a crash loop the broker is started, and killed before or after it has
+recovered: the injection takes as long as the loop, and afterwards the broker is down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence, FaultError
@@ -20,6 +24,7 @@ from ackproof_faults.process._processes import (
     SIGKILLED,
     Ended,
     all_nodes,
+    kill_all,
     require_running,
     require_sigkilled,
 )
@@ -37,9 +42,7 @@ class Kill(Ended):
     effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        require_running(cluster, nodes)
-        for node in nodes:
-            cluster.processes.kill(node)
+        kill_all(cluster, nodes)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         require_sigkilled(cluster, nodes)
@@ -105,3 +108,56 @@ def _at_once(cluster: Cluster, act: Callable[[int], None]) -> None:
     with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
         for job in [pool.submit(act, node) for node in nodes]:
             job.result()
+
+
+_WITHIN_S = 60.0
+#: What brokers of all versions log at each start: `LogManager.startup` when the logs are loaded,
+#: `KafkaRaftServer` or `KafkaServer` at the end.
+_LOG_LINES = {
+    "loaded": "Starting log cleanup with a period of",
+    "serving": "started (kafka.server.Kafka",
+}
+
+
+class CrashLoop(Ended):
+    """Kill brokers with SIGKILL, several times, each time after a start; heal starts them again."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "logs")
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed again and again"
+    fault: Literal["crash_loop"] = "crash_loop"
+    proof: ClassVar[str] = (
+        "the broker is down by SIGKILL, and its log showed each start before the next kill"
+    )
+    times: int = Field(default=3, ge=2, le=20, description="how often it is killed")
+    after: Literal["loaded", "serving"] = Field(
+        default="loaded",
+        description="kill again once the broker has loaded its logs, or once it serves requests",
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(times=self.times),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, int]:
+        """Return how often each broker was seen to start."""
+        require_running(cluster, nodes)
+        starts = dict.fromkeys(nodes, 0)
+        for node in nodes:
+            cluster.processes.kill(node)
+            for _ in range(self.times - 1):
+                since = datetime.now(UTC)
+                cluster.processes.start(node)
+                line = _LOG_LINES[self.after]
+                cluster.logs.await_line(node, line, since=since, within_s=_WITHIN_S)
+                starts[node] += 1
+                cluster.processes.kill(node)
+        return starts
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Mapping[int, int]) -> Evidence:
+        require_sigkilled(cluster, nodes)
+        for node, starts in done.items():
+            if starts != self.times - 1:
+                raise FaultError(f"broker {node} started {starts} times between its kills")
+        return Evidence.joined(f"broker {node} was killed {self.times} times" for node in nodes)

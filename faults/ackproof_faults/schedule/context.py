@@ -18,7 +18,7 @@ from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import Guard
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.schedule.limits import BlastRadius, conflict
+from ackproof_faults.schedule.limits import BlastRadius, undoes
 from ackproof_faults.schedule.sampling import Sampler
 
 Leaders = dict[tuple[str, int], int | None]
@@ -131,10 +131,11 @@ class ScheduleContext:
         """
         nodes = fault.target.resolve(self.cluster)
         in_force = [one for one in self.injected if not one.healed]
-        if problem := conflict(
-            fault, nodes, [(one.guard.fault, one.guard.window.nodes) for one in in_force]
-        ):
-            raise FaultError(f"{fault} would undo another fault: {problem}")
+        for one in in_force:
+            shared = sorted(set(nodes) & set(one.guard.window.nodes))
+            if shared and undoes(fault, one.guard.fault):
+                where = ", ".join(map(str, shared))
+                raise FaultError(f"{fault} would undo another fault: {one} is in force at {where}")
         if not fault.disables:
             return True
         unrecovered = [one for one in self.injected if not one.recovered]

@@ -150,7 +150,7 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         OperationKind.JOIN: "Broker {} is connected to the others again.",
     }
     for number, stage in enumerate(plan.stages):
-        controller = stage.plan_state.state.partition.controller
+        controller = stage.plan_state.state.controller
         isr = ", ".join(str(brokers[r]) for r in range(len(brokers)) if controller.isr >> r & 1)
         leader = f"broker {brokers[controller.leader]}" if controller.leader >= 0 else "none"
         operation = (
@@ -252,10 +252,10 @@ def _settled_conditions(
 def _state_conditions(stage: Stage, brokers: Sequence[int], partition: str) -> list[str]:
     """Return the conditions on the partition's state; empty if no broker can report it."""
     scene = stage.plan_state
-    controller = scene.state.partition.controller
+    controller = scene.state.controller
     informed = [
         number
-        for number, replica in enumerate(scene.state.replicas)
+        for number, replica in enumerate(scene.state.brokers)
         if replica.alive and not scene.is_in_force(OperationKind.CUT_OFF, number)
     ]
     if not informed:

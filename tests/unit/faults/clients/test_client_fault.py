@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from ackproof_faults import FaultError
-from ackproof_faults.clients.pause_client import PauseClient
+from ackproof_faults.clients.processes import PauseClient
 from support.fake_cluster import FakeCluster
 
 

@@ -12,11 +12,10 @@ from pydantic import ValidationError
 from ackproof_faults import CommandResult, Fault, FaultError
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
-from ackproof_faults.disk.disk_full import DiskFull
-from ackproof_faults.disk.fail_log_dir import FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
+from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
 from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import batch, write, write_disk

@@ -15,6 +15,8 @@ from integration.command import clock
 from support.fake_cluster import FakeCluster
 from support.schedules import STEPS
 
+Look = Callable[[], Mapping[int, Placement]]
+
 
 def placement(leader: int | None, *brokers: int) -> Placement:
     return Placement(leader=leader, replicas=brokers, isr=brokers)
@@ -34,13 +36,7 @@ class Paper:
     def topic(self, name: str) -> Mapping[int, Placement]:
         return self.topics.get(name, {})
 
-    def await_topic(
-        self,
-        look: Callable[[], Mapping[int, Placement]],
-        good: Callable[[Mapping[int, Placement]], bool],
-        *,
-        within_s: float,
-    ) -> Mapping[int, Placement]:
+    def await_topic(self, look: Look, good: Any, *, within_s: float) -> Mapping[int, Placement]:
         return look()
 
     def elect(self, places: Sequence[TopicPartition], *, unclean: bool) -> None:
@@ -180,13 +176,7 @@ class LateBroker(Paper):
         self.asked += 1
         return {} if self.asked % 2 else super().topic(name)
 
-    def await_topic(
-        self,
-        look: Callable[[], Mapping[int, Placement]],
-        good: Callable[[Mapping[int, Placement]], bool],
-        *,
-        within_s: float,
-    ) -> Mapping[int, Placement]:
+    def await_topic(self, look: Look, good: Any, *, within_s: float) -> Mapping[int, Placement]:
         return next((seen for seen in (look(), look()) if good(seen)), {})
 
 
