@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,107 +177,132 @@ def _at(topic: int, seconds: float | None) -> datetime | None:
     return None if seconds is None else _START + topic * _APART + timedelta(seconds=seconds)
 
 
+def defaults(table: str) -> dict[str, Any]:
+    """Return a row of a table with a legal value in every column."""
+    return {
+        field.name: None if field.nullable else _some(field.type) for field in tables.SCHEMAS[table]
+    }
+
+
+def _some(kind: pa.DataType) -> Any:
+    if pa.types.is_timestamp(kind):
+        return _START
+    if pa.types.is_list(kind):
+        return []
+    if pa.types.is_string(kind):
+        return ""
+    return False if pa.types.is_boolean(kind) else 0
+
+
+def file_of(run_dir: Path, table: str, name: str = "part-0") -> Path:
+    """Return the only file of a table, or the part `name` of it."""
+    path = run_dir / tables.LOCATION[table]
+    return path if path.suffix else path / f"{name}.parquet"
+
+
+def write_table(
+    run_dir: Path,
+    table: str,
+    rows: Iterable[Mapping[str, Any]] | Mapping[str, Any],
+    *,
+    name: str = "part-0",
+    run_id: str = RUN_ID,
+    **how: Any,
+) -> None:
+    """Write rows, or columns, as one file of a table; `how` as for `pq.write_table`.
+
+    Columns that are omitted get a legal value, others that the table does not have are left out.
+    """
+    common = {**defaults(table), "schema_version": tables.SCHEMA_VERSION, "run_id": run_id}
+    if isinstance(rows, Mapping):
+        count = len(next(iter(rows.values())))
+        columns = {key: [value] * count for key, value in common.items()} | dict(rows)
+        written = pa.Table.from_pydict(columns, schema=tables.SCHEMAS[table])
+    else:
+        records = [{**common, **row} for row in rows]
+        written = pa.Table.from_pylist(records, schema=tables.SCHEMAS[table])
+    path = file_of(run_dir, table, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(written, path, **how)
+
+
 def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = True) -> None:
     """Write the run directory of a run with one topic a history; see `show` for the way back.
 
     `log=False` leaves out the final log and the ends, for tests that write them by other means.
     """
-    common = {"schema_version": tables.SCHEMA_VERSION, "run_id": RUN_ID}
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    rows = defaultdict[str, list[dict[str, Any]]](list)
     for index, (topic, history) in enumerate(histories.items()):
-        here = common | {"topic": topic}
-        rows["ledger"] += [
-            here
-            | {name: getattr(send, name) for name in Send.__slots__ if name in tables.LEDGER.names}
-            | {"sent_at": _at(index, send.sent), "resolved_at": _at(index, send.resolved)}
+        for table, of_history in _rows(index, history).items():
+            rows[table] += [{"topic": topic, **row} for row in of_history]
+    for table in ("ledger", "fault_windows", *(("final_log", "partition_ends") if log else ())):
+        write_table(run_dir, table, rows[table])
+    for table in ("reads", "partition_states"):
+        if rows[table]:
+            write_table(run_dir, table, rows[table])
+
+
+def _rows(index: int, history: History) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table, without their topic."""
+    at = partial(_at, index)
+    return {
+        "ledger": [
+            {**asdict(send), "sent_at": at(send.sent), "resolved_at": at(send.resolved)}
             for send in history.sends
-        ]
-        rows["final_log"] += [here | _log_row(index, item) for item in history.log]
-        rows["partition_ends"] += [
-            here
-            | {
-                "partition": end.partition,
+        ],
+        "final_log": [_log_row(index, item) for item in history.log],
+        "partition_ends": [
+            {
+                **asdict(end),
                 "begin_offset": end.begin,
                 "end_offset": end.end,
                 "complete": end.reason is None,
-                "reason": end.reason,
             }
             for end in history.ends
-        ]
-        rows["fault_windows"] += [
-            common
-            | {
+        ],
+        "fault_windows": [
+            {
                 "window": index * _NUMBERS + window.number,
                 "fault": "kill",
                 "target": "leader",
                 "nodes": [1],
                 "parameters": "{}",
-                "trigger": "at 0s",
-                "injected_at": _at(index, window.injected),
-                "healed_at": _at(index, window.healed),
-                "recovered_at": _at(index, window.healed),
+                "injected_at": at(window.injected),
+                "healed_at": at(window.healed),
+                "recovered_at": at(window.healed),
                 "verified": True,
-                "evidence": "",
             }
             for window in history.windows
-        ]
-        if history.reads:
-            rows["reads"] += [here | _read_row(index, *read) for read in enumerate(history.reads)]
-        if history.created:
-            rows["partition_states"] += [here | _state_row(index, one) for one in history.created]
-    names = {"ledger", "fault_windows", *rows, "final_log", "partition_ends"}
-    if not log:
-        names -= {"final_log", "partition_ends"}
-    for name in names:
-        place = run_dir / tables.LOCATION[name]
-        if not place.suffix:
-            place.mkdir(parents=True)
-            place /= "part-0.parquet"
-        pq.write_table(pa.Table.from_pylist(rows[name], schema=tables.SCHEMAS[name]), place)
+        ],
+        "reads": [
+            {
+                **asdict(read),
+                "group": "billing",
+                "isolation_level": "read_uncommitted",
+                "poll": number,
+                "read_at": at(read.at),
+            }
+            for number, read in enumerate(history.reads)
+        ],
+        "partition_states": [
+            {"at": at(one.at), "partition": one.partition, "leader": 1, "replicas": [1], "isr": [1]}
+            for one in history.created
+        ],
+    }
 
 
 def _log_row(topic: int, item: Record) -> dict[str, Any]:
     value = value_of(item) or b""
-    intact = item.state is RecordState.INTACT
+    known: dict[str, Any] = {"producer": item.producer, "sequence": item.sequence}
+    if item.state is not RecordState.INTACT:
+        known = {"head": value[:64].hex().upper()}
     return {
         "partition": item.partition,
         "offset": item.offset,
         "written_at": _at(topic, item.offset),
         "state": item.state.value,
-        "producer": item.producer if intact else None,
-        "sequence": item.sequence if intact else None,
         "size": len(value),
-        "head": None if intact else value[:64].hex().upper(),
-    }
-
-
-def _read_row(topic: int, number: int, read: Read) -> dict[str, Any]:
-    return {
-        "consumer": read.consumer,
-        "group": "billing",
-        "isolation_level": "read_uncommitted",
-        "poll": number,
-        "number": 0,
-        "partition": read.partition,
-        "offset": read.offset,
-        "producer": read.producer,
-        "sequence": read.sequence,
-        "read_at": _at(topic, read.at),
-    }
-
-
-def _state_row(topic: int, creation: Creation) -> dict[str, Any]:
-    return {
-        "at": _at(topic, creation.at),
-        "metadata_offset": 0,
-        "partition": creation.partition,
-        "leader": 1,
-        "leader_epoch": 0,
-        "partition_epoch": 0,
-        "replicas": [1],
-        "isr": [1],
-        "elr": [],
-        "last_known_elr": [],
+        **known,
     }
 
 

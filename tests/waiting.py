@@ -22,6 +22,6 @@ def until(
         look,
         good,
         within_s=120,
-        failure=lambda last: ClusterError(f"{problem}: {last!r}"),
+        failure=lambda last: ClusterError(f"{problem}: {last!r:.500}"),
         every_s=0.01,
     )

@@ -6,27 +6,20 @@ cluster: states of partition 0, the batches of its replicas, and lines of the br
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judgement.judge import fault_kinds
-from ackproof_spark import tables
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import Settings
 from ackproof_spark.spark.small_data import FEW, small_plans
-from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
-from spark_histories import (
-    RUN_ID,
-    History,
-    _at,
-    parse,
-    write_run,
-)
+from ackproof_spark.tables import LOCATION
+from spark_histories import RUN_ID, History, _at, parse, write_run, write_table
 
 pytestmark = pytest.mark.spark
 
@@ -395,25 +388,19 @@ AGREEMENT = {
 
 def pause_producer(run_dir, *, number: int) -> None:
     """Add a window of `pause_client` beside the first fault window, whose target is broker 1."""
-    path = run_dir / LOCATION["fault_windows"]
-    windows = pq.read_table(path).to_pylist()
+    windows = pq.read_table(run_dir / LOCATION["fault_windows"]).to_pylist()
     hit = {"fault": "pause_client", "nodes": list(ALL), "parameters": '{"client": "producer 1"}'}
-    paused = windows[0] | hit | {"window": number}
-    pq.write_table(pa.Table.from_pylist([*windows, paused], schema=tables.FAULT_WINDOWS), path)
+    write_table(run_dir, "fault_windows", [*windows, windows[0] | hit | {"window": number}])
 
 
 def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()) -> None:
     write_run(run_dir, {topic: left.history for topic, left in topics.items()})
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: []
-        for name in ("partition_states", "replica_logs", "replica_batches", "broker_events")
-    }
-    common = {"schema_version": SCHEMA_VERSION, "run_id": RUN_ID}
+    rows = defaultdict(list)
     for index, (topic, left) in enumerate(topics.items()):
-        here = common | {"topic": topic, "partition": 0}
+        here = {"topic": topic, "partition": 0}
         rows["partition_states"] += [
-            here
-            | {
+            {
+                **here,
                 "at": _at(index, second),
                 "metadata_offset": number,
                 "leader": leader,
@@ -421,7 +408,6 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
                 "partition_epoch": number,
                 "replicas": list(ALL),
                 "isr": list(isr),
-                "elr": [],
                 # The leader before; only in 'shorter_elr' the ISR becomes empty.
                 "last_known_elr": [left.states[number - 1][1]] if not isr else [],
             }
@@ -429,62 +415,23 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
         ]
         for broker, batches in left.replicas.items():
             rows["replica_batches"] += [here | _batch(broker, *one) for one in batches]
-            whole = topic not in incomplete
-            rows["replica_logs"].append(
-                here
-                | {
-                    "broker": broker,
-                    "begin_offset": 0,
-                    "end_offset": max((one[1] + 1 for one in batches), default=0),
-                    "bytes": 100 * len(batches),
-                    "torn_bytes": 0,
-                    "complete": whole,
-                    "reason": None if whole else "too large",
-                }
-            )
+            end = max((one[1] + 1 for one in batches), default=0)
+            whole = {"complete": topic not in incomplete, "end_offset": end}
+            rows["replica_logs"].append({**here, **whole, "broker": broker})
+        names = ("at", "broker", "kind", "leader_epoch", "offset")
         rows["broker_events"] += [
-            here
-            | {
-                "at": _at(index, second),
-                "broker": broker,
-                "kind": kind,
-                "leader_epoch": epoch,
-                "offset": offset,
-                "text": "",
-            }
-            for second, broker, kind, epoch, offset in left.events
+            {**here, **dict(zip(names, (_at(index, second), *event), strict=True))}
+            for second, *event in left.events
         ]
-    for name, of_table in rows.items():
-        path = run_dir / LOCATION[name]
-        if not path.suffix:
-            path.mkdir()
-            path /= "part-0.parquet"
-        schema = getattr(tables, name.upper())
-        pq.write_table(pa.Table.from_pylist(of_table, schema=schema), path)
+    for table in ("partition_states", "replica_logs", "replica_batches", "broker_events"):
+        write_table(run_dir, table, rows[table])
 
 
 def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any] = {}) -> dict:
-    return {
-        "broker": broker,
-        "segment": "00000000000000000000.log",
-        "position": 0,
-        "base_offset": base,
-        "last_offset": last,
-        "leader_epoch": epoch,
-        "size": 100,
-        "magic": 2,
-        "crc": 123,
-        "crc_ok": True,
-        "codec": "none",
-        "producer_id": -1,
-        "producer_epoch": -1,
-        "base_sequence": -1,
-        "transactional": False,
-        "control": False,
-        "records": last - base + 1,
-        "max_timestamp": 0,
-        **more,
-    }
+    offsets = {"base_offset": base, "last_offset": last, "records": last - base + 1}
+    sums = {"size": 100, "magic": 2, "crc": 123, "crc_ok": True}
+    names = {"broker": broker, "segment": "00000000000000000000.log", "leader_epoch": epoch}
+    return {**names, **offsets, **sums, "producer_id": -1, "producer_epoch": -1, **more}
 
 
 def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):

@@ -12,13 +12,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import Producer
 from docker.errors import APIError
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
-from ackproof.containers.images import CLASSPATH
 from ackproof.observation.replica_logs import take_replica_logs
 from ackproof.runs.directory import write_table
 from ackproof_spark.forensics.segments import Batch, batches
@@ -30,13 +28,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SEGMENT = "00000000000000000000.log"
-DUMP = f"""
-for class in org.apache.kafka.tools.DumpLogSegments kafka.tools.DumpLogSegments; do
-  java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m -cp '{CLASSPATH}' "$class" \\
-    --print-data-log --deep-iteration --files "$SEGMENT" && exit 0
-done
-exit 1
-"""
+DUMP = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +71,8 @@ def written(cluster: KafkaCluster) -> KafkaCluster:
 
 def await_markers(cluster: KafkaCluster) -> None:
     """Wait until no transaction is open: markers are written after the client's commit returns."""
-    place = {TopicPartition("orders", 0): OffsetSpec.latest()}
-
-    def end(isolation: IsolationLevel) -> int:
-        asked = cluster.admin.client().list_offsets(place, isolation_level=isolation)
-        return next(iter(asked.values())).result(60).offset
-
-    until(lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED))
+    admin, places = cluster.admin, [("orders", 0)]
+    until(lambda: admin.stable_offsets(places) == admin.end_offsets(places))
 
 
 Change = Callable[[bytes], bytes]
@@ -164,11 +151,10 @@ _COLUMNS = (
 
 def test_batches_equal_the_output_of_kafkas_tool(written: KafkaCluster, tmp_path: Path) -> None:
     node = written.nodes[1]
-    path = f"{node.spec.directories[0]}/orders-0"
-    script = f"export SEGMENT={path}/{SEGMENT}\n{DUMP}"
-    done = commands.run(node.container, ["bash", "-c", script])
-    assert done.exit_code == 0
-    dump = done.stdout.decode(errors="replace")
+    path = f"{node.spec.directories[0]}/orders-0/{SEGMENT}"
+    dump = commands.run_kafka_tool(
+        node, DUMP, "--print-data-log", "--deep-iteration", "--files", path
+    )
     rows = [row for row in taken(written, tmp_path / "run") if row["broker"] == 1]
     ours = [tuple(str(row[name]).lower() for name in _COLUMNS) for row in rows]
     assert ours == _BATCH.findall(dump)

@@ -9,8 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import Message, Producer
 from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster
@@ -21,7 +20,7 @@ from ackproof_faults.interfaces.kafka_proxy import Rule
 from ackproof_faults.network.link import LinkFault
 from integration.command import clock
 from integration.faulting import in_force, recover
-from integration.sending import log_end
+from integration.reading import records
 from kafka_clusters import boot
 from waiting import until
 
@@ -90,15 +89,7 @@ class Send(threading.Thread):
 
 def stored(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
     """Return the records of the topic, read without the proxy."""
-    end, _ = log_end(cluster, topic)
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "x", "log_level": 0}
-    )
-    consumer.assign([Place(topic, 0, 0)])
-    found = consumer.consume(end, timeout=90) if end else []
-    consumer.close()
-    assert len(found) == end
-    return [message.value() for message in found]
+    return [message.value() for message in records(cluster, topic)]
 
 
 def lost_response(action: str) -> LinkFault:

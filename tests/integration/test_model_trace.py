@@ -16,7 +16,6 @@ from docker import DockerClient
 import node_actions
 from ackproof.cluster import lifecycle
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.containers import commands
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
 from ackproof.observation import controllers_log, metadata_log
@@ -135,15 +134,8 @@ def lead_a_life(cluster: KafkaCluster) -> None:
         cluster.interfaces.processes.terminate(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
-    commands.run_kafka_tool(
-        cluster.nodes[1],
-        _ELECTION,
-        "--bootstrap-server",
-        f"{cluster.nodes[1].spec.name}:{cluster.interfaces.network.port('INTERNAL')}",
-        "--election-type",
-        "preferred",
-        "--all-topic-partitions",
-    )
+    options = ("--election-type", "preferred", "--all-topic-partitions")
+    cluster.run_kafka_tool(_ELECTION, *options, at=cluster.nodes[1])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -46,6 +46,13 @@ def four(engine: DockerClient) -> Iterator[KafkaCluster]:
         yield cluster
 
 
+def leader_of(cluster: KafkaCluster) -> int:
+    """Return the leader of orders-0."""
+    leader = cluster.interfaces.metadata.leader("orders", 0)
+    assert leader is not None
+    return leader
+
+
 def await_isr(cluster: KafkaCluster, partition: int, wanted: set[int]) -> None:
     """Write something that a follower can lack, and wait until the committed ISR is this.
 
@@ -106,8 +113,7 @@ def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: Kafka
 
 @pytest.mark.slow
 def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
-    leader = four.interfaces.metadata.leader("orders", 0)
-    assert leader is not None
+    leader = leader_of(four)
     with in_force(four, Partition(target=leader, peers="clients", listener="EXTERNAL")) as guard:
         assert not acked(four, "orders", partition=0, acks=1, within_s=5)
         until(lambda: len(four.interfaces.metadata.isr("orders", 0) or ()) == 4)
@@ -115,21 +121,18 @@ def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_an_isolated_broker_leaves_every_isr(four: KafkaCluster) -> None:
-    with in_force(four, Isolate(target=2)) as guard:
+@pytest.mark.parametrize(
+    ("fault", "rest"),
+    [(Isolate(target=2), {1, 3, 4}), (Split(target=[1, 2], controllers="others"), {3, 4})],
+    ids=["isolate", "split"],
+)
+def test_brokers_without_controllers_and_peers_leave_every_isr(
+    four: KafkaCluster, fault: Fault, rest: set[int]
+) -> None:
+    with in_force(four, fault) as guard:
         until(
             lambda: [set(four.interfaces.metadata.isr(*place) or ()) for place in PLACES],
-            good=lambda seen: all(isr == {1, 3, 4} for isr in seen),
-        )
-    recover(four, guard)
-
-
-@pytest.mark.slow
-def test_in_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
-    with in_force(four, Split(target=[1, 2], controllers="others")) as guard:
-        until(
-            lambda: [set(four.interfaces.metadata.isr(*place) or ()) for place in PLACES],
-            good=lambda seen: all(isr == {3, 4} for isr in seen),
+            good=lambda seen: all(isr == rest for isr in seen),
         )
     recover(four, guard)
 
@@ -139,13 +142,11 @@ def test_in_a_bridge_and_a_ring_the_isr_contains_brokers_connected_to_the_leader
     four: KafkaCluster,
 ) -> None:
     with in_force(four, Bridge(target=1)) as guard:  # 2 | 3, 4
-        leader = four.interfaces.metadata.leader("orders", 0)
-        assert leader is not None
+        leader = leader_of(four)
         await_isr(four, 0, {1: {1, 2, 3, 4}, 2: {1, 2}}.get(leader, {1, 3, 4}))
     recover(four, guard)
     with in_force(four, MajoritiesRing()) as guard:
-        leader = four.interfaces.metadata.leader("orders", 0)
-        assert leader is not None
+        leader = leader_of(four)
         opposite = (leader + 1) % 4 + 1
         await_isr(four, 0, {1, 2, 3, 4} - {opposite})
     recover(four, guard)
@@ -175,8 +176,7 @@ def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
 
 
 def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
-    leader = four.interfaces.metadata.leader("orders", 0)
-    assert leader is not None
+    leader = leader_of(four)
     told: list[dict[str, Any]] = []
     producer = Producer(
         {
@@ -235,8 +235,7 @@ def backlog(cluster: KafkaCluster, node: int) -> int:
 
 @pytest.mark.slow
 def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> None:
-    leader = four.interfaces.metadata.leader("orders", 0)
-    assert leader is not None
+    leader = leader_of(four)
     with in_force(four, Bandwidth(target=leader, rate="100kbit")) as guard:
         producer = Producer({"bootstrap.servers": four.bootstrap_servers, "acks": 1})
         for _ in range(5):

@@ -103,7 +103,7 @@ class PartitionCondition(SimpleCondition):
     partition: Number
 
     def known(self, observation: Observation) -> bool:
-        return observation.isr(self.topic, self.partition) is not None
+        return observation.metadata.isr(self.topic, self.partition) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +118,8 @@ class LeaderIs(PartitionCondition):
 
     def holds(self, observation: Observation) -> bool:
         if self.broker is None and self.op == "==":
-            return observation.leaderless(self.topic, self.partition)
-        leader = observation.leader(self.topic, self.partition)
+            return observation.metadata.leaderless(self.topic, self.partition)
+        leader = observation.metadata.leader(self.topic, self.partition)
         if self.broker is None:
             return leader is not None
         return compares(leader, self.op, self.broker)
@@ -147,7 +147,7 @@ class IsrIs(PartitionCondition):
     size: Number
 
     def holds(self, observation: Observation) -> bool:
-        isr = observation.isr(self.topic, self.partition)
+        isr = observation.metadata.isr(self.topic, self.partition)
         return compares(None if isr is None else len(isr), self.op, self.size)
 
 
@@ -161,7 +161,7 @@ class IsrIsExactly(PartitionCondition):
     members: Annotated[tuple[int, ...], _MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
-        isr = observation.isr(self.topic, self.partition)
+        isr = observation.metadata.isr(self.topic, self.partition)
         return isr is not None and set(isr) == set(self.members)
 
 
@@ -170,7 +170,7 @@ class ElrCondition(PartitionCondition):
     """A condition on state that only the controllers of a KRaft cluster log (KIP-966)."""
 
     def known(self, observation: Observation) -> bool:
-        return observation.elr(self.topic, self.partition) is not None
+        return observation.metadata.elr(self.topic, self.partition) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class ElrIsExactly(ElrCondition):
     members: Annotated[tuple[int, ...], _ANY_MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
-        elr = observation.elr(self.topic, self.partition)
+        elr = observation.metadata.elr(self.topic, self.partition)
         return elr is not None and set(elr) == set(self.members)
 
 
@@ -197,7 +197,7 @@ class LastKnownLeaderIs(ElrCondition):
     broker: Number
 
     def holds(self, observation: Observation) -> bool:
-        return observation.last_known_leader(self.topic, self.partition) == self.broker
+        return observation.metadata.last_known_leader(self.topic, self.partition) == self.broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

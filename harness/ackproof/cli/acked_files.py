@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ackproof.cli.options import exit_with, print_json, stderr, stdout
+from ackproof.cli.options import exit_with, print_json, stderr, stdout, write_reports
 
 _option: Any = partial(
     typer.Option, rich_help_panel="Acked logs of your application (docs/reference/acked-log.md)"
@@ -65,8 +65,6 @@ def check(
     from ackproof.execution.acked_check import AckedCheck, check_acked
     from ackproof.own_config.files import read
     from ackproof.progress import ConsoleReporter
-    from ackproof.report.ci import write_junit
-    from ackproof.report.html import write_html
     from ackproof.report.terminal import print_run
 
     if not (logs and bootstrap):
@@ -93,8 +91,7 @@ def check(
         out=out,
         reporter=ConsoleReporter(stderr()),
     )
-    write_html(run_dir / "report.html", [run_dir], title="acked log")
-    write_junit(run_dir / "junit.xml", [verdict])
+    write_reports([run_dir], [verdict], title="acked log")
     if as_json:
         print_json(verdict.model_dump(mode="json"))
     else:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +36,7 @@ from ackproof_spark.tables import (
     Outcome,
 )
 
-if TYPE_CHECKING:
-    Sequences = npt.NDArray[np.int64]
+_Sequences = npt.NDArray[np.int64]
 
 #: The tables of each kind of client; each client writes one file of them.
 _TABLES = {
@@ -338,7 +336,7 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
 
 
 def _within(
-    sequence: Sequences, first: Sequences, end: Sequences, which: npt.NDArray[np.bool_]
+    sequence: _Sequences, first: _Sequences, end: _Sequences, which: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Return which sequences are in one of the transactions `which`, given in order."""
     first, end = first[which], end[which]

@@ -15,14 +15,7 @@ from ackproof.judgement.overview import collect as overview
 from ackproof.judgement.overview.safer import unclean_election
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
-from ackproof.runs.verdict import (
-    CauseReport,
-    Expectation,
-    Finding,
-    Likelihood,
-    Metrics,
-    Verdict,
-)
+from ackproof.runs.verdict import CauseReport, Expectation, Finding, Likelihood, Metrics, Verdict
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered

@@ -36,20 +36,22 @@ _EARLIEST, _LATEST = ((end - _EPOCH) // _MICROSECOND for end in (datetime.min, d
 
 def check(path: Path, table: str, run_id: str) -> None:
     """Raise RunDirectoryError unless a file has the table's columns, and rows of this run only."""
-    versions, ids = constants(path)
-    if other := versions - {SCHEMA_VERSION}:
+    if other := distinct(path, "schema_version") - {SCHEMA_VERSION}:
         raise RunDirectoryError(
             f"{path} has rows of a table of schema version {', '.join(map(str, other))}; this "
             f"ackproof reads version {SCHEMA_VERSION}",
             hint="Read it with the ackproof that wrote it.",
         )
-    if other := ids - {run_id}:
+    if other := distinct(path, "run_id") - {run_id}:
         raise RunDirectoryError(
             f"{path} has rows of another run ({', '.join(map(str, sorted(other, key=str)))}), "
             f"and run.json is of the run {run_id}",
             hint="Judge the directory as it was recorded: restore the file from a copy.",
         )
-    if wrong := problems(path, table):
+    schema = tables.SCHEMAS[table]
+    with open_file(path) as file:
+        wrong = [*_of_columns(file, table, schema)] or [*_of_values(path, file, table, schema)]
+    if wrong:
         raise RunDirectoryError(
             f"{path} is not a valid table {table}: {'; '.join(wrong)}",
             hint="Judge the directory as it was recorded: restore the file from a copy.",
@@ -60,11 +62,6 @@ def open_file(path: Path) -> pq.ParquetFile:
     """Open a Parquet file. Raises RunDirectoryError if it is damaged."""
     with _readable(path):
         return pq.ParquetFile(path)
-
-
-def constants(path: Path) -> tuple[set[Any], set[Any]]:
-    """Return all values of the columns `schema_version` and `run_id`."""
-    return distinct(path, "schema_version"), distinct(path, "run_id")
 
 
 def distinct(path: Path, name: str) -> set[Any]:
@@ -85,13 +82,6 @@ def distinct(path: Path, name: str) -> set[Any]:
             else:
                 values |= set(pc.unique(_column(path, file, name, group)).to_pylist())
     return values
-
-
-def problems(path: Path, table: str) -> list[str]:
-    """Return the differences between a file and the definition of its table."""
-    schema: pa.Schema = getattr(tables, table.upper())
-    with open_file(path) as file:
-        return list(_of_columns(file, table, schema)) or list(_of_values(path, file, table, schema))
 
 
 def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:

@@ -82,16 +82,13 @@ def test_every_item_is_in_exactly_one_shard(of: int) -> None:
     parts = [share(range(10), f"{number}/{of}") for number in range(1, of + 1)]
     assert sorted(item for part in parts for item in part) == list(range(10))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert share(range(10), "") == list(range(10))
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0"])
 def test_an_invalid_shard_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="is not a shard"):
         share([], text)
-
-
-def test_without_a_shard_all_items_are_run() -> None:
-    assert share(load(ACKS[0].path), "") == load(ACKS[0].path)
 
 
 def sampled(mean: float, runs: int, *, measure: str = "unavailability_s") -> Any:

@@ -14,6 +14,7 @@ from ackproof_faults import (
     CommandResult,
     Evidence,
     Fault,
+    FaultError,
     Guard,
     Kill,
     NoFault,
@@ -22,6 +23,7 @@ from ackproof_faults import (
     leader,
     registered,
 )
+from ackproof_faults.fault_table import Entry, entries
 from ackproof_faults.interfaces.cluster import Placement
 from integration.command import clock
 from support.fake_cluster import FakeCluster
@@ -201,3 +203,31 @@ def test_text_of_a_fault_names_its_target() -> None:
     assert str(PauseClient(client="producer 0")) == "pause_client of producer 0"
     assert str(Reassign(topic="orders", partition=0, to=[2])) == "reassign of orders-0"
     assert str(NoFault(target="all")) == "none"
+
+
+@pytest.mark.parametrize("entry", entries(registered()), ids=lambda entry: entry.name)
+def test_every_fault_has_a_description_a_proof_and_described_fields(entry: Entry) -> None:
+    assert entry.summary.endswith(".")
+    assert entry.proof
+    assert all(entry.fields.values())
+    assert not {"when", "heal_when", "fault"} & set(entry.fields)
+
+
+def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:
+    clients = MagicMock()
+    clients.running.return_value = ["producer 0", "producer 1"]
+    clients.is_stopped.side_effect = lambda client: client == "producer 1"
+    with pytest.raises(FaultError, match="producer 1 is already stopped"):
+        PauseClient(client="producers").inject(FakeCluster(clients=clients), [1])
+    clients.stop.assert_called_once_with("producer 0")
+    clients.resume.assert_called_once_with("producer 0")
+
+
+def test_a_message_or_order_without_effect_is_not_verified() -> None:
+    cluster = FakeCluster(
+        proxy=MagicMock(hits=lambda rule, **_: []), clients=MagicMock(obeyed=lambda *_, **__: 1)
+    )
+    with pytest.raises(FaultError, match="no Produce response passed broker 1 within 10 s"):
+        fault("link").verify(cluster, [1], None)
+    with pytest.raises(FaultError, match="consumer 0: 1 new assignments within 30 s"):
+        fault("rebalance_storm").verify(cluster, [1], ("consumer 0",))

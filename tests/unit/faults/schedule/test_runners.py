@@ -159,6 +159,7 @@ def test_a_schedule_is_not_done_before_everything_has_recovered() -> None:
 def test_heal_all_heals_newest_first_and_cancels_waiting_faults() -> None:
     world = World()
     schedule = world.schedule(Kill(target=1), Kill(target=2), Kill(target=3, when="9 acked"))
+    assert len(schedule.waiting) == 3
     schedule.tick()
     schedule.tick()
     world.cluster.done.clear()

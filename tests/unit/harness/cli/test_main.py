@@ -164,6 +164,10 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     assert "no second cluster" in captured.err
 
 
+def no_space(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @pytest.mark.parametrize("full", ["html.write_html", "openmetrics.write_metrics"])
 def test_a_page_that_cannot_be_written_hides_no_verdict(
     full: str,
@@ -172,15 +176,25 @@ def test_a_page_that_cannot_be_written_hides_no_verdict(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def write(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(f"ackproof.report.{full}", write)
+    monkeypatch.setattr(f"ackproof.report.{full}", no_space)
     code = run({tmp_path: Word.VIOLATED}, "--metrics", tmp_path / "ackproof.prom")
     captured = capsys.readouterr()
     assert code == ExitCode.VIOLATED
     assert '"violated"' in captured.out
     assert "is full" in captured.err
+
+
+def test_a_full_disk_under_the_page_of_an_acked_log_is_an_error_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = (tmp_path, FakeVerdict(Word.HOLDS))
+    monkeypatch.setattr("ackproof.execution.acked_check.check_acked", lambda *_, **__: checked)
+    monkeypatch.setattr("ackproof.report.html.write_html", no_space)
+    code = ackproof("check", "--acked", "acked.jsonl", "--bootstrap", "localhost:9092")
+    assert code == ExitCode.ENVIRONMENT
+    output = capsys.readouterr().err
+    assert "is full" in output
+    assert "unexpected" not in output
 
 
 def test_every_run_of_a_suite_has_a_page_and_the_last_one_that_of_all(

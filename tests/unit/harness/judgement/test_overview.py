@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -49,11 +48,6 @@ def acked(directory: Path) -> pa.Table:
 
 def micros(column: pa.ChunkedArray) -> np.ndarray:
     return column.cast(pa.int64()).to_numpy()
-
-
-@pytest.fixture
-def copied(tmp_path: Path) -> Callable[[Path], Path]:
-    return lambda directory: Path(shutil.copytree(directory, tmp_path / "run"))
 
 
 def files(directory: Path, name: str) -> list[Path]:
@@ -301,16 +295,8 @@ def probes() -> list[dict[str, Any]]:
             answers = action == "read" or not STALLED <= tick / 10 < RESUMED
             at = synthetic.at(tick / 10)
             answered = at + timedelta(milliseconds=5) if answers else None
-            rows.append(
-                {
-                    "topic": "orders",
-                    "partition": 0,
-                    "action": action,
-                    "at": at,
-                    "answered_at": answered,
-                    "ok": answers,
-                }
-            )
+            row = {"topic": "orders", "partition": 0, "action": action, "at": at}
+            rows.append({**row, "answered_at": answered, "ok": answers})
     return rows
 
 
