@@ -18,11 +18,15 @@ from ackproof_model.replication.reading import readable_records, unremovable, wi
 from ackproof_model.replication.reduction import (
     alone,
     awaits_heals_only,
+    common_records,
     ends_small,
     has_final_leader,
     old_leaders,
+    settled_common_records,
     settled_records,
+    without_common_records,
     without_past_records,
+    without_records,
 )
 from ackproof_model.replication.state import (
     FLYING,
@@ -74,6 +78,7 @@ class _Cluster:
     leaders: int | None
     log: tuple[int, ...] | None
     in_logs: itemgetter[tuple[int, ...]] | None
+    common: tuple[tuple[int, ...], tuple[int, ...]]
     # By clients: the number of the state with this cluster, and of its reduced state.
     own: dict[int, int] = field(default_factory=dict)
     reduced: dict[int, int] = field(default_factory=dict)
@@ -81,6 +86,7 @@ class _Cluster:
     small: dict[int, bool | None] = field(default_factory=dict)
     changed: dict[tuple[int, Broker], int] = field(default_factory=dict)
     lone: dict[tuple[object, ...], int] = field(default_factory=dict)
+    trimmed: dict[int, int] = field(default_factory=dict)
 
 
 class Stepping:
@@ -101,6 +107,8 @@ class Stepping:
         ] = {}
         self._without_past: dict[tuple[int, int], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
+        self._common: dict[tuple[int, tuple[int, ...], int], int] = {}
+        self._left_out: dict[tuple[int, tuple[int, ...]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
         configuration = model.configuration
         self._gives_up = (
@@ -225,6 +233,9 @@ class Stepping:
 
     def _settled_state(self, number: int, client: int) -> int:
         cluster = self._clusters[number]
+        if cluster.common[1]:
+            number, client = self._without_common_records(number, client)
+            cluster = self._clusters[number]
         if (old := cluster.leaders) is not None:
             waiting = self._busy[client][1]
             if waiting in cluster.small:
@@ -235,6 +246,29 @@ class Stepping:
             if small is not None:
                 number, client = self._lone(number, client, old, small=small)
         return self.number(number, client)
+
+    def _without_common_records(self, number: int, client: int) -> Pair:
+        cluster = self._clusters[number]
+        (records, counts), phase = cluster.common, cluster.parts[2].phase
+        key = (client, records, phase)
+        settled = self._common.get(key)
+        if settled is None:
+            settled = self._common[key] = settled_common_records(
+                self._model, self._clients[client], records, phase
+            )
+        count = next((one for one in counts if one <= settled), 0)
+        if not count:
+            return number, client
+        after = cluster.trimmed.get(count)
+        if after is None:
+            state = without_common_records(self._state((number, client)), count)
+            after = cluster.trimmed[count] = self.cluster(state)
+        left_out = (client, records[:count])
+        known = self._left_out.get(left_out)
+        if known is None:
+            there = without_records(self._clients[client], records[:count])
+            known = self._left_out[left_out] = self._client(there)
+        return after, known
 
     def _lone(self, number: int, client: int, old: int, *, small: bool) -> Pair:
         cluster = self._clusters[number]
@@ -305,6 +339,7 @@ class Stepping:
             leaders=old,
             log=log,
             in_logs=itemgetter(*sorted(stored)) if old and stored else None,
+            common=common_records(model, state) if model.reduces(state) else ((), ()),
         )
 
     def _view(self, state: State, stored: set[int], number: int) -> int:

@@ -26,6 +26,7 @@ from ackproof_model.replication.state import (
     Client,
     Controller,
     Log,
+    Run,
     State,
     entry,
     members,
@@ -62,9 +63,20 @@ def alone(model: Model, state: State, old: int, *, small: bool) -> State:
         Controller(leader, epoch, isr, 0, NOBODY, 0, 0),
         (*others[:leader], last, *others[leader + 1 :]),
         client,
-        run if run.alone else run._replace(alone=True),
+        run._replace(alone=True, targets=_targets(model, run)),
         harm,
     )
+
+
+def _targets(model: Model, run: Run) -> tuple[int, ...]:
+    """Return the targets of the faults, without those that no step reads any more.
+
+    No timer runs but that of requests.
+    """
+    needed = ~run.healed
+    for fault in model.compared_targets:
+        needed |= 1 << fault
+    return tuple(mask if needed >> fault & 1 else 0 for fault, mask in enumerate(run.targets))
 
 
 def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple[Client, Log]:
@@ -88,6 +100,91 @@ def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple
             records = [record for record in records if record >= first]
     log = tuple(entry(epoch, record) for record in records)
     return Client(client.leader, status, client.retries, read), log
+
+
+def common_records(model: Model, state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the first records of all logs, and how many of them may be left out together.
+
+    No broker can remove them, and no later record of a log is older. Their offsets are below each
+    offset that a leader compares, or count as "no fetch".
+    """
+    run, profile = state.run, model.policy.profile
+    counted = model.counts_sent or model.heals_by_progress
+    if run.alone or counted or run.injected < model.last_loss or profile.keeps_high_watermark:
+        return (), ()
+    brokers = state.brokers
+    shared = len(min((broker.log for broker in brokers), key=len))
+    first = brokers[0].log
+    while shared and any(broker.log[:shared] != first[:shared] for broker in brokers):
+        shared -= 1
+    records = tuple(map(record_of, first[:shared]))
+    return records, tuple(
+        count for count in range(shared, 0, -1) if _may_leave_out(model, state, count, records)
+    )
+
+
+def _may_leave_out(model: Model, state: State, count: int, records: tuple[int, ...]) -> bool:
+    least = -1
+    for record in records[:count]:
+        if record <= least:
+            return False
+        least = record
+    for number, broker in enumerate(state.brokers):
+        if any(record_of(one) <= least for one in broker.log[count:]):
+            return False
+        behind = any(
+            fetched < count for other, fetched in enumerate(broker.remote) if other != number
+        )
+        joins_at = max(broker.hw, broker.start if model.policy.profile.epoch_start else 0)
+        if behind and joins_at < count:
+            return False
+    return True
+
+
+def without_common_records(state: State, count: int) -> State:
+    """Return the state without the first `count` records of each log."""
+    return state._replace(
+        brokers=tuple(
+            broker._replace(
+                log=broker.log[count:],
+                start=max(0, broker.start - count),
+                hw=max(0, broker.hw - count),
+                remote=tuple(
+                    fetched - count if fetched >= count else NOBODY for fetched in broker.remote
+                ),
+            )
+            for broker in state.brokers
+        )
+    )
+
+
+def settled_common_records(
+    model: Model, client: Client, records: tuple[int, ...], phase: int
+) -> int:
+    """Return how many of the first records of all logs can no longer matter to the clients.
+
+    They have their outcome, no condition counts them, and no older record can still be appended.
+    """
+    past = model.sent_before[phase]
+    end = past if phase in model.counted_phases else model.records
+    first = next(
+        (
+            n
+            for n, one in enumerate(client.status[:end])
+            if unresolved(one) or (one == UNSENT and n >= past)
+        ),
+        end,
+    )
+    return next((n for n, record in enumerate(records) if record >= first), len(records))
+
+
+def without_records(client: Client, records: tuple[int, ...]) -> Client:
+    """Return the clients as if these records had never been sent."""
+    status, read = client.status, client.read
+    for record in records:
+        read &= ~(1 << record)
+        status = (*status[:record], DROPPED, *status[record + 1 :])
+    return client._replace(status=status, read=read)
 
 
 def _first_open(model: Model, status: tuple[int, ...]) -> int:
