@@ -98,7 +98,10 @@ def predict(
     a timer are prompt: `or_after` fires only if prompt steps cannot meet the conditions.
     """
     model = Model(configuration, tuple(schedule))
-    exploration = explore(model, max_states=max_states)
+    prompt = model.producer_need_not_wait
+    exploration = explore(model, max_states=max_states, prompt=prompt)
+    if prompt and "lost" in exploration.first:
+        exploration = explore(model, max_states=max_states)  # for a shortest trace
     likelihood = dict.fromkeys(_NEVER, Likelihood.IMPOSSIBLE)
     reasons = dict(_NEVER)
     if configuration.profile.stale_fetch and configuration.replication_factor > 1:

@@ -22,8 +22,10 @@ from ackproof_model.replication.reduction import (
     ends_small,
     has_final_leader,
     old_leaders,
+    serving_leader,
     settled_common_records,
     settled_records,
+    with_prompt_producer,
     without_common_records,
     without_past_records,
     without_records,
@@ -79,6 +81,7 @@ class _Cluster:
     log: tuple[int, ...] | None
     in_logs: itemgetter[tuple[int, ...]] | None
     common: tuple[tuple[int, ...], tuple[int, ...]]
+    serving: int
     # By clients: the number of the state with this cluster, and of its reduced state.
     own: dict[int, int] = field(default_factory=dict)
     reduced: dict[int, int] = field(default_factory=dict)
@@ -92,8 +95,9 @@ class _Cluster:
 class Stepping:
     """The states of one search, and the steps from them."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, prompt: bool) -> None:
         self._model = model
+        self._prompt = prompt
         self.pairs: list[Pair] = []  # by the number of the state
         self._clusters: list[_Cluster] = []
         self._cluster_numbers: dict[_Parts, int] = {}
@@ -107,6 +111,7 @@ class Stepping:
         ] = {}
         self._without_past: dict[tuple[int, int], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
+        self._prompted: dict[Pair, int] = {}  # by the clients and the leader
         self._common: dict[tuple[int, tuple[int, ...], int], int] = {}
         self._left_out: dict[tuple[int, tuple[int, ...]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
@@ -236,6 +241,8 @@ class Stepping:
         if cluster.common[1]:
             number, client = self._without_common_records(number, client)
             cluster = self._clusters[number]
+        if cluster.serving != NOBODY:
+            client = self._with_prompt_producer(client, cluster.serving)
         if (old := cluster.leaders) is not None:
             waiting = self._busy[client][1]
             if waiting in cluster.small:
@@ -246,6 +253,13 @@ class Stepping:
             if small is not None:
                 number, client = self._lone(number, client, old, small=small)
         return self.number(number, client)
+
+    def _with_prompt_producer(self, client: int, leader: int) -> int:
+        known = self._prompted.get((client, leader))
+        if known is None:
+            after = with_prompt_producer(self._model, self._clients[client], leader)
+            known = self._prompted[client, leader] = self._client(after)
+        return known
 
     def _without_common_records(self, number: int, client: int) -> Pair:
         cluster = self._clusters[number]
@@ -340,6 +354,7 @@ class Stepping:
             log=log,
             in_logs=itemgetter(*sorted(stored)) if old and stored else None,
             common=common_records(model, state) if model.reduces(state) else ((), ()),
+            serving=serving_leader(model, state) if self._prompt else NOBODY,
         )
 
     def _view(self, state: State, stored: set[int], number: int) -> int:

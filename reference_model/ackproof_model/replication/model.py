@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof_model.configuration import Configuration
-from ackproof_model.effects import Configures, QuorumLost
+from ackproof_model.effects import Configures, Cuts, Ends, QuorumLost
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
     Condition,
@@ -127,6 +127,18 @@ class Model:
         }
         hit = {n - 1 for n, one in enumerate(self.schedule) if Role.SAME in one.targets}
         return frozenset(recovered | hit)
+
+    @cached_property
+    def producer_need_not_wait(self) -> bool:
+        """Whether a leader serves its clients until its process ends, which fails no record."""
+        endless = self.acks != "0" and not self.limited_retries and not self.counts_sent
+        return endless and all(
+            isinstance(effect, Configures)
+            or (isinstance(effect, Ends) and not effect.clean)
+            or (isinstance(effect, Cuts) and effect.channels == ("replication",))
+            for injection in self.schedule
+            for effect in injection.effects
+        )
 
     @cached_property
     def last_loss(self) -> int:

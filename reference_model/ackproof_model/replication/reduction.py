@@ -14,10 +14,11 @@ import itertools
 from ackproof_model.configuration import Truncation
 from ackproof_model.replication import replica
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import unresolved
+from ackproof_model.replication.producer import next_to_resend, unresolved, with_status
 from ackproof_model.replication.state import (
     ACKED,
     DROPPED,
+    FLYING,
     NOBODY,
     STARTING,
     UNSENT,
@@ -100,6 +101,32 @@ def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple
             records = [record for record in records if record >= first]
     log = tuple(entry(epoch, record) for record in records)
     return Client(client.leader, status, client.retries, read), log
+
+
+def serving_leader(model: Model, state: State) -> int:
+    """Return the leader if it serves its clients until its process ends; NOBODY otherwise."""
+    leader = state.controller.leader
+    if leader == NOBODY or state.run.alone or not model.producer_need_not_wait:
+        return NOBODY
+    broker = state.brokers[leader]
+    knows = broker.leader == leader and broker.epoch == state.controller.epoch
+    return leader if broker.status == UP and knows else NOBODY
+
+
+def with_prompt_producer(model: Model, client: Client, leader: int) -> Client:
+    """Return the clients after the producer learned of a serving leader, and sent records again.
+
+    Waiting changes no outcome: if the process of the leader ends, the record is queued as before.
+    A record waits only if a later one can overtake it.
+    """
+    if client.leader == NOBODY:
+        client = client._replace(leader=leader)
+    while client.leader == leader:
+        record = next_to_resend(model, client)
+        if record is None or FLYING + leader in client.status[record:]:
+            break
+        client = with_status(client, record, FLYING + leader)
+    return client
 
 
 def common_records(model: Model, state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -21,10 +21,14 @@ from ackproof_model.replication.reading import readable_records, unremovable, wi
 from ackproof_model.replication.reduction import (
     alone,
     awaits_heals_only,
+    common_records,
     ends_small,
     has_final_leader,
     old_leaders,
+    settled_common_records,
+    without_common_records,
     without_past_records,
+    without_records,
 )
 from ackproof_model.replication.transitions import (
     cluster_moves,
@@ -93,6 +97,11 @@ def stands_for(model, state):
     client = with_reads(model, state.client, *records)
     client = without_past_records(model, client, model.sent_before[state.run.phase])
     state = state.with_client(client)
+    records, counts = common_records(model, state)
+    settled = settled_common_records(model, client, records, state.run.phase)
+    if count := next((count for count in counts if count <= settled), 0):
+        left = without_records(client, records[:count])
+        state = without_common_records(state, count).with_client(left)
     if not (model.reduces(state) and has_final_leader(model, state)):
         return state
     old = old_leaders(state)
