@@ -125,7 +125,7 @@ class Model:
             for condition in leaves((*injection.when, *injection.heal_when))
             if isinstance(condition, FaultEvent) and condition.event == "recovered"
         }
-        hit = {n - 1 for n, one in enumerate(self.schedule) if Role.SAME in one.targets}
+        hit = {n - 1 for n, one in enumerate(self.schedule) if n and Role.SAME in one.targets}
         return frozenset(recovered | hit)
 
     @cached_property
