@@ -32,6 +32,8 @@ RESULTS = ROOT / "tests" / "results" / "catalogue.jsonl"
 Result = dict[str, Any]
 
 _ALPHA = 0.05
+#: Folders of scenarios whose runs are read side by side.
+_COMPARED = ("recommended", "tables")
 #: The table of faults shows when a fault began to take effect if this took longer.
 _PARTS_S = 5.0
 #: `ackproof_model.prediction.diagram` draws these diagrams.
@@ -84,14 +86,14 @@ def _arm_of(result: Result) -> tuple[str, str, str]:
     return result["scenario"], result["arm"], result["kafka"]
 
 
-def runs_of(arm: Configured, results: Sequence[Result] | None = None) -> list[Result]:
+def runs_of(arm: Configured, results: Sequence[Result]) -> list[Result]:
     """Return the stored runs of an arm that are not inconclusive, the oldest first."""
     return [one for one in _all_of(arm, results) if one["verdict"] != "inconclusive"]
 
 
-def _all_of(arm: Configured, results: Sequence[Result] | None) -> list[Result]:
+def _all_of(arm: Configured, results: Sequence[Result]) -> list[Result]:
     key = (name_of(arm), arm.name, arm.scenario.kafka)
-    return [one for one in (stored() if results is None else results) if _arm_of(one) == key]
+    return [one for one in results if _arm_of(one) == key]
 
 
 def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
@@ -124,10 +126,14 @@ def as_expected(arm: Configured, one: Result) -> bool:
 
 def pages(results: Sequence[Result]) -> dict[str, str]:
     """Return the files of the site, by their names in docs/catalogue: pages and plots."""
-    every = everything()
+    compared = {
+        name: [(arm, runs_of(arm, results)) for arm in arms]
+        for name, arms in everything().items()
+        if name.partition("/")[0] in _COMPARED
+    }
     made = {
         "scenarios.md": _others(results),
-        "tables.md": "\n".join(catalogue_tables.lines(every, results)),
+        "tables.md": "\n".join(catalogue_tables.lines(compared)),
     }
     for name, arms in _cases().items():
         stem = Path(name).name

@@ -33,7 +33,7 @@ from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
-from ackproof.scenario.selection import Shard, share
+from ackproof.scenario.selection import share
 from ackproof_faults.conditions.durations import parse_duration
 
 RUNS = Path(__file__).parents[1] / "runs" / "catalogue"
@@ -87,7 +87,7 @@ def selected(
         if kafka in ("", one.scenario.kafka) and arm in ("", one.name) and not one.skip
     ]
     arms.sort(key=lambda one: (one.scenario.kafka, one.scenario.cluster.model_dump_json()))
-    return share(arms, Shard.parse(shard))
+    return share(arms, shard)
 
 
 def _repeated(arms: Iterable[Configured], times: int, up_to: int | None) -> Iterator[Configured]:
@@ -249,7 +249,6 @@ def plot_of(overview: Overview) -> dict[str, Any] | None:
             for one in overview.windows
             if one.verified_at and one.fault != "none"
         ],
-        "partition": f"{lane.topic}-{lane.partition}" if lane else "",
         "leaders": [
             [round(span.start, 1), round(span.end, 1), span.leader, len(span.isr)]
             for span in (lane.spans if lane else ())

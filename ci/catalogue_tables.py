@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ackproof.scenario.loader import Configured
 
 Result = dict[str, Any]
-
-_FOLDERS = ("recommended", "tables")
 
 _HEAD = """\
 # Tables
@@ -41,21 +38,14 @@ _COLUMNS = (
 )
 
 
-def lines(every: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> list[str]:
-    """Return the lines of the page."""
-    stored: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
-    for one in results:
-        if one["verdict"] != "inconclusive":
-            stored[one["scenario"], one["arm"], one["kafka"]].append(one)
+def lines(scenarios: Mapping[str, Sequence[tuple[Configured, Sequence[Result]]]]) -> list[str]:
+    """Return the lines of the page; `scenarios` are the arms of each, with their stored runs."""
     made = [*_HEAD.splitlines()]
-    for name, arms in every.items():
-        if name.partition("/")[0] not in _FOLDERS:
-            continue
-        about = " ".join(arms[0].scenario.description.split())
+    for name, arms in scenarios.items():
+        about = " ".join(arms[0][0].scenario.description.split())
         made += ["", f"## {name}", "", about, "", *_table(_COLUMNS)]
-        runs_of = [(arm, stored[name, arm.name, arm.scenario.kafka]) for arm in arms]
-        made += [_row(arm, runs) for arm, runs in runs_of]
-        newest = [(arm, runs[-1]["details"]) for arm, runs in runs_of if runs]
+        made += [_row(arm, runs) for arm, runs in arms]
+        newest = [(arm, runs[-1]["details"]) for arm, runs in arms if runs]
         if any(one.get("steps") for _, one in newest):
             made += ["", *_STEPS_HEAD.splitlines(), "", *_table(_STEP_COLUMNS)]
             made += [line for arm, one in newest for line in _steps(arm, one.get("steps", []))]

@@ -15,10 +15,10 @@ from itertools import product
 from pathlib import Path
 
 from ackproof_model.adversary import Budgets, search
-from ackproof_model.adversary.state import Label
 from ackproof_model.bounds.losing import FILE, Minima, Minimum, Question, stored
 from ackproof_model.configuration import Acks
 from ackproof_model.exposure import Budget
+from ackproof_model.replication.state import Label
 from ackproof_model.source_digest import digest
 
 #: What the adversary's results depend on.
@@ -26,7 +26,7 @@ _RULES = (
     *("configuration.py", "kafka/*.py", "adversary/*.py"),
     *(
         f"replication/{name}.py"
-        for name in ("controller", "isr", "leader", "log_truncation", "policy", "state")
+        for name in ("controller", "isr", "leader", "log_truncation", "policy", "replica", "state")
     ),
 )
 _KINDS = tuple(field.name for field in fields(Budget))

@@ -62,7 +62,6 @@ class Compared:
     """A stored run and today's prediction of it."""
 
     seed: int
-    run: str
     kafka: str
     faults: tuple[str, ...]
     method: str
@@ -141,7 +140,6 @@ def _compared(one: Result, path: Path) -> Compared:
     ]
     return Compared(
         seed=one["seed"],
-        run=one["run"],
         kafka=scenario.kafka,
         faults=tuple(dict.fromkeys(fault.name for fault in scenario.every_fault)),
         method=found.prediction.bounds.partition(":")[0].partition(",")[0],

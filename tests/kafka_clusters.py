@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
-from pathlib import Path
 from uuid import uuid4
 
 from docker import DockerClient
@@ -21,11 +20,7 @@ NOTICED = {"broker.session.timeout.ms": 6000, "broker.heartbeat.interval.ms": 50
 
 
 def boot(
-    engine: DockerClient,
-    spec: ClusterSpec,
-    *,
-    kafka: str = DEFAULT_KAFKA,
-    logs: Path | None = None,
+    engine: DockerClient, spec: ClusterSpec, *, kafka: str = DEFAULT_KAFKA
 ) -> AbstractContextManager[KafkaCluster]:
     """Boot a cluster of this version; it is removed at the end of the context."""
     return booted(
@@ -34,7 +29,6 @@ def boot(
         image=images.ensure(kafka, client=engine).reference,
         run_id=f"test-{uuid4().hex[:8]}",
         kafka=kafka,
-        logs=logs,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ackproof.cluster import readiness
 from ackproof.cluster.readiness import await_fenced, await_in_sync, await_out_of_isr
 from ackproof.cluster.state import ClusterState
 
@@ -29,18 +28,6 @@ def resume(cluster: ClusterState, broker: int) -> None:
     """Thaw a frozen broker, and wait until it is in sync."""
     cluster.nodes[broker].resume()
     await_in_sync(cluster, broker)
-
-
-def kill_controller(cluster: ClusterState, controller: int) -> None:
-    """Send SIGKILL, and wait until the others have a leader if they are a majority."""
-    cluster.nodes[controller].kill()
-    readiness.await_quorum_leader(cluster)
-
-
-def start_controller(cluster: ClusterState, controller: int) -> None:
-    """Start a stopped controller, and wait until it follows or leads the quorum."""
-    cluster.nodes[controller].start_again()
-    readiness.await_member(cluster, controller)
 
 
 def _await_absence(cluster: ClusterState, broker: int) -> None:

@@ -11,6 +11,17 @@ from ackproof.waiting import wait_for
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], problem: str = "it never came true") -> T:
-    """Wait up to 90 s until `look` returns a true value, and return it."""
-    return wait_for(look, bool, within_s=90, failure=lambda _: ClusterError(problem), every_s=0.01)
+def until(
+    look: Callable[[], T],
+    problem: str = "it never came true",
+    *,
+    good: Callable[[T], bool] = bool,
+) -> T:
+    """Wait up to 120 s until what `look` returns is `good`, by default true, and return it."""
+    return wait_for(
+        look,
+        good,
+        within_s=120,
+        failure=lambda last: ClusterError(f"{problem}: {last!r:.500}"),
+        every_s=0.01,
+    )

@@ -154,7 +154,8 @@ def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, 
 
 
 def _stock(client: DockerClient, image: str, *, archive: Sequence[str]) -> float:
-    with reserved_ports(1) as (port,):
+    with reserved_ports() as ports:
+        port = next(ports)
         began = time.monotonic()
         with _stock_container(client, image, port, archive) as container:
             _await_answer(Admin(f"127.0.0.1:{port}", timeout_s=1), container)

@@ -111,16 +111,15 @@ SHOWN = 20
 def bench_check(
     *,
     records: int,
-    seed: int,
     repetitions: int,
-    peer: bool,
-    folder: Path | None,
-    say: Callable[[str], None],
+    seed: int = 1,
+    peer: bool = True,
+    folder: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> CheckBench:
     """Generate a run of `records` sends in `folder` (or the temporary folder) and compare it.
 
-    Raises DiskError without enough disk space, SparkError if
-    Spark fails.
+    Raises DiskError without enough disk space, SparkError if Spark fails.
     """
     parent = Path(tempfile.gettempdir()) if folder is None else folder
     _require_space(parent, records)

@@ -222,7 +222,7 @@ def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
         def exec_in_broker(command: list[str]) -> str:
             return commands.run(broker.container, command).stdout.decode(errors="replace")
 
-        bootstrap = f"{broker.spec.name}:{cluster.topology.port('INTERNAL')}"
+        bootstrap = f"{broker.spec.name}:{cluster.topology.ports['INTERNAL']}"
         yield cluster, Peers(exec_in_broker=exec_in_broker, bootstrap=bootstrap)
 
 

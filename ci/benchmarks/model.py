@@ -11,37 +11,34 @@ from ackproof_model.adversary import AdversaryModel, Budgets, search
 #: The searched question. ELR replicas survive SIGKILL, so the answer needs the whole space.
 QUESTION = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=3, kills=3, shrinks=1))
 
-#: The largest spaces that the docs search to their end; in each, nothing acked can be lost.
+#: The largest spaces that the docs search to their end; in each, nothing acked can be lost. Beside
+#: each a smaller question, whose space can be searched whole, too: without the reductions of
+#: `ackproof_model.adversary.successors`.
 HARDEST = {
-    "3.9.1, three SIGKILLs, two shrinks, one lost session": AdversaryModel(
-        kafka_version="3.9.1", budgets=Budgets(kills=3, shrinks=2, fencings=1)
+    "3.9.1, three SIGKILLs, two shrinks, one lost session": (
+        AdversaryModel(kafka_version="3.9.1", budgets=Budgets(kills=3, shrinks=2, fencings=1)),
+        AdversaryModel(kafka_version="3.9.1", budgets=Budgets(kills=1, shrinks=1, fencings=1)),
     ),
-    "4.1.0, two SIGKILLs, one shrink, one lost session, two records": AdversaryModel(
-        kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1, fencings=1)
+    "4.1.0, two SIGKILLs, one shrink, one lost session, two records": (
+        AdversaryModel(
+            kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1, fencings=1)
+        ),
+        AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1, fencings=1)),
     ),
-    "4.1.0, three SIGKILLs, one shrink, three records": QUESTION,
-    "4.1.0, one power loss, one controlled shutdown, one shrink, two records": AdversaryModel(
-        kafka_version="4.1.0",
-        budgets=Budgets(records=2, power_losses=1, clean_stops=1, shrinks=1),
+    "4.1.0, three SIGKILLs, one shrink, three records": (
+        QUESTION,
+        AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1)),
+    ),
+    "4.1.0, one power loss, one controlled shutdown, one shrink, two records": (
+        AdversaryModel(
+            kafka_version="4.1.0",
+            budgets=Budgets(records=2, power_losses=1, clean_stops=1, shrinks=1),
+        ),
+        AdversaryModel(
+            kafka_version="4.1.0", budgets=Budgets(power_losses=1, clean_stops=1, shrinks=1)
+        ),
     ),
 }
-
-#: A smaller question beside each of these, whose space can be searched whole, too: without the
-#: reductions of `ackproof_model.adversary.successors`.
-SMALLER = dict(
-    zip(
-        HARDEST,
-        (
-            AdversaryModel(kafka_version="3.9.1", budgets=Budgets(kills=1, shrinks=1, fencings=1)),
-            AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1, fencings=1)),
-            AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1)),
-            AdversaryModel(
-                kafka_version="4.1.0", budgets=Budgets(power_losses=1, clean_stops=1, shrinks=1)
-            ),
-        ),
-        strict=True,
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +101,9 @@ def bench_reduction(*, workers: int, question: AdversaryModel) -> ReductionBench
 
 def bench_hardest(*, workers: int) -> Iterator[tuple[str, ModelBench, ReductionBench]]:
     """Search the hardest questions, and for each the smaller one."""
-    for name, question in HARDEST.items():
+    for name, (question, smaller) in HARDEST.items():
         yield (
             name,
             bench_model(workers=workers, question=question),
-            bench_reduction(workers=workers, question=SMALLER[name]),
+            bench_reduction(workers=workers, question=smaller),
         )

@@ -93,14 +93,7 @@ def _each(scenario: Path) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def _check() -> dict[str, float]:
-    check = bench_check(
-        records=_CHECK_RECORDS,
-        seed=1,
-        repetitions=_TURNS,
-        peer=True,
-        folder=None,
-        say=lambda _: None,
-    )
+    check = bench_check(records=_CHECK_RECORDS, repetitions=_TURNS)
     to = {"to_anti_join": check.to_anti_join, "to_group_by": check.to_group_by}
     # A comparison that missed what was planted has no speed.
     return {name: value for name, value in to.items() if value is not None and check.exact}

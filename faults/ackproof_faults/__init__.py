@@ -1,17 +1,21 @@
-"""Faults of Kafka clusters and their clients: one fault, one file, one name, one schema.
+"""Faults of Kafka clusters and their clients: one fault, one class, one name, one schema.
 
 ::
 
-    from ackproof_faults import Kill, acked, isr, leader
+from ackproof_faults import Kill, acked, isr, leader
 
     Kill(target=leader("orders", 0), when=acked(3000) & (isr("orders", 0) == 3))
 
-The registry imports the fault classes when the first of them is used. Only type checkers and
-editors read the imports under `TYPE_CHECKING`; a test compares them with the registry.
+The fault classes imported here are those that are registered as ackproof's own.
 """
 
-from typing import TYPE_CHECKING
-
+from ackproof_faults.clients.ordered import FillBuffer as FillBuffer
+from ackproof_faults.clients.ordered import PurgeClient as PurgeClient
+from ackproof_faults.clients.ordered import RebalanceStorm as RebalanceStorm
+from ackproof_faults.clients.ordered import SkewTimestamps as SkewTimestamps
+from ackproof_faults.clients.ordered import SlowClient as SlowClient
+from ackproof_faults.clients.processes import CrashClient as CrashClient
+from ackproof_faults.clients.processes import PauseClient as PauseClient
 from ackproof_faults.conditions.builders import acked as acked
 from ackproof_faults.conditions.builders import active_controller as active_controller
 from ackproof_faults.conditions.builders import after as after
@@ -31,19 +35,69 @@ from ackproof_faults.conditions.builders import majority_of_controllers as major
 from ackproof_faults.conditions.builders import minority_of_controllers as minority_of_controllers
 from ackproof_faults.conditions.builders import recovered as recovered
 from ackproof_faults.conditions.builders import sent as sent
+from ackproof_faults.conditions.observation import SendCounts as SendCounts
+from ackproof_faults.control import NoFault as NoFault
+from ackproof_faults.disk.damaged_index import DeleteIndex as DeleteIndex
+from ackproof_faults.disk.damaged_index import TruncateIndex as TruncateIndex
+from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
+from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
+from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
+from ackproof_faults.disk.unreachable import DiskFull as DiskFull
+from ackproof_faults.disk.unreachable import FailLogDir as FailLogDir
+from ackproof_faults.disk.wipe import ReplaceDisk as ReplaceDisk
+from ackproof_faults.disk.wipe import WipePartition as WipePartition
+from ackproof_faults.disk.wipe import WipeVolume as WipeVolume
 from ackproof_faults.evidence import Evidence as Evidence
 from ackproof_faults.evidence import FaultError as FaultError
+from ackproof_faults.evidence import FaultWindow as FaultWindow
+from ackproof_faults.external.attached import Command as Command
+from ackproof_faults.external.attached import Docker as Docker
 from ackproof_faults.fault import Fault as Fault
 from ackproof_faults.fault import Problem as Problem
 from ackproof_faults.fault import Shape as Shape
 from ackproof_faults.fault import fault_of as fault_of
-from ackproof_faults.guard import FaultWindow as FaultWindow
 from ackproof_faults.guard import Guard as Guard
 from ackproof_faults.guard import inject as inject
 from ackproof_faults.interfaces.cluster import Cluster as Cluster
 from ackproof_faults.interfaces.cluster import CommandResult as CommandResult
 from ackproof_faults.interfaces.cluster import InterfaceNames as InterfaceNames
 from ackproof_faults.interfaces.kernel import Need as Need
+from ackproof_faults.network.cuts import Bridge as Bridge
+from ackproof_faults.network.cuts import Isolate as Isolate
+from ackproof_faults.network.cuts import MajoritiesRing as MajoritiesRing
+from ackproof_faults.network.cuts import Split as Split
+from ackproof_faults.network.half_open import HalfOpen as HalfOpen
+from ackproof_faults.network.isolate_replication import IsolateReplication as IsolateReplication
+from ackproof_faults.network.link import LinkFault as LinkFault
+from ackproof_faults.network.partition import Flapping as Flapping
+from ackproof_faults.network.partition import Partition as Partition
+from ackproof_faults.network.reset_connections import ResetConnections as ResetConnections
+from ackproof_faults.network.slowed import Bandwidth as Bandwidth
+from ackproof_faults.network.slowed import Latency as Latency
+from ackproof_faults.network.slowed import PacketLoss as PacketLoss
+from ackproof_faults.operations.brokers import AddBroker as AddBroker
+from ackproof_faults.operations.brokers import RemoveBroker as RemoveBroker
+from ackproof_faults.operations.controllers import AddController as AddController
+from ackproof_faults.operations.controllers import RemoveController as RemoveController
+from ackproof_faults.operations.elections import PreferredElection as PreferredElection
+from ackproof_faults.operations.elections import UncleanElection as UncleanElection
+from ackproof_faults.operations.reassign import (
+    ChangeReplicationFactor as ChangeReplicationFactor,
+)
+from ackproof_faults.operations.reassign import Reassign as Reassign
+from ackproof_faults.operations.topics import AddPartitions as AddPartitions
+from ackproof_faults.operations.topics import AlterConfig as AlterConfig
+from ackproof_faults.operations.topics import RecreateTopic as RecreateTopic
+from ackproof_faults.operations.upgrade import Upgrade as Upgrade
+from ackproof_faults.operations.upgrade import UpgradeFeature as UpgradeFeature
+from ackproof_faults.process.kill import CrashLoop as CrashLoop
+from ackproof_faults.process.kill import Kill as Kill
+from ackproof_faults.process.kill import KillCluster as KillCluster
+from ackproof_faults.process.kill import OomKill as OomKill
+from ackproof_faults.process.pause import Pause as Pause
+from ackproof_faults.process.restart import Restart as Restart
+from ackproof_faults.process.restart import RollingRestart as RollingRestart
+from ackproof_faults.process.skew_clock import SkewClock as SkewClock
 from ackproof_faults.registry import registered as registered
 from ackproof_faults.schedule.blocks import ChoiceBlock as ChoiceBlock
 from ackproof_faults.schedule.blocks import ParallelBlock as ParallelBlock
@@ -52,82 +106,7 @@ from ackproof_faults.schedule.blocks import SequenceBlock as SequenceBlock
 from ackproof_faults.schedule.blocks import StepList as StepList
 from ackproof_faults.schedule.blocks import every_fault as every_fault
 from ackproof_faults.schedule.blocks import plain as plain
+from ackproof_faults.schedule.context import ScheduleContext as ScheduleContext
 from ackproof_faults.schedule.limits import BlastRadius as BlastRadius
-from ackproof_faults.schedule.observation import SendCounts as SendCounts
+from ackproof_faults.schedule.runners import Schedule as Schedule
 from ackproof_faults.schedule.sampling import times_begun as times_begun
-from ackproof_faults.schedule.schedule import Schedule as Schedule
-
-if TYPE_CHECKING:
-    from ackproof_faults.clients.crash_client import CrashClient as CrashClient
-    from ackproof_faults.clients.fill_buffer import FillBuffer as FillBuffer
-    from ackproof_faults.clients.pause_client import PauseClient as PauseClient
-    from ackproof_faults.clients.purge_client import PurgeClient as PurgeClient
-    from ackproof_faults.clients.rebalance_storm import RebalanceStorm as RebalanceStorm
-    from ackproof_faults.clients.skew_timestamps import SkewTimestamps as SkewTimestamps
-    from ackproof_faults.clients.slow_client import SlowClient as SlowClient
-    from ackproof_faults.control import NoFault as NoFault
-    from ackproof_faults.disk.damaged_index import DeleteIndex as DeleteIndex
-    from ackproof_faults.disk.damaged_index import TruncateIndex as TruncateIndex
-    from ackproof_faults.disk.disk_full import DiskFull as DiskFull
-    from ackproof_faults.disk.fail_log_dir import FailLogDir as FailLogDir
-    from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
-    from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
-    from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
-    from ackproof_faults.disk.replace_disk import ReplaceDisk as ReplaceDisk
-    from ackproof_faults.disk.wipe_partition import WipePartition as WipePartition
-    from ackproof_faults.disk.wipe_volume import WipeVolume as WipeVolume
-    from ackproof_faults.external.command import Command as Command
-    from ackproof_faults.external.docker import Docker as Docker
-    from ackproof_faults.network.bridge import Bridge as Bridge
-    from ackproof_faults.network.flapping import Flapping as Flapping
-    from ackproof_faults.network.half_open import HalfOpen as HalfOpen
-    from ackproof_faults.network.isolate import Isolate as Isolate
-    from ackproof_faults.network.isolate_replication import IsolateReplication as IsolateReplication
-    from ackproof_faults.network.link import LinkFault as LinkFault
-    from ackproof_faults.network.majorities_ring import MajoritiesRing as MajoritiesRing
-    from ackproof_faults.network.packet_loss import PacketLoss as PacketLoss
-    from ackproof_faults.network.partition import Partition as Partition
-    from ackproof_faults.network.queues import Bandwidth as Bandwidth
-    from ackproof_faults.network.queues import Latency as Latency
-    from ackproof_faults.network.reset_connections import ResetConnections as ResetConnections
-    from ackproof_faults.network.split import Split as Split
-    from ackproof_faults.operations.add_broker import AddBroker as AddBroker
-    from ackproof_faults.operations.add_controller import AddController as AddController
-    from ackproof_faults.operations.add_partitions import AddPartitions as AddPartitions
-    from ackproof_faults.operations.alter_config import AlterConfig as AlterConfig
-    from ackproof_faults.operations.change_replication_factor import (
-        ChangeReplicationFactor as ChangeReplicationFactor,
-    )
-    from ackproof_faults.operations.elections import PreferredElection as PreferredElection
-    from ackproof_faults.operations.elections import UncleanElection as UncleanElection
-    from ackproof_faults.operations.reassign import Reassign as Reassign
-    from ackproof_faults.operations.recreate_topic import RecreateTopic as RecreateTopic
-    from ackproof_faults.operations.remove_broker import RemoveBroker as RemoveBroker
-    from ackproof_faults.operations.remove_controller import RemoveController as RemoveController
-    from ackproof_faults.operations.upgrade import Upgrade as Upgrade
-    from ackproof_faults.operations.upgrade_feature import UpgradeFeature as UpgradeFeature
-    from ackproof_faults.process.crash_loop import CrashLoop as CrashLoop
-    from ackproof_faults.process.kill import Kill as Kill
-    from ackproof_faults.process.kill_cluster import KillCluster as KillCluster
-    from ackproof_faults.process.oom_kill import OomKill as OomKill
-    from ackproof_faults.process.pause import Pause as Pause
-    from ackproof_faults.process.restart import Restart as Restart
-    from ackproof_faults.process.rolling_restart import RollingRestart as RollingRestart
-    from ackproof_faults.process.skew_clock import SkewClock as SkewClock
-
-if not TYPE_CHECKING:  # otherwise a type checker would accept every name
-
-    def __getattr__(name: str) -> type[Fault]:
-        """Return the fault class of this package with this name."""
-        if (kind := _classes().get(name)) is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return kind
-
-
-def _classes() -> dict[str, type[Fault]]:
-    own = (kind for kind in registered().values() if kind.__module__.startswith(f"{__name__}."))
-    return {kind.__name__: kind for kind in own}
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_classes()})

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
-from ackproof_faults.evidence import FaultError, Json
+from ackproof_faults.evidence import FaultError, FaultWindow
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultWindow:
-    """The time of a fault. Times are UTC; None means that it has not happened.
-
-    `parameters` is the fault as JSON, without defaults. `evidence` is how the fault was verified,
-    or why it was not; `facts` are the numbers of that evidence.
-    """
-
-    fault: str
-    target: str
-    nodes: tuple[int, ...]
-    parameters: str
-    trigger: str
-    injected_at: datetime
-    verified_at: datetime | None = None
-    healed_at: datetime | None = None
-    recovered_at: datetime | None = None
-    evidence: str = ""
-    facts: Mapping[str, Json] = field(default_factory=dict)
-
-    @property
-    def verified(self) -> bool:
-        return self.verified_at is not None
 
 
 class Guard:

@@ -36,10 +36,9 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec, SecuritySpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
+from ackproof_faults import Fault, FaultError, Guard, ScheduleContext, SendCounts, registered
 from ackproof_faults import inject as inject_fault
 from ackproof_faults.conditions.kinds import LeaderChanges, ProgressIs
-from ackproof_faults.schedule.context import ScheduleContext
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -49,18 +49,6 @@ class Check:
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """The networks of the engine, as containers and this machine reach them.
-
-    `nameless`: why a container cannot resolve another one's name; '' if it can. `local`:
-    whether this machine has an address on the engine's networks.
-    """
-
-    nameless: str
-    local: bool
-
-
 def _ok(what: str, found: str) -> Check:
     return Check(what=what, state="ok", found=found)
 
@@ -170,26 +158,30 @@ def _networks(client: DockerClient, image: str) -> Iterator[Check]:
 
     what = "Names of containers"
     try:
-        reach = _reach(client, image)
+        nameless, local = _reach(client, image)
     except DockerException as error:
         advice = "The engine must create networks and start containers in them."
         yield _missing(what, str(error), advice)
         return
-    if reach.nameless:
+    if nameless:
         yield _missing(
             what,
-            reach.nameless,
+            nameless,
             "Brokers find each other by name. podman needs a plugin for that, on Debian 12: "
             "apt-get install golang-github-containernetworking-plugin-dnsname; with netavark: "
             "aardvark-dns.",
         )
     else:
         yield _ok(what, "containers of a network find each other")
-    yield _gateway(local=reach.local, contained=_contained())
+    yield _gateway(local=local, contained=_contained())
 
 
-def _reach(client: DockerClient, image: str) -> Reach:
-    """Test with two sidecars on a new network, and remove them."""
+def _reach(client: DockerClient, image: str) -> tuple[str, bool]:
+    """Test the networks of the engine with two sidecars on a new one, and remove them.
+
+    Returns why a container cannot resolve another one's name ('' if it can), and whether this
+    machine has an address on the engine's networks.
+    """
     from ackproof.containers import commands
 
     run_id = name = f"ackproof-doctor-{os.getpid()}"
@@ -200,10 +192,8 @@ def _reach(client: DockerClient, image: str) -> Reach:
         answer = commands.run_sidecar(client, image, script, run_id=run_id, network=name)
         network.reload()
         gateway = network.attrs["IPAM"]["Config"][0]["Gateway"]
-        return Reach(
-            nameless="" if answer.exit_status == 0 else answer.output.strip() or "no answer",
-            local=_is_here(gateway),
-        )
+        nameless = "" if answer.exit_status == 0 else answer.output.strip() or "no answer"
+        return nameless, _is_here(gateway)
     finally:
         engine.remove_run(client, run_id)
 

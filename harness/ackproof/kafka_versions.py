@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ackproof_model.configuration import Profile
+from ackproof_model.configuration import OLDEST, Profile
 
 DEFAULT_KAFKA = "4.3.1"
 
@@ -25,11 +25,6 @@ TESTED = (
     "4.3.1",
 )
 """Versions that were tested. Others are legal if their image can be pulled or built."""
-
-OLDEST = (0, 10, 2)
-"""The first version with named listeners (KIP-103), which separate clients and replication."""
-
-_KRAFT = (3, 3)
 
 FEATURES_SINCE = {
     "metadata.version": (3, 3),
@@ -65,7 +60,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def uses_zookeeper(version: str) -> bool:
     """Whether ackproof runs this version with ZooKeeper instead of KRaft controllers."""
-    return numbers(version) < _KRAFT
+    return Profile.of(version).zookeeper
 
 
 def caps_min_isr(version: str) -> bool:
@@ -80,4 +75,4 @@ def scala(version: str) -> str:
 
 def has_idempotence(version: str) -> bool:
     """Whether brokers support idempotent producers (KIP-98)."""
-    return numbers(version) >= (0, 11)
+    return Profile.of(version).transactions

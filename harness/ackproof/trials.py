@@ -71,18 +71,13 @@ def read_trials(directory: Path, kind: type[TrialT]) -> list[TrialT]:
     return read_lines(directory / _TRIALS, kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """An attempt to run a trial: its run directory and verdict, or the error."""
-
-    seconds: float
-    result: tuple[Path, Verdict] | AckproofError
-
-
 def attempt(
     run_trial: Callable[[Configured], tuple[Path, Verdict]], configured: Configured
-) -> Attempt:
-    """Run a trial. Raises DiskError, because later trials could not be stored."""
+) -> tuple[tuple[Path, Verdict] | AckproofError, float]:
+    """Run a trial; return its run directory and verdict, or its error, and the seconds it took.
+
+    Raises DiskError, because later trials could not be stored.
+    """
     began = time.monotonic()
     try:
         result: tuple[Path, Verdict] | AckproofError = run_trial(configured)
@@ -90,7 +85,7 @@ def attempt(
         raise
     except AckproofError as error:
         result = error
-    return Attempt(seconds=time.monotonic() - began, result=result)
+    return result, time.monotonic() - began
 
 
 def on_clusters(

@@ -10,7 +10,8 @@ from typing import Any
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import Comparison, compare
 from ackproof_spark.forensics.cases import FaultKind, Settings
-from ackproof_spark.forensics.investigation import Investigation, investigate
+from ackproof_spark.forensics.causes import Cause, explain
+from ackproof_spark.forensics.differences import compare_replicas
 from ackproof_spark.metrics import as_metrics, metric_questions
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import SparkSession
@@ -21,12 +22,14 @@ from ackproof_spark.spark.small_data import FEW, answers, small_plans
 class Analysis:
     """The results of one run.
 
-    `metrics`: see `ackproof_spark.metrics`. `probe_writes`: sends of the probe by outcome.
-    `by_topic`: outcomes and anomalies, without anomalies of count 0; empty for one topic.
+    `replicas`: the counts of `compare_replicas`. `metrics`: see `ackproof_spark.metrics`.
+    `probe_writes`: sends of the probe by outcome. `by_topic`: outcomes and anomalies, without
+    anomalies of count 0; empty for one topic.
     """
 
     comparison: Comparison
-    investigation: Investigation
+    replicas: dict[Anomaly, int]
+    causes: list[Cause]
     metrics: Mapping[str, Any]
     probe_writes: Mapping[str, int]
     by_topic: dict[str, dict[str, int]]
@@ -45,21 +48,17 @@ def analyse(
 ) -> Analysis:
     """Compare a run's ledger, final log and replicas, explain its losses, and measure it.
 
-    The arguments are those of `compare` and `investigate`.
+    `settings` are by topic, `faults` by name; the other arguments are those of `compare`. Replicas
+    of `compacted` topics are not compared, because each broker compacts its own log.
     """
     run = StoredRun(spark=spark, run_dir=run_dir)
     comparison = compare(spark, run, omitted=omitted, keys=keys, count_removed=count_removed)
     rows = comparison.sent + run.rows("final_log", "replica_batches")
     with small_plans(spark, rows=rows):
-        investigation = investigate(
-            run,
-            RunTables.of(run).run_id,
-            lost=comparison.counts[Anomaly.LOST],
-            few=rows <= FEW,
-            settings=settings,
-            faults=faults,
-            compacted=compacted,
-        )
+        run_id, causes = RunTables.of(run).run_id, []
+        if comparison.counts[Anomaly.LOST]:
+            causes = explain(run, run_id, few=rows <= FEW, settings=settings, faults=faults)
+        replicas = {} if compacted else compare_replicas(run, run_id)
         questions = metric_questions(run["ledger"])
         if len(settings) > 1:
             questions["outcomes"] = run["ledger"].groupBy("topic", "outcome").count()
@@ -74,7 +73,8 @@ def analyse(
             by_topic[topic][anomaly] = count
     return Analysis(
         comparison=comparison,
-        investigation=investigation,
+        replicas=replicas,
+        causes=causes,
         metrics=as_metrics(answered),
         probe_writes={row["outcome"]: row["count"] for row in answered["probe"]},
         by_topic=by_topic,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ackproof_spark.tables import SCHEMA_VERSION, Outcome
+from ackproof_spark.tables import SCHEMA_VERSION, Outcome, columns
 
 #: The stream stores an outcome as its index in this tuple.
 OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
@@ -25,16 +25,10 @@ OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
 RESERVATION = len(OUTCOMES)
 
 #: Columns of a send. Times are UTC microseconds; `error` is a Kafka error code.
-STREAM = pa.schema(
-    [
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("outcome", pa.int8(), nullable=False),
-        pa.field("error", pa.int16()),
-        pa.field("offset", pa.int64()),
-        pa.field("sent_at", pa.int64()),
-        pa.field("resolved_at", pa.int64()),
-    ]
-)
+STREAM = columns("""
+    sequence bigint, outcome tinyint, error smallint?, offset bigint?, sent_at bigint?,
+    resolved_at bigint?
+""")
 
 #: Arrow's end-of-stream marker: the producer closed the stream, so it has every send.
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"

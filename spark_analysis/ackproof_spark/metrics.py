@@ -18,9 +18,7 @@ _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _ACCURACY = 100_000
 
 
-def metric_questions(
-    ledger: DataFrame, *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
-) -> dict[str, DataFrame]:
+def metric_questions(ledger: DataFrame) -> dict[str, DataFrame]:
     """Return the queries whose results (`small_data.answers`) `as_metrics` turns into metrics."""
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
     acked = F.col("outcome") == Outcome.ACKED
@@ -34,7 +32,7 @@ def metric_questions(
             F.percentile_approx(latency, list(_PERCENTILES.values()), _ACCURACY).alias("latency"),
             F.max(latency).alias("longest"),
         ),
-        "worst": unavailability(workload, gap_s=unavailability_gap_s).agg(
+        "worst": unavailability(workload).agg(
             F.max("unavailability_s").alias("unavailability_s"),
             F.array_sort(F.collect_list(F.when(F.col("acked") == 0, partition))).alias("unacked"),
         ),
@@ -42,9 +40,7 @@ def metric_questions(
     }
 
 
-def as_metrics(
-    answered: Mapping[str, Sequence[Any]], *, unavailability_gap_s: float = UNAVAILABILITY_GAP_S
-) -> dict[str, Any]:
+def as_metrics(answered: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return the metrics of a run by their names in `verdict.json`.
 
     `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
@@ -58,7 +54,7 @@ def as_metrics(
         "duration_s": duration_s,
         "acked_per_s": sends["acked"] / duration_s if duration_s else 0.0,
         "unavailability_s": worst["unavailability_s"] or 0.0,
-        "unavailability_gap_s": unavailability_gap_s,
+        "unavailability_gap_s": UNAVAILABILITY_GAP_S,
         "ack_latency_ms": _latency(sends["latency"], sends["longest"]),
         "unacked_partitions": list(worst["unacked"]),
     }
@@ -71,14 +67,14 @@ def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float
     return named | {"max": longest / 1e3}
 
 
-def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) -> DataFrame:
+def unavailability(ledger: DataFrame) -> DataFrame:
     """Return topic, partition, `acked` (sends), and `unavailability_s`.
 
     `unavailability_s` is the time with sends in flight and without an ack. Between two acks it
     starts with the first send that resolves after the first ack, so that an idle producer is not an
     outage. Before the first ack it starts with the first send; after the last ack it ends with the
-    last send. Stretches up to `gap_s` are not counted. A send without an outcome, because its
-    producer died, counts only at the moment it was sent.
+    last send. Stretches up to `UNAVAILABILITY_GAP_S` are not counted. A send without an outcome,
+    because its producer died, counts only at the moment it was sent.
 
         at 0.0  sequence 1 sent, acked at 0.1
         at 3.0  sequence 2 sent, failed at 4.0     counted from 3.0
@@ -115,7 +111,7 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
         F.count("acked").alias("acked"),
     )
     stretch = (F.col("stop") - F.col("start")) / 1e6
-    counted = F.sum(F.when(stretch > gap_s, stretch))
+    counted = F.sum(F.when(stretch > UNAVAILABILITY_GAP_S, stretch))
     return (
         after_acks.unionByName(before_acks)
         .groupBy(*partition)

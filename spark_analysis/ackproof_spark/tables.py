@@ -47,16 +47,35 @@ class RecordState(StrEnum):
     OTHER = "other"
 
 
-def _table(*fields: pa.Field) -> pa.Schema:
-    common = [
-        pa.field("schema_version", pa.int32(), nullable=False),
-        pa.field("run_id", pa.string(), nullable=False),
-    ]
-    return pa.schema(common + list(fields))
+_KINDS = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "smallint": pa.int16(),
+    "tinyint": pa.int8(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "timestamp": TIME,
+    "array<bigint>": pa.list_(pa.int64()),
+    "array<int>": pa.list_(pa.int32()),
+    "array<string>": pa.list_(pa.string()),
+}
 
 
-def required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+def columns(text: str) -> pa.Schema:
+    """Return the columns that `text` lists, such as `topic string, offset bigint?`.
+
+    The types have Spark's names; those of columns that may be null end with `?`.
+    """
+    pairs = (column.split() for column in text.split(","))
+    return pa.schema(
+        pa.field(name, _KINDS[kind.removesuffix("?")], nullable=kind.endswith("?"))
+        for name, kind in pairs
+    )
+
+
+def _table(text: str) -> pa.Schema:
+    return columns(f"schema_version int, run_id string, {text}")
 
 
 #: One row a send. `offset` is null unless the send is acked and the broker reported its offset
@@ -64,114 +83,61 @@ def required(name: str, kind: pa.DataType) -> pa.Field:
 #: `sent_at` is the time at which the client got it, or at which it was due in an open loop if that
 #: was earlier; `resolved_at` when the outcome became known. Both are null if its producer died
 #: first.
-LEDGER = _table(
-    required("producer", pa.int64()),
-    required("sequence", pa.int64()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("outcome", pa.string()),
-    pa.field("error", pa.string()),
-    pa.field("offset", pa.int64()),
-    pa.field("sent_at", TIME),
-    pa.field("resolved_at", TIME),
-)
+LEDGER = _table("""
+    producer bigint, sequence bigint, topic string, partition int, outcome string,
+    error string?, offset bigint?, sent_at timestamp?, resolved_at timestamp?
+""")
 
 #: One row a send of an application, to recognize its record. `kind` lists which of id, digest and
 #: key its acked log has; `identity` joins the SHA-256 of each in hex.
-IDENTITIES = _table(
-    required("producer", pa.int64()),
-    required("sequence", pa.int64()),
-    required("kind", pa.string()),
-    required("identity", pa.string()),
-)
+IDENTITIES = _table("producer bigint, sequence bigint, kind string, identity string")
 
 #: One row an acked send of an application that may or may not be lost; `reason` says why.
-UNDECIDABLE = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("producer", pa.int64()),
-    required("sequence", pa.int64()),
-    required("reason", pa.string()),
-)
+UNDECIDABLE = _table("topic string, partition int, producer bigint, sequence bigint, reason string")
 
 #: One row a transaction that a producer ended or tried to end: its sends are those from
 #: `first_sequence` up to, not including, `end_sequence`. `outcome` is committed, aborted or
 #: unknown; `initialized_at` is when its producer had fenced all earlier ones of its
 #: `transactional_id`; `predecessor` is the producer that it took over from, if any; `ended_at` is
 #: null if its producer died first.
-TRANSACTIONS = _table(
-    required("producer", pa.int64()),
-    required("transactional_id", pa.string()),
-    pa.field("predecessor", pa.int64()),
-    required("transaction", pa.int64()),
-    required("first_sequence", pa.int64()),
-    required("end_sequence", pa.int64()),
-    required("outcome", pa.string()),
-    pa.field("error", pa.string()),
-    required("initialized_at", TIME),
-    pa.field("ended_at", TIME),
-)
+TRANSACTIONS = _table("""
+    producer bigint, transactional_id string, predecessor bigint?, transaction bigint,
+    first_sequence bigint, end_sequence bigint, outcome string, error string?,
+    initialized_at timestamp, ended_at timestamp?
+""")
 
 #: One row a transaction that is open in a partition's log and unknown to its coordinator, so that
 #: it does not end: the last stable offset stays at `start_offset`. Collected after all clients had
 #: ended; the table is missing if there are none. `last_at` is the time in its newest record.
 #: `aborted_at` is when an operator's abort ended it, null if that was refused.
-HANGING_TRANSACTIONS = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("producer_id", pa.int64()),
-    required("producer_epoch", pa.int32()),
-    required("coordinator_epoch", pa.int32()),
-    required("start_offset", pa.int64()),
-    required("last_at", TIME),
-    required("found_at", TIME),
-    pa.field("aborted_at", TIME),
-)
+HANGING_TRANSACTIONS = _table("""
+    topic string, partition int, producer_id bigint, producer_epoch int, coordinator_epoch int,
+    start_offset bigint, last_at timestamp, found_at timestamp, aborted_at timestamp?
+""")
 
 #: One row a record that a consumer's poll returned, in the order of its polls: `number` counts the
 #: records of a poll. `producer` and `sequence` are null unless the record is intact.
-READS = _table(
-    required("consumer", pa.int64()),
-    required("group", pa.string()),
-    required("isolation_level", pa.string()),
-    required("poll", pa.int64()),
-    required("number", pa.int32()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("offset", pa.int64()),
-    pa.field("producer", pa.int64()),
-    pa.field("sequence", pa.int64()),
-    required("read_at", TIME),
-)
+READS = _table("""
+    consumer bigint, group string, isolation_level string, poll bigint, number int,
+    topic string, partition int, offset bigint, producer bigint?, sequence bigint?,
+    read_at timestamp
+""")
 
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
 #: `commit-failed`, `rewound`, `follower-fetch`, `caught-up`, `closed`, `error`. `poll` is the
 #: number of polls before it. `offset` is the partition's position (assigned, rewound, revoked,
 #: follower-fetch; null if unknown), or the committed offset.
 FOLLOWER_FETCH = "follower-fetch"
-CONSUMER_EVENTS = _table(
-    required("consumer", pa.int64()),
-    required("group", pa.string()),
-    required("at", TIME),
-    required("poll", pa.int64()),
-    required("event", pa.string()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("error", pa.string()),
-)
+CONSUMER_EVENTS = _table("""
+    consumer bigint, group string, at timestamp, poll bigint, event string, topic string?,
+    partition int?, offset bigint?, error string?
+""")
 
 #: One row a record that a consumer has processed: the durable effect of processing it.
-EFFECTS = _table(
-    required("consumer", pa.int64()),
-    required("group", pa.string()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("offset", pa.int64()),
-    pa.field("producer", pa.int64()),
-    pa.field("sequence", pa.int64()),
-    required("processed_at", TIME),
-)
+EFFECTS = _table("""
+    consumer bigint, group string, topic string, partition int, offset bigint, producer bigint?,
+    sequence bigint?, processed_at timestamp
+""")
 
 #: Producers from this number on are the probe's, one for each partition. Their sends are in the
 #: ledger, but do not count in the workload's metrics.
@@ -181,96 +147,55 @@ PROBE_PRODUCERS = 1_000_000
 #: acks=all; `action` is read or write. `ok`: the leader answered without error; a read also if
 #: there was no record. `answered_at` is null without an answer. `producer` and `sequence` name the
 #: record that was read or written; null if a read returned no record of this run.
-PROBE = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("action", pa.string()),
-    required("at", TIME),
-    pa.field("answered_at", TIME),
-    required("ok", pa.bool_()),
-    pa.field("offset", pa.int64()),
-    pa.field("producer", pa.int64()),
-    pa.field("sequence", pa.int64()),
-    pa.field("error", pa.string()),
-)
+PROBE = _table("""
+    topic string, partition int, action string, at timestamp, answered_at timestamp?,
+    ok boolean, offset bigint?, producer bigint?, sequence bigint?, error string?
+""")
 
 #: One row a record of every partition, as read after all faults healed and the ISR was full.
 #: `producer` and `sequence` are null unless `state` is intact; `head` is the first 64 bytes in
 #: hex for records that are not intact, null otherwise.
-FINAL_LOG = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("offset", pa.int64()),
-    required("written_at", TIME),
-    required("state", pa.string()),
-    pa.field("producer", pa.int64()),
-    pa.field("sequence", pa.int64()),
-    required("size", pa.int32()),
-    pa.field("head", pa.string()),
-)
+FINAL_LOG = _table("""
+    topic string, partition int, offset bigint, written_at timestamp, state string,
+    producer bigint?, sequence bigint?, size int, head string?
+""")
 
 #: The range of each partition. `complete`: the final log has everything from `begin_offset` up to
 #: `end_offset` (the high watermark, at full ISR); if not, `reason` says why, and absent records of
 #: the partition are unseen, not lost.
-PARTITION_ENDS = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("begin_offset", pa.int64()),
-    required("end_offset", pa.int64()),
-    required("complete", pa.bool_()),
-    pa.field("reason", pa.string()),
-)
+PARTITION_ENDS = _table("""
+    topic string, partition int, begin_offset bigint, end_offset bigint, complete boolean,
+    reason string?
+""")
 
 #: One row a record that two readers read differently, or that only one of them read. The table is
 #: missing if they agree, or if there was only one reader (see `run.json`). `reader` is the Spark
 #: data source that returned the record.
-DISAGREEMENTS = pa.schema([*FINAL_LOG, required("reader", pa.string())])
+DISAGREEMENTS = pa.schema([*FINAL_LOG, *columns("reader string")])
 
 #: One row a fault, with its times. `trigger` is the condition that started it. A fault that was not
 #: verified has a null `verified_at`, and makes the run inconclusive. `facts` is a JSON object with
 #: the numbers of `evidence`, null if there are none; older runs lack the column.
-FAULT_WINDOWS = _table(
-    required("window", pa.int32()),
-    required("fault", pa.string()),
-    required("target", pa.string()),
-    required("nodes", pa.list_(pa.int32())),
-    required("parameters", pa.string()),
-    required("trigger", pa.string()),
-    required("injected_at", TIME),
-    pa.field("verified_at", TIME),
-    pa.field("healed_at", TIME),
-    pa.field("recovered_at", TIME),
-    required("verified", pa.bool_()),
-    required("evidence", pa.string()),
-    pa.field("facts", pa.string()),
-)
+FAULT_WINDOWS = _table("""
+    window int, fault string, target string, nodes array<int>, parameters string,
+    trigger string, injected_at timestamp, verified_at timestamp?, healed_at timestamp?,
+    recovered_at timestamp?, verified boolean, evidence string, facts string?
+""")
 
 #: One row a change of a partition's state, from the controller's metadata log (before KRaft, from
 #: ZooKeeper's transaction log). `metadata_offset` is the record's offset (the zxid). `leader` is -1
 #: without a leader. `elr` and `last_known_elr` are KIP-966's, empty in older versions.
-PARTITION_STATES = _table(
-    required("at", TIME),
-    required("metadata_offset", pa.int64()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("leader", pa.int32()),
-    required("leader_epoch", pa.int32()),
-    required("partition_epoch", pa.int32()),
-    required("replicas", pa.list_(pa.int32())),
-    required("isr", pa.list_(pa.int32())),
-    required("elr", pa.list_(pa.int32())),
-    required("last_known_elr", pa.list_(pa.int32())),
-)
+PARTITION_STATES = _table("""
+    at timestamp, metadata_offset bigint, topic string, partition int, leader int,
+    leader_epoch int, partition_epoch int, replicas array<int>, isr array<int>, elr array<int>,
+    last_known_elr array<int>
+""")
 
 #: One row a change of a broker's registration: `registered`, `fenced`, `unfenced`,
 #: `controlled-shutdown`, `unregistered`, from the same log. (In ZooKeeper a broker is `fenced`
 #: when its session is over.)
 BROKER_STATES = _table(
-    required("at", TIME),
-    required("metadata_offset", pa.int64()),
-    required("broker", pa.int32()),
-    required("state", pa.string()),
-    required("broker_epoch", pa.int64()),
+    "at timestamp, metadata_offset bigint, broker int, state string, broker_epoch bigint"
 )
 
 #: One row an anomaly, with its evidence. `offset` is that of the ack (lost, inconsistent, unseen),
@@ -278,172 +203,82 @@ BROKER_STATES = _table(
 #: first record (hanging-transaction); `window` is the fault in force when the send resolved
 #: (read-then-gone: when its record was read; hanging-transaction: when its last record was sent);
 #: `found` describes the evidence, such as the record at that offset now.
-ANOMALIES = _table(
-    required("anomaly", pa.string()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    pa.field("producer", pa.int64()),
-    pa.field("sequence", pa.int64()),
-    pa.field("offset", pa.int64()),
-    pa.field("sent_at", TIME),
-    pa.field("resolved_at", TIME),
-    pa.field("window", pa.int32()),
-    required("found", pa.string()),
-)
+ANOMALIES = _table("""
+    anomaly string, topic string, partition int, producer bigint?, sequence bigint?,
+    offset bigint?, sent_at timestamp?, resolved_at timestamp?, window int?, found string
+""")
 
 #: One row a replica of a partition on its broker's disk after the run: `begin_offset` up to, not
 #: including, `end_offset`. It excludes `torn_bytes` after the last whole batch. `complete`:
 #: `replica_batches` has all of its batches; if not, `reason` says why.
-REPLICA_LOGS = _table(
-    required("broker", pa.int32()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("begin_offset", pa.int64()),
-    required("end_offset", pa.int64()),
-    required("bytes", pa.int64()),
-    required("torn_bytes", pa.int64()),
-    required("complete", pa.bool_()),
-    pa.field("reason", pa.string()),
-)
+REPLICA_LOGS = _table("""
+    broker int, topic string, partition int, begin_offset bigint, end_offset bigint,
+    bytes bigint, torn_bytes bigint, complete boolean, reason string?
+""")
 
 #: One row a batch of a replica's segments: its header, its position, and whether its bytes match
 #: its checksum. `records` is null for older, compressed message sets; -1 is Kafka's "none".
-REPLICA_BATCHES = _table(
-    required("broker", pa.int32()),
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("segment", pa.string()),
-    required("position", pa.int64()),
-    required("base_offset", pa.int64()),
-    required("last_offset", pa.int64()),
-    required("leader_epoch", pa.int32()),
-    required("size", pa.int32()),
-    required("magic", pa.int32()),
-    required("crc", pa.int64()),
-    required("crc_ok", pa.bool_()),
-    required("codec", pa.string()),
-    required("producer_id", pa.int64()),
-    required("producer_epoch", pa.int32()),
-    required("base_sequence", pa.int32()),
-    required("transactional", pa.bool_()),
-    required("control", pa.bool_()),
-    pa.field("records", pa.int32()),
-    required("max_timestamp", pa.int64()),
-)
+REPLICA_BATCHES = _table("""
+    broker int, topic string, partition int, segment string, position bigint,
+    base_offset bigint, last_offset bigint, leader_epoch int, size int, magic int, crc bigint,
+    crc_ok boolean, codec string, producer_id bigint, producer_epoch int, base_sequence int,
+    transactional boolean, control boolean, records int?, max_timestamp bigint
+""")
 
 #: One row an event that a broker logged, `kind` as in the harness's `broker_log`; values that the
 #: line lacks are null. `offset` is the one at which a leader or a follower started, or to which a
 #: broker truncated.
-BROKER_EVENTS = _table(
-    required("at", TIME),
-    required("broker", pa.int32()),
-    required("kind", pa.string()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("leader", pa.int32()),
-    pa.field("leader_epoch", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("high_watermark", pa.int64()),
-    pa.field("isr", pa.list_(pa.int32())),
-    required("text", pa.string()),
-)
+BROKER_EVENTS = _table("""
+    at timestamp, broker int, kind string, topic string?, partition int?, leader int?,
+    leader_epoch int?, offset bigint?, high_watermark bigint?, isr array<int>?, text string
+""")
 
 #: One row a lost record: the leader that acked it, the next leader and its start, the broker that
 #: truncated it, the fault in force, and its case (`forensics.cases`). Unknown values are null.
 #: `held_by` are brokers whose segments still have that offset in the epoch of the ack.
-LOST_STORIES = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    pa.field("producer", pa.int64()),
-    pa.field("sequence", pa.int64()),
-    pa.field("offset", pa.int64()),
-    pa.field("sent_at", TIME),
-    pa.field("acked_at", TIME),
-    pa.field("window", pa.int32()),
-    pa.field("leader", pa.int32()),
-    pa.field("leader_epoch", pa.int32()),
-    pa.field("isr", pa.list_(pa.int32())),
-    pa.field("next_leader", pa.int32()),
-    pa.field("next_leader_epoch", pa.int32()),
-    pa.field("next_leader_start", pa.int64()),
-    pa.field("next_leader_high_watermark", pa.int64()),
-    pa.field("elected_at", TIME),
-    pa.field("election", pa.string()),
-    pa.field("truncated_by", pa.int32()),
-    pa.field("truncated_to", pa.int64()),
-    pa.field("truncated_at", TIME),
-    required("held_by", pa.list_(pa.int32())),
-    required("case", pa.string()),
-    required("cause", pa.string()),
-)
+LOST_STORIES = _table("""
+    topic string, partition int, producer bigint?, sequence bigint?, offset bigint?,
+    sent_at timestamp?, acked_at timestamp?, window int?, leader int?, leader_epoch int?,
+    isr array<int>?, next_leader int?, next_leader_epoch int?, next_leader_start bigint?,
+    next_leader_high_watermark bigint?, elected_at timestamp?, election string?,
+    truncated_by int?, truncated_to bigint?, truncated_at timestamp?, held_by array<int>,
+    case string, cause string
+""")
 
 #: One row a cause: lost records that share their story.
-CAUSES = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("case", pa.string()),
-    required("count", pa.int64()),
-    pa.field("first_offset", pa.int64()),
-    pa.field("last_offset", pa.int64()),
-    pa.field("first_acked_at", TIME),
-    pa.field("last_acked_at", TIME),
-    pa.field("window", pa.int32()),
-    required("sentence", pa.string()),
-)
+CAUSES = _table("""
+    topic string, partition int, case string, count bigint, first_offset bigint?,
+    last_offset bigint?, first_acked_at timestamp?, last_acked_at timestamp?, window int?,
+    sentence string
+""")
 
 #: One row a partition while a run goes on: totals up to micro-batch `batch`. `acked_offset` is that
 #: of the latest ack, `read_offset` the highest read, `lag` their difference; null before the first
 #: ack or read. `unseen` sends are acked and not read yet; `candidates` are those below the highest
 #: read offset.
-LIVE_PARTITIONS = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("batch", pa.int64()),
-    required("at", TIME),
-    required("acked", pa.int64()),
-    required("failed", pa.int64()),
-    required("unknown", pa.int64()),
-    required("read", pa.int64()),
-    pa.field("acked_offset", pa.int64()),
-    pa.field("read_offset", pa.int64()),
-    pa.field("lag", pa.int64()),
-    required("unseen", pa.int64()),
-    required("candidates", pa.int64()),
-)
+LIVE_PARTITIONS = _table("""
+    topic string, partition int, batch bigint, at timestamp, acked bigint, failed bigint,
+    unknown bigint, read bigint, acked_offset bigint?, read_offset bigint?, lag bigint?,
+    unseen bigint, candidates bigint
+""")
 
 #: One row a partition and window of time, `start` up to, not including, `end`, written once, when
 #: the watermark has passed its end. Outcomes count where they became known, reads where the job
 #: read them. `availability`: see `live.partition`. `lag` is that at the window's end; `unseen`
 #: and `candidates` are those of the window's own acks, at the time of writing.
-LIVE_WINDOWS = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("start", TIME),
-    required("end", TIME),
-    required("acked", pa.int64()),
-    required("failed", pa.int64()),
-    required("unknown", pa.int64()),
-    required("read", pa.int64()),
-    required("acked_per_s", pa.float64()),
-    required("availability", pa.float64()),
-    pa.field("lag", pa.int64()),
-    required("unseen", pa.int64()),
-    required("candidates", pa.int64()),
-)
+LIVE_WINDOWS = _table("""
+    topic string, partition int, start timestamp, end timestamp, acked bigint, failed bigint,
+    unknown bigint, read bigint, acked_per_s double, availability double, lag bigint?,
+    unseen bigint, candidates bigint
+""")
 
 #: One row a change: a send acked at `offset` was `raised` as a loss candidate because offset
 #: `overtaken_by` was read and it was not, or `withdrawn` because it was read after all. A hint: the
 #: verdict is that of the final log.
-LOSS_CANDIDATES = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("at", TIME),
-    required("change", pa.string()),
-    required("producer", pa.int64()),
-    required("sequence", pa.int64()),
-    required("offset", pa.int64()),
-    required("overtaken_by", pa.int64()),
-)
+LOSS_CANDIDATES = _table("""
+    topic string, partition int, at timestamp, change string, producer bigint, sequence bigint,
+    offset bigint, overtaken_by bigint
+""")
 
 #: Where each table lives inside a run directory: a Parquet file or a folder of them.
 LOCATION = {
@@ -481,22 +316,7 @@ PARTS = "*.parquet"
 
 #: Tables that a complete run may lack: those of applications, consumers, transactions, forensics,
 #: live jobs and a second reader.
-OPTIONAL = (
-    "identities",
-    "undecidable",
-    "transactions",
-    "hanging_transactions",
-    "reads",
-    "consumer_events",
-    "effects",
-    "probe",
-    "replica_logs",
-    "replica_batches",
-    "broker_events",
-    "lost_stories",
-    "causes",
-    "disagreements",
-    "live_partitions",
-    "live_windows",
-    "loss_candidates",
-)
+OPTIONAL = LOCATION.keys() - {
+    *("ledger", "final_log", "partition_ends", "fault_windows", "anomalies"),
+    *("partition_states", "broker_states"),
+}

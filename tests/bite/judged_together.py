@@ -33,8 +33,8 @@ from ackproof.scenario.model import Scenario
 from ackproof_spark.analysis import Analysis
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import Comparison, compare
-from ackproof_spark.forensics.causes import Cause
-from ackproof_spark.forensics.investigation import Investigation, investigate
+from ackproof_spark.forensics.causes import Cause, explain
+from ackproof_spark.forensics.differences import compare_replicas
 from ackproof_spark.matching.row_groups import Sizing
 from ackproof_spark.metrics import as_metrics, metric_questions, unavailability
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
@@ -143,25 +143,21 @@ def _compared(
         spark, folder, omitted=expectations.inapplicable(scenario), sizing=Sizing(few=_FEW)
     )
     run = StoredRun(spark=spark, run_dir=folder)
-    investigation = investigate(
-        run,
-        RunTables.of(run).run_id,
-        lost=comparison.counts[Anomaly.LOST],
-        few=comparison.sent + run.rows("final_log", "replica_batches") <= FEW,
-        settings={
+    run_id = RunTables.of(run).run_id
+    causes: dict[int, list[Cause]] = defaultdict(list)
+    if comparison.counts[Anomaly.LOST]:
+        of_topics = {
             f"{topic}{_MARK}{number}": settings
             for topic, settings in durability_settings(scenario).items()
             for number in numbers
-        },
-        faults=fault_kinds(),
-        compacted=scenario.topic.compacted,
-    )
+        }
+        few = comparison.sent + run.rows("final_log", "replica_batches") <= FEW
+        for cause in explain(run, run_id, few=few, settings=of_topics, faults=fault_kinds()):
+            causes[_number(cause.topic)].append(cause)
+    replicas = {} if scenario.topic.compacted else compare_replicas(run, run_id)
     ledger = run["ledger"]
     outcomes = _counted(ledger, "outcome")
     anomalies = _counted(run["anomalies"], "anomaly")
-    causes: dict[int, list[Cause]] = defaultdict(list)
-    for cause in investigation.causes:
-        causes[_number(cause.topic)].append(cause)
     measured = answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
     recorded = as_metrics(measured)
     writes = {row["outcome"]: row["count"] for row in measured["probe"]}
@@ -179,10 +175,8 @@ def _compared(
                 counts={anomaly: anomalies[number][anomaly] for anomaly in comparison.counts},
                 shown=[],
             ),
-            investigation=Investigation(
-                counts={anomaly: anomalies[number][anomaly] for anomaly in investigation.counts},
-                causes=causes[number],
-            ),
+            replicas={anomaly: anomalies[number][anomaly] for anomaly in replicas},
+            causes=causes[number],
             metrics=recorded | _of_partitions(partitions[number]),
             probe_writes=writes,
             by_topic={},

@@ -25,33 +25,101 @@ from bite.shared_files import parts, remembered
 
 Row = dict[str, Any]
 
-
 #: A change returns changed rows of a table, None if it does not apply.
 Change = Callable[[random.Random, list[Row]], list[Row] | None]
 
 
-def _set(name: str, **values: Any) -> Change:
-    """Return a change that sets these values in a row."""
+def _row(
+    name: str,
+    new: Callable[[random.Random, Row], Row | None] = lambda draw, row: {},
+    *,
+    where: Callable[[Row], bool] = lambda row: True,
+    **values: Any,
+) -> Change:
+    """Return a change of one row, drawn from those `where` is true, by `values` and `new`."""
 
     def change(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-        return _with(rows, draw.randrange(len(rows)), **values)
+        suitable = [index for index, row in enumerate(rows) if where(row)]
+        if not suitable:
+            return None
+        index = draw.choice(suitable)
+        changed = new(draw, rows[index])
+        if changed is None:
+            return None
+        return [*rows[:index], {**rows[index], **values, **changed}, *rows[index + 1 :]]
 
     change.__name__ = name
     return change
 
 
+def _by(name: str, *amounts: int) -> Callable[[random.Random, Row], Row]:
+    """Return a change of a number by an amount from the first to the second."""
+    return lambda draw, row: {name: row[name] + draw.randint(*amounts)}
+
+
+def _acked(row: Row) -> bool:
+    return bool(row["outcome"] == Outcome.ACKED)
+
+
 _GONE = {"producer": None, "sequence": None, "head": "00"}
-_corrupt = _set("_corrupt", state=str(RecordState.CORRUPT), **_GONE)
-_rename = _set("_rename", sequence=10**9)
-_misspell = _set("_misspell", outcome="Acked")
-_incomplete = _set("_incomplete", complete=False, reason="cut")
-_unverified = _set("_unverified", verified=False)
-_verified_at_no_time = _set("_verified_at_no_time", verified_at=None)
-_never_healed = _set("_never_healed", healed_at=None, recovered_at=None)
-_at_nobody = _set("_at_nobody", nodes=[])
-_without_proof = _set("_without_proof", evidence="")
-_read_a_ghost = _set("_read_a_ghost", producer=0, sequence=10**9)
-_call_damaged = _set("_call_damaged", crc_ok=False)
+_corrupt = _row("_corrupt", state=str(RecordState.CORRUPT), **_GONE)
+_rename = _row("_rename", sequence=10**9)
+_misspell = _row("_misspell", outcome="Acked")
+_incomplete = _row("_incomplete", complete=False, reason="cut")
+_unverified = _row("_unverified", verified=False)
+_verified_at_no_time = _row("_verified_at_no_time", verified_at=None)
+_never_healed = _row("_never_healed", healed_at=None, recovered_at=None)
+_at_nobody = _row("_at_nobody", nodes=[])
+_without_proof = _row("_without_proof", evidence="")
+_read_a_ghost = _row("_read_a_ghost", producer=0, sequence=10**9)
+_call_damaged = _row("_call_damaged", crc_ok=False)
+#: An acked send becomes failed: its record is then a phantom.
+_withdraw = _row("_withdraw", where=_acked, outcome=str(Outcome.FAILED))
+_call_unknown = _row("_call_unknown", where=_acked, outcome=str(Outcome.UNKNOWN))
+_shift_offset = _row(
+    "_shift_offset", _by("offset", 1, 5), where=lambda row: row["offset"] is not None
+)
+_end_early = _row(
+    "_end_early", lambda draw, row: {"end_offset": row["end_offset"] - draw.randint(1, 50)}
+)
+_end_late = _row(
+    "_end_late",
+    lambda draw, row: {"end_offset": row["end_offset"] + draw.choice([1, 50, 2**40])},
+)
+_begin_late = _row("_begin_late", lambda draw, row: {"begin_offset": draw.randint(1, 50)})
+#: An aborted send is in no partition.
+_move = _row(
+    "_move",
+    lambda draw, row: {"partition": row["partition"] + 1},
+    where=lambda row: row.get("outcome") != Outcome.ABORTED,
+)
+_another_fault = _row(
+    "_another_fault", lambda draw, row: None if row["fault"] == "kill" else {"fault": "kill"}
+)
+_healed_before = _row(
+    "_healed_before", lambda draw, row: {"healed_at": row["injected_at"] - timedelta(seconds=1)}
+)
+_trade_checksum = _row("_trade_checksum", lambda draw, row: {"crc": row["crc"] ^ 1})
+_another_epoch = _row("_another_epoch", lambda draw, row: {"leader_epoch": row["leader_epoch"] + 1})
+_turn_outcome = _row(
+    "_turn_outcome",
+    lambda draw, row: {"outcome": "aborted" if row["outcome"] == "committed" else "committed"},
+)
+_widen = _row("_widen", _by("end_sequence", 1, 5))
+#: An attempt of the probe to write was answered, or was not.
+_turn_answer = _row(
+    "_turn_answer",
+    lambda draw, row: {"ok": not row["ok"]},
+    where=lambda row: row["action"] == "write",
+)
+#: The probe reads a record that was never sent.
+_probe_a_ghost = _row(
+    "_probe_a_ghost",
+    where=lambda row: row["action"] == "read" and row["ok"],
+    producer=0,
+    sequence=10**9,
+    offset=0,
+)
 
 
 def _drop(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -75,7 +143,8 @@ def _repeat(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 def _repeat_behind(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     """Append a copy of a record at a later offset."""
     row = draw.choice(rows)
-    last = max(one["offset"] for one in rows if _place(one) == _place(row))
+    where = (row["topic"], row["partition"])
+    last = max(one["offset"] for one in rows if (one["topic"], one["partition"]) == where)
     return [*rows, {**row, "offset": last + 1}]
 
 
@@ -87,48 +156,9 @@ def _swap_names(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return changed if changed != rows else None
 
 
-def _move(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Move a row to the next partition, but not an aborted send, which is in none."""
-    aborted = str(Outcome.ABORTED)
-    index = draw.choice([at for at, row in enumerate(rows) if row.get("outcome") != aborted])
-    return _with(rows, index, partition=rows[index]["partition"] + 1)
-
-
 def _ack_falsely(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     row = draw.choice(rows)
     return [*rows, {**row, "sequence": 10**9, "outcome": str(Outcome.ACKED), "offset": None}]
-
-
-def _withdraw(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Change an acked send to failed: its record is then a phantom."""
-    acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
-    return _with(rows, draw.choice(acked), outcome=str(Outcome.FAILED)) if acked else None
-
-
-def _call_unknown(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
-    return _with(rows, draw.choice(acked), outcome=str(Outcome.UNKNOWN)) if acked else None
-
-
-def _shift_offset(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    placed = [n for n, row in enumerate(rows) if row["offset"] is not None]
-    index = draw.choice(placed)
-    return _with(rows, index, offset=rows[index]["offset"] + draw.randint(1, 5))
-
-
-def _end_early(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, end_offset=rows[index]["end_offset"] - draw.randint(1, 50))
-
-
-def _end_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, end_offset=rows[index]["end_offset"] + draw.choice([1, 50, 2**40]))
-
-
-def _begin_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, begin_offset=draw.randint(1, 50))
 
 
 def _no_isr(_: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -136,24 +166,14 @@ def _no_isr(_: random.Random, rows: list[Row]) -> list[Row] | None:
     return [{**row, "isr": []} for row in rows]
 
 
-def _another_fault(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return None if rows[index]["fault"] == "kill" else _with(rows, index, fault="kill")
-
-
-def _healed_before(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    early = rows[index]["injected_at"] - timedelta(seconds=1)
-    return _with(rows, index, healed_at=early)
-
-
-def _at_another_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+def _out_of_the_run(draw: random.Random, row: Row) -> Row:
     """Move a window out of the run."""
-    index = draw.randrange(len(rows))
     by = timedelta(days=draw.choice([-1000, -1, 1, 1000]))
     times = ("injected_at", "verified_at", "healed_at", "recovered_at")
-    moved = {name: rows[index][name] + by for name in times if rows[index][name] is not None}
-    return _with(rows, index, **moved)
+    return {name: row[name] + by for name in times if row[name] is not None}
+
+
+_at_another_time = _row("_at_another_time", _out_of_the_run)
 
 
 def _once_more(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -163,43 +183,6 @@ def _once_more(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 def _double(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return [dict(row) for row in rows for _ in range(2)]
-
-
-def _trade_checksum(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, crc=rows[index]["crc"] ^ 1)
-
-
-def _another_epoch(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, leader_epoch=rows[index]["leader_epoch"] + 1)
-
-
-def _turn_outcome(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Change a committed transaction to aborted, or an aborted one to committed."""
-    index = draw.randrange(len(rows))
-    other = "aborted" if rows[index]["outcome"] == "committed" else "committed"
-    return _with(rows, index, outcome=other)
-
-
-def _widen(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
-    return _with(rows, index, end_sequence=rows[index]["end_sequence"] + draw.randint(1, 5))
-
-
-def _turn_answer(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Invert whether an attempt of the probe to write was answered."""
-    writes = [n for n, row in enumerate(rows) if row["action"] == "write"]
-    if not writes:
-        return None
-    index = draw.choice(writes)
-    return _with(rows, index, ok=not rows[index]["ok"])
-
-
-def _probe_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    """Let the probe read a record that was never sent."""
-    reads = [n for n, row in enumerate(rows) if row["action"] == "read" and row["ok"]]
-    return _with(rows, draw.choice(reads), producer=0, sequence=10**9, offset=0) if reads else None
 
 
 def _nothing(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -295,11 +278,3 @@ def _seal(run_dir: Path, recorded: Path) -> None:
     (run_dir / manifest.NAME).unlink()
     with remembered(recorded):
         manifest.write(run_dir, runs.read_record(run_dir).run_id)
-
-
-def _with(rows: list[Row], index: int, **changes: Any) -> list[Row]:
-    return [*rows[:index], {**rows[index], **changes}, *rows[index + 1 :]]
-
-
-def _place(row: Row) -> tuple[str, int]:
-    return row["topic"], row["partition"]

@@ -25,46 +25,39 @@ def parts(path: Path) -> list[Path]:
     return sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.exists() else []
 
 
-class SharedFiles:
-    """The recorded files of a run, and the results for them."""
+@functools.cache
+def _shared(run_dir: Path) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator of functions of a path, which caches results for the files of the run.
 
-    def __init__(self, run_dir: Path) -> None:
-        listed = runs.read_model(run_dir, manifest.NAME, manifest.Manifest).files
-        self._numbers = {(run_dir / file.path).stat().st_ino for file in listed}
-        self._known: dict[tuple[Any, ...], Any] = {}
+    A link to a recorded file has its number (inode).
+    """
+    listed = runs.read_model(run_dir, manifest.NAME, manifest.Manifest).files
+    numbers = {(run_dir / file.path).stat().st_ino for file in listed}
+    known: dict[tuple[Any, ...], Any] = {}
 
-    def holds(self, path: Path) -> bool:
-        """Whether `path` is a file of the run, or a link to one."""
-        return path.stat().st_ino in self._numbers
-
-    def remembering(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `compute`, a function of a path, cached for the files of the run."""
-
+    def remembering(compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
         def once(path: Any, *args: Any, **options: Any) -> Any:
             file = Path(path)
-            if not file.is_file() or not self.holds(file):
+            if not file.is_file() or file.stat().st_ino not in numbers:
                 return compute(path, *args, **options)
             key = (compute, file.stat().st_ino, *args, repr(sorted(options.items())))
-            if key not in self._known:
-                self._known[key] = compute(path, *args, **options)
-            return self._known[key]
+            if key not in known:
+                known[key] = compute(path, *args, **options)
+            return known[key]
 
         return once
+
+    return remembering
 
 
 _explain = functools.lru_cache(maxsize=16)(trace_validation.explain)
 
 
-@functools.cache
-def _shared_files(run_dir: Path) -> SharedFiles:
-    return SharedFiles(run_dir)
-
-
 @contextmanager
 def remembered(run_dir: Path) -> Iterator[None]:
     """Cache the judge's results for the files that copies share with a recorded run."""
-    files = _shared_files(run_dir)
+    remembering = _shared(run_dir)
     with ExitStack() as patches:
         for owner, name in (
             (manifest, "_size_and_digest"),
@@ -74,8 +67,7 @@ def remembered(run_dir: Path) -> Iterator[None]:
             (pq, "read_table"),
             (pq, "read_metadata"),
         ):
-            patches.enter_context(
-                patch.object(owner, name, files.remembering(getattr(owner, name)))
-            )
+            cached = remembering(getattr(owner, name))
+            patches.enter_context(patch.object(owner, name, cached))
         patches.enter_context(patch.object(trace_validation, "explain", _explain))
         yield

@@ -6,8 +6,7 @@ The records are real bytes, parsed by the same expressions as Kafka's records.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -31,14 +30,15 @@ SENDS = 1500
 PARTITIONS = 3
 SIZE = 64
 
-Log = dict[tuple[int, int], bytes]
+Log = Mapping[tuple[int, int], bytes | None]
 """(partition, offset) to value."""
+Change = Callable[[Log], Log]
 
 
-def _faultless() -> tuple[list[Send], Log]:
+def _faultless() -> tuple[list[Send], dict[tuple[int, int], bytes]]:
     draw = random.Random(7)
     sends: list[Send] = []
-    log: Log = {}
+    log: dict[tuple[int, int], bytes] = {}
     next_offset = [0] * PARTITIONS
     encode = [record.encoder(run_id=RUN_ID, producer=p, size=SIZE) for p in range(PRODUCERS)]
     for sequence in range(SENDS):
@@ -74,62 +74,31 @@ BEHIND = next(
 NEXT_SEQUENCE = record.decode(FAULTLESS[PARTITION, BEHIND])[2]
 
 
-def _drop(log: Log) -> None:
-    del log[PARTITION, OFFSET]
+def _drop(offset: int) -> Change:
+    return lambda log: {at: value for at, value in log.items() if at != (PARTITION, offset)}
 
 
-def _drop_tail(log: Log) -> None:
-    del log[PARTITION, ENDS[PARTITION] - 1]
+def _append(value: bytes | None) -> Change:
+    return lambda log: {**log, (PARTITION, ENDS[PARTITION]): value}
 
 
-def _duplicate(log: Log) -> None:
-    log[PARTITION, ENDS[PARTITION]] = log[PARTITION, OFFSET]
+def _replace(new: Callable[[bytes], bytes]) -> Change:
+    return lambda log: {**log, (PARTITION, OFFSET): new(FAULTLESS[PARTITION, OFFSET])}
 
 
-def _swap(log: Log) -> None:
+def _flip(position: int) -> Change:
+    return _replace(
+        lambda value: value[:position] + bytes([value[position] ^ 1]) + value[position + 1 :]
+    )
+
+
+def _swap(log: Log) -> Log:
     first, second = (PARTITION, OFFSET), (PARTITION, BEHIND)
-    log[first], log[second] = log[second], log[first]
+    return {**log, first: log[second], second: log[first]}
 
 
-def _never_sent(log: Log) -> None:
-    value = record.encoder(run_id=RUN_ID, producer=9, size=SIZE)(77)
-    log[PARTITION, ENDS[PARTITION]] = value
-
-
-def _of_another_run(log: Log) -> None:
-    value = record.encoder(run_id="another", producer=9, size=SIZE)(77)
-    log[PARTITION, ENDS[PARTITION]] = value
-
-
-def _foreign(log: Log) -> None:
-    log[PARTITION, ENDS[PARTITION]] = b"AKP"
-
-
-def _tombstone(log: Log) -> None:
-    log[PARTITION, ENDS[PARTITION]] = None
-
-
-def _flip(position: int) -> Callable[[Log], None]:
-    def flip(log: Log) -> None:
-        value = bytearray(log[PARTITION, OFFSET])
-        value[position] ^= 0x01
-        log[PARTITION, OFFSET] = bytes(value)
-
-    return flip
-
-
-def _cut(log: Log) -> None:
-    log[PARTITION, OFFSET] = log[PARTITION, OFFSET][:31]
-
-
-def _cut_padding(log: Log) -> None:
-    log[PARTITION, OFFSET] = log[PARTITION, OFFSET][:-1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bite:
-    damage: Callable[[Log], None]
-    expected: list[str]
+def _strange(run_id: str) -> bytes:
+    return record.encoder(run_id=run_id, producer=9, size=SIZE)(77)
 
 
 def _last(partition: int) -> str:
@@ -140,27 +109,23 @@ def _last(partition: int) -> str:
 HERE = f"on {PARTITION} at {OFFSET}"
 AT_THE_END = f"on {PARTITION} at {ENDS[PARTITION]}"
 CHECKSUM = "the bytes do not match their checksum"
-BITES = {
-    "nothing": Bite(damage=lambda log: None, expected=[]),
-    "drop one": Bite(
-        damage=_drop, expected=[f"lost {THIS} {HERE}: a gap: no record at offset {OFFSET}"]
-    ),
-    "drop the last": Bite(
-        damage=_drop_tail,
-        expected=[
+BITES: dict[str, tuple[Change, list[str]]] = {
+    "nothing": (dict, []),
+    "drop one": (_drop(OFFSET), [f"lost {THIS} {HERE}: a gap: no record at offset {OFFSET}"]),
+    "drop the last": (
+        _drop(ENDS[PARTITION] - 1),
+        [
             f"unseen {_last(PARTITION)} on {PARTITION} at {ENDS[PARTITION] - 1}: "
             f"read up to {ENDS[PARTITION] - 1} of {ENDS[PARTITION]}"
         ],
     ),
-    "duplicate one": Bite(
-        damage=_duplicate,
-        expected=[
-            f"duplicated {THIS} {AT_THE_END}: copy 2 of 2, at offsets {OFFSET}, {ENDS[PARTITION]}"
-        ],
+    "duplicate one": (
+        _append(FAULTLESS[PARTITION, OFFSET]),
+        [f"duplicated {THIS} {AT_THE_END}: copy 2 of 2, at offsets {OFFSET}, {ENDS[PARTITION]}"],
     ),
-    "swap two": Bite(
-        damage=_swap,
-        expected=[
+    "swap two": (
+        _swap,
+        [
             f"inconsistent {THIS} {HERE}: it stands at offset {BEHIND}",
             f"inconsistent {PRODUCER}/{NEXT_SEQUENCE} on {PARTITION} at {BEHIND}: "
             f"it stands at offset {OFFSET}",
@@ -168,42 +133,33 @@ BITES = {
             f"behind sequence {NEXT_SEQUENCE}, which stands at offset {OFFSET}",
         ],
     ),
-    "add one never sent": Bite(
-        damage=_never_sent, expected=[f"phantom 9/77 {AT_THE_END}: never sent"]
+    "add one never sent": (_append(_strange(RUN_ID)), [f"phantom 9/77 {AT_THE_END}: never sent"]),
+    "add one of another run": (
+        _append(_strange("another")),
+        [f"phantom {AT_THE_END}: of another run: its producer 9 sequence 77"],
     ),
-    "add one of another run": Bite(
-        damage=_of_another_run,
-        expected=[f"phantom {AT_THE_END}: of another run: its producer 9 sequence 77"],
-    ),
-    "add a foreign one": Bite(
-        damage=_foreign, expected=[f"phantom {AT_THE_END}: foreign: starts with 414B50"]
-    ),
-    "add a tombstone": Bite(
-        damage=_tombstone, expected=[f"phantom {AT_THE_END}: foreign: an empty record"]
-    ),
-    "flip a bit of the checksum": Bite(
-        damage=_flip(4), expected=[f"corrupt {THIS} {HERE}: {CHECKSUM}"]
-    ),
-    "flip a bit of the run": Bite(
-        damage=_flip(15),
-        expected=[
+    "add a foreign one": (_append(b"AKP"), [f"phantom {AT_THE_END}: foreign: starts with 414B50"]),
+    "add a tombstone": (_append(None), [f"phantom {AT_THE_END}: foreign: an empty record"]),
+    "flip a bit of the checksum": (_flip(4), [f"corrupt {THIS} {HERE}: {CHECKSUM}"]),
+    "flip a bit of the run": (
+        _flip(15),
+        [
             f"corrupt {THIS} {HERE}: {CHECKSUM}; their header names no send of this run",
         ],
     ),
-    "flip a bit of the sequence": Bite(
-        damage=_flip(31),
-        expected=[
+    "flip a bit of the sequence": (
+        _flip(31),
+        [
             f"corrupt {THIS} {HERE}: {CHECKSUM}; "
             f"their header says producer {PRODUCER} sequence {SEQUENCE ^ 1}"
         ],
     ),
-    "flip a bit of the padding": Bite(
-        damage=_flip(SIZE - 1), expected=[f"corrupt {THIS} {HERE}: {CHECKSUM}"]
+    "flip a bit of the padding": (_flip(SIZE - 1), [f"corrupt {THIS} {HERE}: {CHECKSUM}"]),
+    "cut a header": (
+        _replace(lambda value: value[:31]),
+        [f"corrupt {THIS} {HERE}: cut short: 31 bytes are left"],
     ),
-    "cut a header": Bite(
-        damage=_cut, expected=[f"corrupt {THIS} {HERE}: cut short: 31 bytes are left"]
-    ),
-    "cut a padding": Bite(damage=_cut_padding, expected=[f"corrupt {THIS} {HERE}: {CHECKSUM}"]),
+    "cut a padding": (_replace(lambda value: value[:-1]), [f"corrupt {THIS} {HERE}: {CHECKSUM}"]),
 }
 TOPICS = {name: f"t{index}" for index, name in enumerate(BITES)}
 
@@ -222,9 +178,8 @@ def compared(spark, tmp_path_factory):
     )
     start = datetime(2026, 1, 1, tzinfo=UTC)
     rows, ends = [], []
-    for name, bite in BITES.items():
-        log = dict(FAULTLESS)
-        bite.damage(log)
+    for name, (damage, _) in BITES.items():
+        log = damage(FAULTLESS)
         rows += [
             (TOPICS[name], partition, offset, start + timedelta(milliseconds=offset), value)
             for (partition, offset), value in log.items()
@@ -255,13 +210,13 @@ def compared(spark, tmp_path_factory):
 
 @pytest.mark.parametrize("name", BITES)
 def test_exactly_the_planted_anomaly_is_reported(name, compared):
-    assert compared[1][TOPICS[name]] == BITES[name].expected
+    assert compared[1][TOPICS[name]] == BITES[name][1]
 
 
 def test_sends_and_anomalies_are_counted(compared):
     result, _ = compared
     assert (result.sent, result.acked) == (len(SENT) * len(BITES),) * 2
     assert (result.failed, result.unknown) == (0, 0)
-    expected = [line.split()[0] for bite in BITES.values() for line in bite.expected]
+    expected = [line.split()[0] for _, lines in BITES.values() for line in lines]
     assert result.counts == {anomaly: expected.count(anomaly) for anomaly in Anomaly}
     assert [row["anomaly"] for row in result.shown] == sorted(expected, key=[*Anomaly].index)

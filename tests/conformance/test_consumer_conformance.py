@@ -17,10 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ackproof.clients import forwarding
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
-from ackproof.clients.specs import ConsumerSpec, ProducerSpec, TransactionSpec
+from ackproof.clients.specs import TransactionSpec
 from ackproof.cluster.admin import Admin
-from ackproof.ledger import arrow_stream, conversion, processed_records
-from ackproof.ledger.producer_ledger import stream_path
+from ackproof.ledger import conversion
 from ackproof.scenario.types import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import (
@@ -33,6 +32,7 @@ from conformance.arms import (
     REAL,
     WITHIN,
 )
+from support.client_specs import consumer_spec, producer_spec
 from waiting import until
 
 SENDS = 4_000
@@ -56,8 +56,12 @@ class Clients:
     def __init__(
         self, run_dir: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
     ) -> None:
-        self.java = java
-        self.librdkafka = librdkafka
+        self.common: dict[str, Any] = {
+            "topic": topic,
+            "bootstrap_servers": bootstrap,
+            "java": java,
+            "librdkafka": librdkafka,
+        }
         self.run_dir = run_dir
         self.bootstrap = bootstrap
         self.topic = topic
@@ -68,16 +72,10 @@ class Clients:
         number = len(self.producers)
         settings = {"acks": "all", "linger.ms": 1, **fields.pop("settings", {})}
         process = ProducerProcess(
-            ProducerSpec(
-                run_id="run-1",
-                number=number,
-                topic=self.topic,
-                partitions=PARTITIONS,
-                bootstrap_servers=self.bootstrap,
-                progress=self.run_dir / f"producer-{number}.page",
-                ledger=stream_path(self.run_dir, number),
-                java=self.java,
-                librdkafka=self.librdkafka,
+            producer_spec(
+                self.run_dir,
+                number,
+                **self.common,
                 settings=settings,
                 **{"records": SENDS} | fields,
             )
@@ -94,24 +92,13 @@ class Clients:
         number = len(self.consumers)
         settings = SETTINGS | fields.pop("settings", {})
         process = ConsumerProcess(
-            ConsumerSpec(
-                run_id="run-1",
-                number=number,
-                topic=self.topic,
-                bootstrap_servers=self.bootstrap,
-                progress=self.run_dir / f"consumer-{number}.page",
-                reads=arrow_stream.stream_path(self.run_dir, "reads", f"consumer-{number}"),
-                events=arrow_stream.stream_path(
-                    self.run_dir, "consumer_events", f"consumer-{number}"
-                ),
-                effects=processed_records.path_of(
-                    self.run_dir, f"consumer-{number}", java=self.java is not None
-                ),
-                java=self.java,
-                librdkafka=self.librdkafka,
-                ends=self.run_dir / "ends.json",
+            consumer_spec(
+                self.run_dir,
+                number,
+                **self.common,
                 settings=settings,
-                **{"group": "billing", "crash_after": 1_000 if crashes else None} | fields,
+                crash_after=1_000 if crashes else None,
+                **fields,
             )
         )
         self.consumers.append(process)
@@ -228,7 +215,6 @@ def test_forwarded_records_are_the_processed_records(clients, into, commit):
     clients.consume_up_to(SENDS // PARTITIONS)
     clients.take_forwarded(topics)
     assert clients.processed() == Counter(range(SENDS))
-    assert not (clients.run_dir / LOCATION["effects"] / "_consumer-0.sqlite3").exists()
 
 
 @pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)

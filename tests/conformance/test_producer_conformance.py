@@ -16,9 +16,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.specs import ProducerSpec
-from ackproof.ledger.producer_ledger import recover, stream_path
+from ackproof.ledger.producer_ledger import recover
 from ackproof_spark.record import decode, run_token
 from conformance.arms import JAVA, PARTITIONS, WITHIN
+from support.client_specs import producer_spec
 from waiting import until
 
 
@@ -26,14 +27,12 @@ from waiting import until
 def spec(
     tmp_path: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
 ) -> Callable[..., ProducerSpec]:
-    return lambda **fields: ProducerSpec(
+    return lambda **fields: producer_spec(
+        tmp_path,
+        5,
         run_id=f"run-of-{topic}",
-        number=5,
         topic=topic,
-        partitions=PARTITIONS,
         bootstrap_servers=bootstrap,
-        progress=tmp_path / "page",
-        ledger=stream_path(tmp_path, 5),
         java=java,
         librdkafka=librdkafka,
         **fields,

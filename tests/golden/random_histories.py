@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -15,9 +17,15 @@ _types = st.sampled_from(["ok", "ok", "ok", "ok", "info", "fail"])
 
 def draw_histories(number: int, *, batch: int = 0) -> list[dict]:
     """Return this many histories, always the same for the same batch."""
-    drawn: list[dict] = []
+    kinds = st.one_of(_orderly(), _orderly(), _chaotic())
+    return drawn(kinds, number, seed_of_draws=SEED + batch)
 
-    @seed(SEED + batch)
+
+def drawn(kinds: st.SearchStrategy, number: int, *, seed_of_draws: int) -> list[Any]:
+    """Return examples of a strategy, always the same for the same seed."""
+    examples: list[Any] = []
+
+    @seed(seed_of_draws)
     @settings(
         max_examples=number,
         phases=[Phase.generate],
@@ -25,12 +33,12 @@ def draw_histories(number: int, *, batch: int = 0) -> list[dict]:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(st.one_of(_orderly(), _orderly(), _chaotic()))
-    def draw(history):
-        drawn.append(history)
+    @given(kinds)
+    def draw(example):
+        examples.append(example)
 
     draw()
-    return drawn
+    return examples
 
 
 @st.composite

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome, RecordState
+from golden.random_histories import drawn
 from spark_histories import OUTCOMES, End, FaultWindow, History, Record, Send
 
 HISTORIES = 400
@@ -113,22 +113,7 @@ def _histories(draw) -> History:
 
 def random_histories() -> list[History]:
     """Draw all histories first: Spark takes as long for one as for all."""
-    drawn: list[History] = []
-
-    @seed(SEED)
-    @settings(
-        max_examples=HISTORIES,
-        phases=[Phase.generate],
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(_histories())
-    def draw(history):
-        drawn.append(history)
-
-    draw()
-    return drawn
+    return drawn(_histories(), HISTORIES, seed_of_draws=SEED)
 
 
 def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branch a damage
@@ -181,7 +166,8 @@ def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branc
             case 7:
                 name = names[at]
                 if name is not None and name in sends and sends[name].offset is not None:
-                    sends[name] = _acked_at(sends[name], draw.choice([other, len(names) + 3]))
+                    offset = draw.choice([other, len(names) + 3])
+                    sends[name] = replace(sends[name], offset=offset)
     records = [
         Record(
             partition=partition,
@@ -214,14 +200,8 @@ def _with_probe(history: History, producers: int, draw: random.Random) -> Histor
     numbers.append(draw.choice([7, PROBE_PRODUCERS + 7]))
 
     def renumbered(row: Any) -> Any:
-        values = {name: getattr(row, name) for name in type(row).__slots__}
-        return type(row)(**{**values, "producer": numbers[row.producer]})
+        return replace(row, producer=numbers[row.producer])
 
     return replace(
         history, sends=list(map(renumbered, history.sends)), log=list(map(renumbered, history.log))
     )
-
-
-def _acked_at(send: Send, offset: int) -> Send:
-    values = {name: getattr(send, name) for name in Send.__slots__}
-    return Send(**{**values, "offset": offset})

@@ -22,13 +22,7 @@ from ackproof_spark.anomaly import OF_CLIENTS
 from ackproof_spark.matching.row_groups import Sizing
 from golden.oracle import anomalies
 from golden.random_runs import CASES, damaged_history, random_histories
-from spark_histories import (
-    History,
-    anomalies_of,
-    parse,
-    show,
-    write_run,
-)
+from spark_histories import History, anomalies_of, parse, show, write_run
 
 pytestmark = pytest.mark.spark
 

@@ -12,12 +12,7 @@ from ackproof_spark.anomaly import OF_CLIENTS, OF_REPLICAS, Anomaly
 from ackproof_spark.checks.comparison import CHECKS
 from golden.oracle import anomalies
 from golden.random_runs import CASES, HISTORIES, SEED, random_histories
-from spark_histories import (
-    anomalies_of,
-    parse,
-    show,
-    write_run,
-)
+from spark_histories import anomalies_of, parse, show, write_run
 
 pytestmark = pytest.mark.spark
 

@@ -6,27 +6,20 @@ cluster: states of partition 0, the batches of its replicas, and lines of the br
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judgement.judge import fault_kinds
-from ackproof_spark import tables
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import Settings
 from ackproof_spark.spark.small_data import FEW, small_plans
-from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
-from spark_histories import (
-    RUN_ID,
-    History,
-    _at,
-    parse,
-    write_run,
-)
+from ackproof_spark.tables import LOCATION
+from spark_histories import RUN_ID, History, _at, parse, write_run, write_table
 
 pytestmark = pytest.mark.spark
 
@@ -395,25 +388,19 @@ AGREEMENT = {
 
 def pause_producer(run_dir, *, number: int) -> None:
     """Add a window of `pause_client` beside the first fault window, whose target is broker 1."""
-    path = run_dir / LOCATION["fault_windows"]
-    windows = pq.read_table(path).to_pylist()
+    windows = pq.read_table(run_dir / LOCATION["fault_windows"]).to_pylist()
     hit = {"fault": "pause_client", "nodes": list(ALL), "parameters": '{"client": "producer 1"}'}
-    paused = windows[0] | hit | {"window": number}
-    pq.write_table(pa.Table.from_pylist([*windows, paused], schema=tables.FAULT_WINDOWS), path)
+    write_table(run_dir, "fault_windows", [*windows, windows[0] | hit | {"window": number}])
 
 
 def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()) -> None:
     write_run(run_dir, {topic: left.history for topic, left in topics.items()})
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: []
-        for name in ("partition_states", "replica_logs", "replica_batches", "broker_events")
-    }
-    common = {"schema_version": SCHEMA_VERSION, "run_id": RUN_ID}
+    rows = defaultdict(list)
     for index, (topic, left) in enumerate(topics.items()):
-        here = common | {"topic": topic, "partition": 0}
+        here = {"topic": topic, "partition": 0}
         rows["partition_states"] += [
-            here
-            | {
+            {
+                **here,
                 "at": _at(index, second),
                 "metadata_offset": number,
                 "leader": leader,
@@ -421,7 +408,6 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
                 "partition_epoch": number,
                 "replicas": list(ALL),
                 "isr": list(isr),
-                "elr": [],
                 # The leader before; only in 'shorter_elr' the ISR becomes empty.
                 "last_known_elr": [left.states[number - 1][1]] if not isr else [],
             }
@@ -429,84 +415,45 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
         ]
         for broker, batches in left.replicas.items():
             rows["replica_batches"] += [here | _batch(broker, *one) for one in batches]
-            whole = topic not in incomplete
-            rows["replica_logs"].append(
-                here
-                | {
-                    "broker": broker,
-                    "begin_offset": 0,
-                    "end_offset": max((one[1] + 1 for one in batches), default=0),
-                    "bytes": 100 * len(batches),
-                    "torn_bytes": 0,
-                    "complete": whole,
-                    "reason": None if whole else "too large",
-                }
-            )
+            end = max((one[1] + 1 for one in batches), default=0)
+            whole = {"complete": topic not in incomplete, "end_offset": end}
+            rows["replica_logs"].append({**here, **whole, "broker": broker})
+        names = ("at", "broker", "kind", "leader_epoch", "offset")
         rows["broker_events"] += [
-            here
-            | {
-                "at": _at(index, second),
-                "broker": broker,
-                "kind": kind,
-                "leader_epoch": epoch,
-                "offset": offset,
-                "text": "",
-            }
-            for second, broker, kind, epoch, offset in left.events
+            {**here, **dict(zip(names, (_at(index, second), *event), strict=True))}
+            for second, *event in left.events
         ]
-    for name, of_table in rows.items():
-        path = run_dir / LOCATION[name]
-        if not path.suffix:
-            path.mkdir()
-            path /= "part-0.parquet"
-        schema = getattr(tables, name.upper())
-        pq.write_table(pa.Table.from_pylist(of_table, schema=schema), path)
+    for table in ("partition_states", "replica_logs", "replica_batches", "broker_events"):
+        write_table(run_dir, table, rows[table])
 
 
 def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any] = {}) -> dict:
-    return {
-        "broker": broker,
-        "segment": "00000000000000000000.log",
-        "position": 0,
-        "base_offset": base,
-        "last_offset": last,
-        "leader_epoch": epoch,
-        "size": 100,
-        "magic": 2,
-        "crc": 123,
-        "crc_ok": True,
-        "codec": "none",
-        "producer_id": -1,
-        "producer_epoch": -1,
-        "base_sequence": -1,
-        "transactional": False,
-        "control": False,
-        "records": last - base + 1,
-        "max_timestamp": 0,
-        **more,
-    }
+    offsets = {"base_offset": base, "last_offset": last, "records": last - base + 1}
+    sums = {"size": 100, "magic": 2, "crc": 123, "crc_ok": True}
+    names = {"broker": broker, "segment": "00000000000000000000.log", "leader_epoch": epoch}
+    return {**names, **offsets, **sums, "producer_id": -1, "producer_epoch": -1, **more}
 
 
 def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
-    """Compare and investigate a run, planned for `rows`; `acks` of the producers by topic."""
+    """Return causes, counts of differing replicas, stories and anomalies of a run.
+
+    The run is compared, planned for `rows`; `acks` of the producers are by topic.
+    """
     from ackproof_spark.checks.comparison import compare
-    from ackproof_spark.forensics.investigation import investigate
+    from ackproof_spark.forensics.causes import explain
+    from ackproof_spark.forensics.differences import compare_replicas
     from ackproof_spark.reading.run_tables import StoredRun
 
     lost = compare(spark, run_dir).counts[Anomaly.LOST]
     settings = {
-        topic: Settings(acks=value, min_insync_replicas=2, kafka_version=EVERY[topic][1].kafka)
+        topic: Settings(acks=value, kafka_version=EVERY[topic][1].kafka)
         for topic, value in acks.items()
     }
+    run, causes = StoredRun(spark=spark, run_dir=run_dir), []
     with small_plans(spark, rows=rows):
-        found = investigate(
-            StoredRun(spark=spark, run_dir=run_dir),
-            RUN_ID,
-            lost=lost,
-            few=rows <= FEW,
-            settings=settings,
-            faults=fault_kinds(),
-        )
+        if lost:
+            causes = explain(run, RUN_ID, few=rows <= FEW, settings=settings, faults=fault_kinds())
+        replicas = compare_replicas(run, RUN_ID)
     stories: dict[str, list[str]] = {}
     for row in pq.read_table(run_dir / LOCATION["lost_stories"]).to_pylist() if lost else ():
         stories.setdefault(row["topic"], []).append(_story(row))
@@ -515,7 +462,7 @@ def judged(spark, run_dir, acks: Mapping[str, str], *, rows: int = 0):
         if row["anomaly"] in ("diverged", "gap"):
             text = f"{row['anomaly']} at {row['offset']}: {row['found']}"
             anomalies.setdefault(row["topic"], []).append(text)
-    return found, stories, anomalies
+    return causes, replicas, stories, anomalies
 
 
 def _story(row: Mapping[str, Any]) -> str:
@@ -551,14 +498,14 @@ def of_acks(spark, tmp_path_factory):
 
 @pytest.mark.parametrize("topic", EVERY)
 def test_every_lost_record_has_its_story(topic, of_acks):
-    _, stories, _ = of_acks
+    stories = of_acks[2]
     assert _first_only(stories.get(topic, [])) == list(EVERY[topic][1].expected)
 
 
 @pytest.mark.parametrize("topic", EVERY)
 def test_records_of_one_story_are_one_cause(topic, of_acks):
     left = EVERY[topic][1]
-    causes = [one for one in of_acks[0].causes if one.topic == topic]
+    causes = [one for one in of_acks[0] if one.topic == topic]
     (cause,) = causes
     assert cause.count == len(left.expected)
     assert cause.case == left.expected[0].split(" ")[1]
@@ -566,7 +513,7 @@ def test_records_of_one_story_are_one_cause(topic, of_acks):
 
 
 def test_a_cause_names_offsets_times_and_the_fault(of_acks):
-    (cause,) = [one for one in of_acks[0].causes if one.topic == "b2"]
+    (cause,) = [one for one in of_acks[0] if one.topic == "b2"]
     assert (cause.first_offset, cause.last_offset) == (3, 5)
     assert (cause.last_acked_at - cause.first_acked_at).total_seconds() == 2
     assert cause.window == 3  # the first topic's own number
@@ -584,13 +531,13 @@ def agreement(spark, tmp_path_factory):
 
 @pytest.mark.parametrize("topic", AGREEMENT)
 def test_divergences_and_gaps_are_reported_with_their_offset(topic, agreement):
-    _, _, anomalies = agreement
+    anomalies = agreement[3]
     assert sorted(anomalies.get(topic, [])) == sorted(AGREEMENT[topic].anomalies)
 
 
 def test_divergences_and_gaps_are_counted(agreement):
     expected = [text for left in AGREEMENT.values() for text in left.anomalies]
-    assert agreement[0].counts == {
+    assert agreement[1] == {
         Anomaly.DIVERGED: sum(text.startswith("diverged") for text in expected),
         Anomaly.GAP: sum(text.startswith("gap") for text in expected),
     }
@@ -600,13 +547,13 @@ def test_divergences_and_gaps_are_counted(agreement):
 def test_counts_of_0_are_left_out_if_replica_logs_are_incomplete(spark, tmp_path, rows):
     topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
     write(tmp_path, topics, incomplete=["agree"])
-    found, _, _ = judged(spark, tmp_path, {}, rows=rows)
-    assert found.counts == {Anomaly.DIVERGED: 1}  # the number of gaps is unknown
+    _, replicas, _, _ = judged(spark, tmp_path, {}, rows=rows)
+    assert replicas == {Anomaly.DIVERGED: 1}  # the number of gaps is unknown
 
 
 @pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
 def test_a_run_without_evidence_has_stories(spark, tmp_path, rows):
     write_run(tmp_path, {"b2": B2.history})
-    found, stories, _ = judged(spark, tmp_path, {"b2": "1"}, rows=rows)
-    assert found.counts == {}
+    _, replicas, stories, _ = judged(spark, tmp_path, {"b2": "1"}, rows=rows)
+    assert replicas == {}
     assert _first_only(stories["b2"]) == list(WITH_ACKS_1["unknown"].expected)

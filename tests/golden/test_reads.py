@@ -93,14 +93,14 @@ def with_reads(draw: random.Random) -> History:
 
 
 def found_by_spark(spark, run_dir: Path, histories: dict[str, History]) -> dict[str, list[dict]]:
-    from ackproof_spark.checks import read_then_gone
+    from ackproof_spark.checks.reads import read_then_gone
     from ackproof_spark.reading.run_tables import RunTables, StoredRun
     from ackproof_spark.spark.small_data import small_plans
 
     write_run(run_dir, histories)
     with small_plans(spark, rows=0):
         run = StoredRun(spark=spark, run_dir=run_dir)
-        rows = read_then_gone.find(RunTables.of(run), run).toArrow().to_pylist()
+        rows = read_then_gone(RunTables.of(run), run).toArrow().to_pylist()
     by_topic = defaultdict(list)
     for row in rows:
         by_topic[row["topic"]].append(row)

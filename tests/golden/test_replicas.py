@@ -15,18 +15,8 @@ from typing import Any
 import pytest
 
 from ackproof_model.configuration import Profile
+from ackproof_model.validation import partition_trace as model
 from ackproof_model.validation.partition_replay import replay
-from ackproof_model.validation.partition_trace import (
-    Ends,
-    Follows,
-    Leads,
-    Loads,
-    Log,
-    Shrinks,
-    Step,
-    Trace,
-    Truncates,
-)
 from ackproof_model.validation.replication_rules import ReplicationRules
 from replica_traces import read
 
@@ -49,13 +39,13 @@ FREE = (
 OFF = 7
 
 
-def rules(path: Path, trace: Trace) -> ReplicationRules:
+def rules(path: Path, trace: model.Trace) -> ReplicationRules:
     least = min(len(one.isr) for one in trace.elections)
     freeze = Profile.of(path.stem.partition("-")[0]).hw_freeze
     return ReplicationRules(min_isr=min(2, least), freeze=freeze)
 
 
-def wrong(trace: Trace) -> Iterator[tuple[str, Trace]]:
+def wrong(trace: model.Trace) -> Iterator[tuple[str, model.Trace]]:
     """Yield changed traces, one for each step and change, with the name of the change."""
     for number, one in enumerate(trace.elections):
         others = [election for election in trace.elections if election is not one]
@@ -78,28 +68,31 @@ def wrong(trace: Trace) -> Iterator[tuple[str, Trace]]:
             yield name, replace(trace, acks=acks)
 
 
-def wrong_step(step: Step) -> Iterator[tuple[str, list[Step]]]:
+def wrong_step(step: model.Step) -> Iterator[tuple[str, list[model.Step]]]:
     kind = type(step).__name__
-    if isinstance(step, Ends):
+    if isinstance(step, model.Ends):
         yield "a shorter end", [replace(step, end=step.end - OFF, log=step.log.cut(step.end - OFF))]
         for number, (epoch, start) in enumerate(step.log.epochs):
             runs = list(step.log.epochs)
             runs[number] = (epoch, start + OFF)
-            yield "a run of another length", [replace(step, log=Log(tuple(runs), step.end))]
+            yield "a run of another length", [replace(step, log=model.Log(tuple(runs), step.end))]
         last = (step.log.epochs[-1][0] + 1, step.end - OFF)
-        yield "an epoch of nobody", [replace(step, log=Log((*step.log.epochs, last), step.end))]
+        yield (
+            "an epoch of nobody",
+            [replace(step, log=model.Log((*step.log.epochs, last), step.end))],
+        )
         return
     yield f"no {kind}", []
     yield f"{kind} higher", [replace(step, end=step.end + OFF)]
     if step.end >= OFF:
         yield f"{kind} lower", [replace(step, end=step.end - OFF)]
-    if isinstance(step, Leads | Follows):
+    if isinstance(step, model.Leads | model.Follows):
         yield f"{kind} in another epoch", [replace(step, epoch=step.epoch + 1)]
-    if isinstance(step, Leads | Follows | Shrinks):
+    if isinstance(step, model.Leads | model.Follows | model.Shrinks):
         yield "high watermark", [replace(step, high_watermark=step.high_watermark + 10_000_000)]
 
 
-def steps_of(trace: Trace, kind: type[Step]) -> int:
+def steps_of(trace: model.Trace, kind: type[model.Step]) -> int:
     return sum(isinstance(step, kind) for steps in trace.brokers.values() for step in steps)
 
 
@@ -109,9 +102,9 @@ def test_the_model_explains_a_real_partition(path: Path) -> None:
     found = replay(trace, rules(path, trace))
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 25
-    assert steps_of(trace, Leads) > 1
-    assert steps_of(trace, Truncates) > 0
-    assert steps_of(trace, Loads) > 0
+    assert steps_of(trace, model.Leads) > 1
+    assert steps_of(trace, model.Truncates) > 0
+    assert steps_of(trace, model.Loads) > 0
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)

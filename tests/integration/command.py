@@ -15,8 +15,7 @@ from docker import DockerClient
 
 from ackproof.clients.shared_page import ProgressPage
 from ackproof.containers.engine import LABEL
-from ackproof.errors import ClusterError
-from ackproof.waiting import wait_for
+from waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,12 +68,7 @@ def await_acks(out: Path, process: subprocess.Popen[str], *, at_least: int) -> P
         pages = list(out.glob("latest/clients/*.progress"))
         return sum(ProgressPage(page).read().acked for page in pages)
 
-    wait_for(
-        acked,
-        lambda count: count >= at_least,
-        within_s=120,
-        failure=lambda count: ClusterError(f"only {count} acked"),
-    )
+    until(acked, good=lambda count: count >= at_least)
     return (out / "latest").resolve()
 
 

@@ -12,8 +12,6 @@ import psutil
 import pytest
 from docker import DockerClient
 
-from ackproof.errors import ClusterError
-from ackproof.waiting import wait_for
 from integration.command import (
     ackproof,
     await_acks,
@@ -21,6 +19,7 @@ from integration.command import (
     printed,
     started,
 )
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -56,12 +55,7 @@ def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
 
 def test_ctrl_c_while_brokers_boot_leaves_nothing(engine: DockerClient, tmp_path: Path) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
-        wait_for(
-            lambda: ours(engine, process.pid)["containers"],
-            bool,
-            within_s=120,
-            failure=lambda _: ClusterError("no container appeared"),
-        )
+        until(lambda: ours(engine, process.pid)["containers"], "no container appeared")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=180)
     assert process.returncode == 3, errors

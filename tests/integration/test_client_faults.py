@@ -24,13 +24,14 @@ from ackproof.ledger.producer_ledger import recover as recovered
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults.clients.crash_client import CrashClient
-from ackproof_faults.clients.fill_buffer import FillBuffer
-from ackproof_faults.clients.pause_client import PauseClient
-from ackproof_faults.clients.purge_client import PurgeClient
-from ackproof_faults.clients.rebalance_storm import RebalanceStorm
-from ackproof_faults.clients.skew_timestamps import SkewTimestamps
-from ackproof_faults.clients.slow_client import SlowClient
+from ackproof_faults.clients.ordered import (
+    FillBuffer,
+    PurgeClient,
+    RebalanceStorm,
+    SkewTimestamps,
+    SlowClient,
+)
+from ackproof_faults.clients.processes import CrashClient, PauseClient
 from ackproof_spark.record import decode
 from integration.faulting import in_force, recover
 from integration.reading import records

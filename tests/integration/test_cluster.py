@@ -3,7 +3,6 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster, booted
@@ -13,6 +12,8 @@ from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
+from integration.reading import records
+from integration.sending import send
 from kafka_clusters import boot
 from waiting import until
 
@@ -53,11 +54,7 @@ def test_a_node_runs_as_a_user_without_rights(cluster: KafkaCluster) -> None:
 def test_a_restarted_broker_has_the_same_identity_data_and_address(
     cluster: KafkaCluster,
 ) -> None:
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0}
-    )
-    producer.produce("orders", b"kept", partition=0)
-    assert producer.flush(60) == 0
+    assert send(cluster, "orders", partition=0) == (0, 0)
     leader = cluster.interfaces.metadata.leader("orders", 0)
     assert leader is not None
     node = cluster.nodes[leader]
@@ -75,18 +72,7 @@ def test_a_restarted_broker_has_the_same_identity_data_and_address(
     node.container.reload()
     (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
     assert (commands.run(node.container, read_id).stdout, network["IPAddress"]) == before
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "check",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.assign([TopicPartition("orders", 0, 0)])
-    message = consumer.poll(90)
-    consumer.close()
-    assert message is not None
-    assert message.value() == b"kept"
+    assert len(records(cluster, "orders")) == 1
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from ackproof_faults.process.kill import Kill
 from ackproof_faults.process.restart import Restart
 from ackproof_faults.process.skew_clock import SkewClock
 from integration.command import clock
+from integration.faulting import in_force
 from integration.sending import acked
 from waiting import until
 
@@ -35,8 +36,7 @@ def test_an_ended_broker_is_fenced_and_its_log_shows_how_it_ended(
 ) -> None:
     cluster.await_full_isr(PLACES)
     began = datetime.now(UTC)
-    with inject(fault, cluster.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(cluster, fault) as guard:
         assert not guard.recovered()
         (ended,) = guard.window.nodes
         until(lambda: cluster.interfaces.metadata.leader("orders", 0) not in (None, ended))
@@ -55,10 +55,7 @@ def test_a_fault_that_was_not_injected_is_not_verified(cluster: KafkaCluster, fa
 def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) -> None:
     cluster.await_full_isr(PLACES)
     assert acked(cluster, "orders", partition=0)
-    with inject(
-        IsolateReplication(target="leader of orders-0"), cluster.interfaces, clock=clock
-    ) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(cluster, IsolateReplication(target="leader of orders-0")) as guard:
         assert not acked(cluster, "orders", partition=0, within_s=5)
         # No broker is fenced yet.
         until(lambda: len(cluster.interfaces.metadata.isr("orders", 0) or ()) == 3)

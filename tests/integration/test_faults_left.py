@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from ackproof.errors import ClusterError
-from ackproof.waiting import wait_for
 from integration.command import ackproof, ours, started
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -45,12 +44,7 @@ def test_clean_removes_leftovers_of_faults_after_a_sigkill(
                 any(one.status == "paused" for one in containers),
             )
 
-        wait_for(
-            look,
-            all,
-            within_s=90,
-            failure=lambda seen: ClusterError(f"flapping, paused: {seen}"),
-        )
+        until(look, good=all)
         process.kill()
         process.communicate()
     left = ours(engine, process.pid)

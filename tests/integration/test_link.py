@@ -9,8 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import Message, Producer
 from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster
@@ -21,7 +20,7 @@ from ackproof_faults.interfaces.kafka_proxy import Rule
 from ackproof_faults.network.link import LinkFault
 from integration.command import clock
 from integration.faulting import in_force, recover
-from integration.sending import log_end
+from integration.reading import records
 from kafka_clusters import boot
 from waiting import until
 
@@ -90,15 +89,7 @@ class Send(threading.Thread):
 
 def stored(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
     """Return the records of the topic, read without the proxy."""
-    end, _ = log_end(cluster, topic)
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "x", "log_level": 0}
-    )
-    consumer.assign([Place(topic, 0, 0)])
-    found = consumer.consume(end, timeout=90) if end else []
-    consumer.close()
-    assert len(found) == end
-    return [message.value() for message in found]
+    return [message.value() for message in records(cluster, topic)]
 
 
 def lost_response(action: str) -> LinkFault:
@@ -130,8 +121,7 @@ def test_a_lost_produce_response_duplicates_a_record_without_idempotence(
 ) -> None:
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": idempotence}))
     send.start()
-    with inject(lost_response(action), linked.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(linked, lost_response(action)) as guard:
         assert f"{action}: Produce v" in guard.window.evidence
         assert send.acked
     assert guard.recovered()
@@ -149,8 +139,7 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
     patient = {"socket.timeout.ms": 60000, "request.timeout.ms": 50000}
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": False, **patient}))
     send.start()
-    with inject(fault, linked.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(linked, fault):
         assert send.acked
     assert stored(linked, topic) == [b"once"]
 

@@ -11,12 +11,11 @@ import pytest
 from confluent_kafka import Producer
 
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.errors import ClusterError
 from ackproof.scenario.topics import TopicSpec
-from ackproof.waiting import wait_for
 from ackproof_spark.live.topic_source import Offset, TopicReader
 from ackproof_spark.tables import LOCATION
 from integration.command import ROOT, ackproof, printed
+from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -99,7 +98,7 @@ class Follower:
                 ]
             return done(self.records)
 
-        wait_for(look, bool, within_s=60, failure=lambda _: ClusterError(str(self.offset)))
+        until(look)
 
 
 def produce(bootstrap: str, topic: str, value: bytes, count: int, *, partition: int = 0) -> None:
@@ -125,11 +124,9 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     assert leader is not None
     (other,) = set(cluster.interfaces.metadata.replicas("unclean", 0)) - {leader}
     cluster.interfaces.processes.kill(other)
-    wait_for(
+    until(
         lambda: cluster.interfaces.metadata.isr("unclean", 0),
-        lambda isr: list(isr or ()) == [leader],
-        within_s=60,
-        failure=lambda isr: ClusterError(f"ISR {isr}"),
+        good=lambda isr: list(isr or ()) == [leader],
     )
     produce(bootstrap, "unclean", b"first", 500)
     follower.until(lambda records: len(records) == 1500)
@@ -137,12 +134,7 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
 
     cluster.interfaces.processes.kill(leader)
     cluster.interfaces.processes.start(other)
-    wait_for(
-        lambda: cluster.interfaces.metadata.leader("unclean", 0),
-        lambda now: now == other,
-        within_s=60,
-        failure=lambda now: ClusterError(f"leader {now}"),
-    )
+    until(lambda: cluster.interfaces.metadata.leader("unclean", 0), good=lambda now: now == other)
     # More than were lost: the log is longer than the position again, so the position alone does
     # not show the truncation.
     produce(bootstrap, "unclean", b"second", 800)

@@ -16,19 +16,17 @@ from docker import DockerClient
 import node_actions
 from ackproof.cluster import lifecycle
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.containers import commands
-from ackproof.errors import ClusterError
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
 from ackproof.observation import controllers_log, metadata_log
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof.waiting import wait_for
 from ackproof_faults import inject
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from conformance.kafka_classes import VERSIONS
 from integration.command import clock
 from kafka_clusters import boot
+from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -71,11 +69,10 @@ def await_log(
 ) -> None:
     """Wait for a new entry in the metadata log; brokers may be down."""
     [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
-    wait_for(
+    until(
         lambda: metadata_log.parse(controllers_log.dump(controller)),
-        reached,
-        within_s=120,
-        failure=lambda _: ClusterError(f"the controller never wrote that {what}"),
+        f"the controller never wrote that {what}",
+        good=reached,
     )
 
 
@@ -137,15 +134,8 @@ def lead_a_life(cluster: KafkaCluster) -> None:
         cluster.interfaces.processes.terminate(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
-    commands.run_kafka_tool(
-        cluster.nodes[1],
-        _ELECTION,
-        "--bootstrap-server",
-        f"{cluster.nodes[1].spec.name}:{cluster.interfaces.network.port('INTERNAL')}",
-        "--election-type",
-        "preferred",
-        "--all-topic-partitions",
-    )
+    options = ("--election-type", "preferred", "--all-topic-partitions")
+    cluster.run_kafka_tool(_ELECTION, *options, at=cluster.nodes[1])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

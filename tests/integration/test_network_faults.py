@@ -14,21 +14,15 @@ from docker import DockerClient
 
 from ackproof import doctor
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.errors import ClusterError, EngineError
+from ackproof.errors import EngineError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.network.bridge import Bridge
-from ackproof_faults.network.flapping import Flapping
+from ackproof_faults.network.cuts import Bridge, Isolate, MajoritiesRing, Split
 from ackproof_faults.network.half_open import HalfOpen
-from ackproof_faults.network.isolate import Isolate
-from ackproof_faults.network.majorities_ring import MajoritiesRing
-from ackproof_faults.network.packet_loss import PacketLoss
-from ackproof_faults.network.partition import Partition
-from ackproof_faults.network.queues import Bandwidth, Latency
+from ackproof_faults.network.partition import Flapping, Partition
 from ackproof_faults.network.reset_connections import ResetConnections
-from ackproof_faults.network.split import Split
+from ackproof_faults.network.slowed import Bandwidth, Latency, PacketLoss
 from integration.faulting import in_force, recover
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot
@@ -52,17 +46,21 @@ def four(engine: DockerClient) -> Iterator[KafkaCluster]:
         yield cluster
 
 
+def leader_of(cluster: KafkaCluster) -> int:
+    """Return the leader of orders-0."""
+    leader = cluster.interfaces.metadata.leader("orders", 0)
+    assert leader is not None
+    return leader
+
+
 def await_isr(cluster: KafkaCluster, partition: int, wanted: set[int]) -> None:
     """Write something that a follower can lack, and wait until the committed ISR is this.
 
     A follower that has all there is stays in sync, however long it has not been heard of.
     """
     assert acked(cluster, "orders", partition=partition, acks=1)
-    wait_for(
-        lambda: set(cluster.interfaces.metadata.isr("orders", partition) or ()),
-        wanted.__eq__,
-        within_s=90,
-        failure=lambda seen: ClusterError(f"the ISR is {seen}, not {wanted}"),
+    until(
+        lambda: set(cluster.interfaces.metadata.isr("orders", partition) or ()), good=wanted.__eq__
     )
 
 
@@ -106,19 +104,16 @@ def test_a_one_way_cut_stops_replication(four: KafkaCluster) -> None:
 def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: KafkaCluster) -> None:
     with in_force(four, Partition(target=1, peers="controllers")) as guard:
         assert acked(four, "orders", partition=0, acks=1)
-        wait_for(
+        until(
             lambda: four.interfaces.metadata.leader("orders", 0),
-            lambda leader: leader not in (None, 1),
-            within_s=90,
-            failure=lambda leader: ClusterError(f"still led by {leader}"),
+            good=lambda leader: leader not in (None, 1),
         )
     recover(four, guard)
 
 
 @pytest.mark.slow
 def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
-    leader = four.interfaces.metadata.leader("orders", 0)
-    assert leader is not None
+    leader = leader_of(four)
     with in_force(four, Partition(target=leader, peers="clients", listener="EXTERNAL")) as guard:
         assert not acked(four, "orders", partition=0, acks=1, within_s=5)
         until(lambda: len(four.interfaces.metadata.isr("orders", 0) or ()) == 4)
@@ -126,25 +121,18 @@ def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_an_isolated_broker_leaves_every_isr(four: KafkaCluster) -> None:
-    with in_force(four, Isolate(target=2)) as guard:
-        wait_for(
+@pytest.mark.parametrize(
+    ("fault", "rest"),
+    [(Isolate(target=2), {1, 3, 4}), (Split(target=[1, 2], controllers="others"), {3, 4})],
+    ids=["isolate", "split"],
+)
+def test_brokers_without_controllers_and_peers_leave_every_isr(
+    four: KafkaCluster, fault: Fault, rest: set[int]
+) -> None:
+    with in_force(four, fault) as guard:
+        until(
             lambda: [set(four.interfaces.metadata.isr(*place) or ()) for place in PLACES],
-            lambda seen: all(isr == {1, 3, 4} for isr in seen),
-            within_s=90,
-            failure=lambda seen: ClusterError(f"the ISRs are {seen}"),
-        )
-    recover(four, guard)
-
-
-@pytest.mark.slow
-def test_in_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
-    with in_force(four, Split(target=[1, 2], controllers="others")) as guard:
-        wait_for(
-            lambda: [set(four.interfaces.metadata.isr(*place) or ()) for place in PLACES],
-            lambda seen: all(isr == {3, 4} for isr in seen),
-            within_s=90,
-            failure=lambda seen: ClusterError(f"the ISRs are {seen}"),
+            good=lambda seen: all(isr == rest for isr in seen),
         )
     recover(four, guard)
 
@@ -154,13 +142,11 @@ def test_in_a_bridge_and_a_ring_the_isr_contains_brokers_connected_to_the_leader
     four: KafkaCluster,
 ) -> None:
     with in_force(four, Bridge(target=1)) as guard:  # 2 | 3, 4
-        leader = four.interfaces.metadata.leader("orders", 0)
-        assert leader is not None
+        leader = leader_of(four)
         await_isr(four, 0, {1: {1, 2, 3, 4}, 2: {1, 2}}.get(leader, {1, 3, 4}))
     recover(four, guard)
     with in_force(four, MajoritiesRing()) as guard:
-        leader = four.interfaces.metadata.leader("orders", 0)
-        assert leader is not None
+        leader = leader_of(four)
         opposite = (leader + 1) % 4 + 1
         await_isr(four, 0, {1, 2, 3, 4} - {opposite})
     recover(four, guard)
@@ -185,18 +171,12 @@ def retransmitted(cluster: KafkaCluster, node: int) -> int:
 def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     before = retransmitted(four, 1)
     with in_force(four, PacketLoss(target=1, percent=20)) as guard:
-        wait_for(
-            lambda: retransmitted(four, 1),
-            lambda count: count > before + 3,
-            within_s=90,
-            failure=lambda count: ClusterError(f"{before}, and now {count}"),
-        )
+        until(lambda: retransmitted(four, 1), good=lambda count: count > before + 3)
     recover(four, guard)
 
 
 def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
-    leader = four.interfaces.metadata.leader("orders", 0)
-    assert leader is not None
+    leader = leader_of(four)
     told: list[dict[str, Any]] = []
     producer = Producer(
         {
@@ -215,12 +195,7 @@ def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
     assert producer.flush(60) == 0
     before = disconnects()
     with in_force(four, ResetConnections(target=leader)) as guard:
-        wait_for(
-            disconnects,
-            lambda count: count > before,
-            within_s=60,
-            failure=lambda _: ClusterError("the client has not noticed"),
-        )
+        until(disconnects, "the client has not noticed", good=lambda count: count > before)
     producer.produce("orders", b"x", partition=0)
     assert producer.flush(60) == 0
     producer.close()
@@ -232,12 +207,7 @@ def test_half_open_connections_stay_established_without_a_reset(four: KafkaClust
     began = datetime.now(UTC)
     guard = in_force(four, HalfOpen(target=4))
     assert "open connections to the dead node 4" in guard.window.evidence
-    wait_for(
-        lambda: four.brokers_known_to(1),
-        lambda listed: 4 not in listed,
-        within_s=90,
-        failure=lambda listed: ClusterError(f"not fenced: {listed}"),
-    )
+    until(lambda: four.brokers_known_to(1), good=lambda listed: 4 not in listed)
     # A follower is told at once of a leader that is killed.
     assert not four.interfaces.logs.contains(1, "Node 4 disconnected", began)
     recover(four, guard)
@@ -265,17 +235,14 @@ def backlog(cluster: KafkaCluster, node: int) -> int:
 
 @pytest.mark.slow
 def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> None:
-    leader = four.interfaces.metadata.leader("orders", 0)
-    assert leader is not None
+    leader = leader_of(four)
     with in_force(four, Bandwidth(target=leader, rate="100kbit")) as guard:
         producer = Producer({"bootstrap.servers": four.bootstrap_servers, "acks": 1})
         for _ in range(5):
             producer.produce("orders", b"x" * 100_000, partition=0)
-        wait_for(
+        until(
             lambda: (producer.poll(0), backlog(four, leader))[1],
-            lambda waiting: waiting > 50_000,
-            within_s=90,
-            failure=lambda waiting: ClusterError(f"only {waiting} bytes wait"),
+            good=lambda waiting: waiting > 50_000,
         )
     assert producer.flush(60) == 0
     producer.close()

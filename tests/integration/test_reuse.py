@@ -21,6 +21,7 @@ from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS, TopicSpec
 from kafka_clusters import boot
+from support.run_directories import small
 from waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -29,18 +30,8 @@ TOPICS = {"orders": TopicSpec(replication_factor=1)}
 
 
 def scenario(**changes: object) -> Scenario:
-    document = {
-        "version": 1,
-        "name": "reuse",
-        "cluster": {"brokers": 1},
-        "topics": {"orders": {"replication_factor": 1}},
-        "workload": {
-            "topic": "orders",
-            "settings": {"acks": "all", "enable.idempotence": True},
-        },
-        **changes,
-    }
-    return Scenario.model_validate(document)
+    one = {"cluster": {"brokers": 1}, "topics": {"orders": {"replication_factor": 1}}}
+    return Scenario.model_validate(small(**{**one, **changes}))
 
 
 class Suite:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import threading
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,6 +21,7 @@ from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
 from ackproof.scenario.cluster import SecuritySpec
 from ackproof.scenario.loader import load
+from ackproof.waiting import Repeating
 from ackproof_spark.tables import LOCATION
 
 pytestmark = pytest.mark.cluster
@@ -39,35 +40,23 @@ SCENARIO = {
 }
 
 
-class Witness:
+class Witness(Repeating):
     """Collects command lines, environments and container descriptions repeatedly."""
 
     def __init__(self, engine: DockerClient) -> None:
+        super().__init__(every_s=0.05, name="witness")
         self._engine = engine
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
         self.seen: set[bytes] = set()
 
-    def _look(self) -> None:
-        while not self._over.wait(0.05):
-            for name in ("cmdline", "environ"):
-                for path in Path("/proc").glob(f"[0-9]*/{name}"):
-                    try:
-                        self.seen.add(path.read_bytes())
-                    except OSError:
-                        continue  # the process has ended, or belongs to another user
-            ours = self._engine.containers.list(
-                all=True, filters={"label": f"{LABEL}=1"}, ignore_removed=True
-            )
-            self.seen |= {json.dumps(one.attrs).encode() for one in ours}
-
-    def __enter__(self) -> Witness:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+    def turn(self) -> None:
+        for name in ("cmdline", "environ"):
+            for path in Path("/proc").glob(f"[0-9]*/{name}"):
+                with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+                    self.seen.add(path.read_bytes())
+        ours = self._engine.containers.list(
+            all=True, filters={"label": f"{LABEL}=1"}, ignore_removed=True
+        )
+        self.seen |= {json.dumps(one.attrs).encode() for one in ours}
 
     def saw(self, text: str) -> bool:
         return any(text.encode() in one for one in self.seen)
@@ -112,7 +101,7 @@ def test_no_secret_is_left_anywhere(
         followed = pq.read_table(run_dir / LOCATION["live_partitions"])
         assert sum(followed["read"].to_pylist()) >= 1500  # the live job was let in, too
     (security,) = made
-    key = security.certificates.client_key_pem.splitlines()[1]
+    key = security.client_key_pem.splitlines()[1]
     secrets = [security.password, security.store_password, key]
     for secret in secrets:
         assert holders(tmp_path, secret) == []

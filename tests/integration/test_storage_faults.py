@@ -12,24 +12,19 @@ from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
-from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof.waiting import wait_for
-from ackproof_faults import Fault, FaultError, inject
+from ackproof_faults import Fault, FaultError
 from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
-from ackproof_faults.disk.disk_full import DiskFull
-from ackproof_faults.disk.fail_log_dir import FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
-from ackproof_faults.disk.replace_disk import ReplaceDisk
-from ackproof_faults.disk.wipe_partition import WipePartition
-from ackproof_faults.disk.wipe_volume import WipeVolume
-from integration.command import clock
+from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
+from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from integration.faulting import in_force, recover
 from integration.sending import log_end
 from kafka_clusters import NOTICED, boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -164,8 +159,7 @@ def test_a_flipped_byte_is_found_by_a_consumer(
     fault = FlipByte.model_validate(
         {"fault": "flip_byte", "target": 1, "partitions": f"{topic}-0", "segment": segment}
     )
-    with inject(fault, disks.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(disks, fault) as guard:
         assert "Record is corrupt" in consumed(disks, topic, 0)
     assert guard.recovered()
     assert f"Processed a total of {ROUNDS} messages" in consumed(disks, topic, 0)
@@ -210,13 +204,10 @@ def test_a_failed_log_directory_takes_its_replicas_out_of_the_isr(
     listed = disks.interfaces.volumes.run(2, f"ls {failed}").output.split()
     gone = [n for n in (0, 1) if f"{topic}-{n}" in listed]
     assert len(gone) == 1  # Kafka deals partitions to directories in turn
-    with inject(FailLogDir(target=2), disks.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
-        wait_for(
+    with in_force(disks, FailLogDir(target=2)) as guard:
+        until(
             lambda: [2 in (disks.interfaces.metadata.isr(topic, n) or ()) for n in (0, 1)],
-            lambda seen: seen == [n not in gone for n in (0, 1)],
-            within_s=90,
-            failure=lambda seen: ClusterError(f"in the ISR: {seen}, gone: {gone}"),
+            good=lambda seen: seen == [n not in gone for n in (0, 1)],
         )
     recover(disks, guard, places(topic))
 
@@ -226,14 +217,12 @@ def test_a_full_disk_refuses_writes_until_it_is_freed(disks: KafkaCluster, topic
     producer = Producer(
         {"bootstrap.servers": disks.bootstrap_servers, "acks": "all", "log_level": 0}
     )
-    with inject(DiskFull(target=2), disks.interfaces, clock=clock) as guard:
-        assert guard.window.verified, guard.window.evidence
+    with in_force(disks, DiskFull(target=2)) as guard:
         producer.produce(topic, b"x" * SIZE, partition=0)
-        wait_for(
+        until(
             lambda: disks.interfaces.processes.exit_status(2),
-            lambda status: status is not None,
-            within_s=60,
-            failure=lambda _: ClusterError("the broker runs on a full disk"),
+            "the broker runs on a full disk",
+            good=lambda status: status is not None,
         )
     recover(disks, guard, places(topic))
     assert producer.flush(60) == 0

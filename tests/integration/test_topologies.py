@@ -51,13 +51,8 @@ def custom(engine: DockerClient) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="class")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("logs")
-
-
-@pytest.fixture(scope="class")
-def operated(engine: DockerClient, logs: Path) -> Iterator[KafkaCluster]:
-    with boot(engine, ClusterSpec(controllers=3, settings=NOTICED), logs=logs) as cluster:
+def operated(engine: DockerClient) -> Iterator[KafkaCluster]:
+    with boot(engine, ClusterSpec(controllers=3, settings=NOTICED)) as cluster:
         cluster.create_topics(
             {"orders": TopicSpec(partitions=3, settings={"min.insync.replicas": 2})}
         )
@@ -165,36 +160,3 @@ class TestLifecycle:
             readiness.await_fenced(operated, 2, within_s=0.3)
         with pytest.raises(ClusterError, match=r"still in an ISR .*orders-0 \(leader"):
             readiness.await_out_of_isr(operated, 2, within_s=0.3)
-
-    def test_a_broker_is_added_and_another_removed(
-        self, operated: KafkaCluster, logs: Path, tmp_path: Path
-    ) -> None:
-        with pytest.raises(ClusterError, match="only 2 would be left"):
-            lifecycle.remove_broker(operated, 1)
-        assert lifecycle.add_broker(operated) == 4
-        lifecycle.remove_broker(operated, 1)
-        until(lambda: operated.brokers_known_to(4) == {2, 3, 4})
-        until(lambda: all(1 not in view.replicas for view in operated.partitions().values()))
-        assert acked(operated, "orders")
-        assert "broker-1" in (logs / "broker-1.log").read_text()
-        timeline = operated.take_metadata_log(tmp_path)
-        assert [b.state for b in timeline.brokers if b.broker == 1][-1] == "unregistered"
-
-    def test_the_quorum_elects_another_leader_when_one_is_killed(
-        self, operated: KafkaCluster
-    ) -> None:
-        leading = until(lambda: readiness.quorum_leader(operated))
-        assert leading is not None
-        node_actions.kill_controller(operated, leading)
-        until(lambda: readiness.quorum_leader(operated) not in (None, leading))
-        node_actions.start_controller(operated, leading)
-        until(lambda: sorted(readiness.members(operated)) == [100, 101, 102])
-
-    def test_a_controller_is_added_and_another_removed(self, operated: KafkaCluster) -> None:
-        assert lifecycle.add_controller(operated) == 103
-        until(lambda: sorted(readiness.members(operated)) == [100, 101, 102, 103])
-        lifecycle.remove_controller(operated, 100)
-        until(lambda: sorted(readiness.members(operated)) == [101, 102, 103])
-        node_actions.kill(operated, 4)
-        node_actions.start(operated, 4)
-        assert acked(operated, "orders")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ackproof.execution.run_state import window_row
 from ackproof.scenario.model import Scenario
-from ackproof_faults import BlastRadius, Fault, FaultWindow, Schedule, SendCounts
+from ackproof_faults import BlastRadius, Fault, FaultWindow, Schedule, ScheduleContext, SendCounts
 from ackproof_faults.schedule.blocks import Block
 from support.fake_cluster import FakeCluster
 from support.run_directories import RunDirectory
@@ -36,16 +36,16 @@ class World:
     def schedule(
         self, *steps: Fault | Block, seed: int = 0, blast_radius: BlastRadius | None = None
     ) -> Schedule:
-        return Schedule(
-            steps,
-            self.cluster,
+        context = ScheduleContext(
+            cluster=self.cluster,
             partitions=[("orders", 0)],
             sends=lambda: SendCounts(sent=self.sent, acked=self.acked),
             clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
             monotonic=lambda: self.seconds,
             seed=seed,
-            blast_radius=blast_radius,
+            blast_radius=blast_radius or BlastRadius(),
         )
+        return Schedule(steps, context)
 
 
 def names(schedule: Schedule) -> list[str]:

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from ruamel.yaml import YAML
 
@@ -25,10 +24,8 @@ from ackproof.runs.recovery import seal
 from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_spark import tables
 from ackproof_spark.anomaly import PREDICTED
-from ackproof_spark.tables import LOCATION
-from spark_histories import RUN_ID, History, write_run
+from spark_histories import RUN_ID, History, file_of, write_run, write_table
 
 TOPIC = "orders"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,26 +34,6 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def at(seconds: float) -> datetime:
     """Return a time in seconds after the start of a run."""
     return START + timedelta(seconds=round(seconds, 6))
-
-
-def schema_of(table: str) -> pa.Schema:
-    schema: pa.Schema = getattr(tables, table.upper())
-    return schema
-
-
-def defaults(table: str) -> dict[str, Any]:
-    """Return a row of a table with a legal value in every column."""
-    return {field.name: None if field.nullable else _some(field.type) for field in schema_of(table)}
-
-
-def _some(kind: pa.DataType) -> Any:
-    if pa.types.is_timestamp(kind):
-        return START
-    if pa.types.is_list(kind):
-        return []
-    if pa.types.is_string(kind):
-        return ""
-    return False if pa.types.is_boolean(kind) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +74,7 @@ class RunDirectory:
 
     def file(self, table: str, name: str = "part-0") -> Path:
         """Return the only file of a table, or the part `name` of it."""
-        path = self.path / LOCATION[table]
-        return path if path.suffix else path / f"{name}.parquet"
+        return file_of(self.path, table, name)
 
     def write(
         self,
@@ -108,18 +84,9 @@ class RunDirectory:
         name: str = "part-0",
         **how: Any,
     ) -> RunDirectory:
-        """Write rows, or columns, as one file of a table; `how` as for `pq.write_table`."""
-        common = {**defaults(table), "schema_version": tables.SCHEMA_VERSION, "run_id": self.run_id}
-        if isinstance(rows, Mapping):
-            count = len(next(iter(rows.values())))
-            columns = {key: [value] * count for key, value in common.items()} | dict(rows)
-            written = pa.Table.from_pydict(columns, schema=schema_of(table))
-        else:
-            records = [{**common, **_mapping(row)} for row in rows]
-            written = pa.Table.from_pylist(records, schema=schema_of(table))
-        path = self.file(table, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(written, path, **how)
+        """Write rows, or columns, as one file of a table, as `write_table` does."""
+        given = rows if isinstance(rows, Mapping) else map(_mapping, rows)
+        write_table(self.path, table, given, name=name, run_id=self.run_id, **how)
         return self
 
     def rows(self, table: str, name: str = "part-0") -> list[dict[str, Any]]:

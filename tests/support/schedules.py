@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 
-from ackproof_faults.schedule.blocks import StepList
+from ackproof_faults import Cluster, FaultWindow, SendCounts, StepList
+from ackproof_faults.conditions.observation import Observation, ReferencePoint
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
 
@@ -20,62 +22,61 @@ def cut(target: object = 1, **more: object) -> dict[str, object]:
     return {"fault": "isolate_replication", "target": target, **more}
 
 
-@dataclass(kw_only=True)
-class Observed:
-    """An observation of a schedule, as conditions see it."""
-
-    acked: int = 0
-    acked_more: int = 0
-    sent: int = 0
-    sent_more: int = 0
-    size: int | None = 3
-    members: tuple[int, ...] = ()
-    eligible: tuple[int, ...] | None = ()
-    led_last: int | None = None
-    leads: int | None = 1
-    leader_epoch: int | None = 0
-    unchanged_s: float | None = None
-    group_lag: int | None = None
-    log: tuple[int, str] = (0, "")
-    event: tuple[str, str] = ("", "")
-    changed: bool = False
-    seconds: float = 0.0
-
-    def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
-        return int(getattr(self, f"{outcome}_more" if more else outcome))
-
-    def isr(self, topic: str, partition: int) -> tuple[int, ...] | None:
-        return None if self.size is None else self.members or tuple(range(self.size))
-
-    def elr(self, topic: str, partition: int) -> tuple[int, ...] | None:
-        return self.eligible
-
-    def last_known_leader(self, topic: str, partition: int) -> int | None:
-        return self.led_last
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        return self.leads
-
-    def leaderless(self, topic: str, partition: int) -> bool:
-        return self.leads is None and self.size is not None
-
-    def epoch(self, topic: str, partition: int) -> int | None:
-        return self.leader_epoch
-
-    def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
-        return self.unchanged_s
-
-    def lag(self, group: str, topic: str, partition: int) -> int | None:
-        return self.group_lag if group == "readers" else None
-
-    def log_contains(self, broker: int | None, text: str) -> bool:
-        return broker in (None, self.log[0]) and text in self.log[1]
-
-    def fault_event(self, fault: str, event: str) -> bool:
-        return (fault, event) == self.event
-
-    def leader_changed(self, topic: str, partition: int) -> bool:
-        return self.changed
-
-    def elapsed_s(self) -> float:
-        return self.seconds
+def observed(
+    *,
+    acked: int = 0,
+    acked_more: int = 0,
+    sent: int = 0,
+    sent_more: int = 0,
+    size: int | None = 3,
+    members: tuple[int, ...] = (),
+    eligible: tuple[int, ...] | None = (),
+    led_last: int | None = None,
+    leads: int | None = 1,
+    led: int | None = 1,
+    leader_epoch: int | None = 0,
+    unchanged_s: float | None = None,
+    group_lag: int = 0,
+    log: tuple[int, str] = (0, ""),
+    event: tuple[str, str] = ("", ""),
+    seconds: float = 0.0,
+) -> Observation:
+    """Return an observation of orders-0, `seconds` after the mark; `led` was its leader there."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    metadata = SimpleNamespace(
+        broker_ids=lambda: [1, 2, 3],
+        leader=lambda topic, partition: leads,
+        leaderless=lambda topic, partition: leads is None and size is not None,
+        isr=lambda topic, partition: None if size is None else members or tuple(range(size)),
+        elr=lambda topic, partition: eligible,
+        last_known_leader=lambda topic, partition: led_last,
+        log_end=lambda *_: None if leader_epoch is None else (1000, leader_epoch),
+        committed=lambda group, *_: 1000 - group_lag if group == "readers" else None,
+    )
+    history: Any = SimpleNamespace(
+        high_watermark_unchanged_s=lambda topic, partition: unchanged_s,
+        log_contains=lambda broker, text, since: broker == log[0] and text in log[1],
+    )
+    times = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}
+    window = FaultWindow(
+        fault="",
+        target="",
+        nodes=(),
+        parameters="",
+        trigger="",
+        injected_at=start,
+        **({times[event[1]]: start} if event[1] else {}),
+    )
+    return Observation(
+        cluster=Cluster(metadata=metadata),
+        history=history,
+        sends=SendCounts(sent=sent, acked=acked),
+        now_s=seconds,
+        reference=ReferencePoint(
+            sends=SendCounts(sent=sent - sent_more, acked=acked - acked_more),
+            monotonic_s=0.0,
+            at=start,
+            leaders={("orders", 0): led},
+        ),
+        windows=[(event[0], window)],
+    )

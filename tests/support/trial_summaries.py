@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.comparison.sequential import Sequential
-from ackproof.comparison.statistics import Design
+from ackproof.comparison.statistics import Design, Sequential
 from ackproof.comparison.store import ComparisonPlan, ConfigurationTrial, Measures
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.runs.verdict import Latency, Word

@@ -30,8 +30,7 @@ LEVELS_INSIDE = 8
 #: Modules that may have more than 400 lines, each with its reason.
 LONG = {
     "ackproof/judgement/client_checks.py": "everything that is asked about what clients recorded",
-    "ackproof_spark/live/partition.py": "one partition's state, and how events change it",
-    "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
+    "ackproof/judgement/partition_trace.py": "one partition's trace, from all evidence of it",
     "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
     "ackproof_model/effects.py": "the vocabulary of effects, and what each means to the model",
     "ackproof_model/prediction/search.py": "one search, layer by layer, with its time",
@@ -148,7 +147,7 @@ def small_with_one_importer(lines: dict[str, int], graph: dict[str, set[str]]) -
 
 
 def test_no_small_module_has_a_single_importer_without_a_reason() -> None:
-    """Faults are found by their place: nothing but the list for type checkers imports them."""
+    """The imports of faults by their package, which registers them, do not count."""
     built = grimp.build_graph(*PACKAGES, cache_dir=None)
     graph = {module: built.find_modules_directly_imported_by(module) for module in built.modules}
     del graph["ackproof_faults"]

@@ -33,7 +33,7 @@ def unreachable(modules: Mapping[str, ast.Module], *, used_elsewhere: set[str]) 
     """Return the top-level names that neither a root nor anything that a root reaches refers to.
 
     Roots are statements without a name, decorated definitions, `main`, the modules of commands and
-    `EXPORTS`, classes (faults are found by their place), and words in `used_elsewhere`.
+    `EXPORTS`, classes (faults are registered by their export), and words in `used_elsewhere`.
     """
     places = {
         (module, name): node

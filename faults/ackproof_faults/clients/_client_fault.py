@@ -12,7 +12,7 @@ from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape, untargeted
-from ackproof_faults.interfaces.clients import ClientName, Clients, Order
+from ackproof_faults.interfaces.clients import ClientName, Clients
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_model.effects import Client, ClientAction, Effects
 
@@ -99,36 +99,3 @@ class ClientFault(Fault):
     @abstractmethod
     def works(self, clients: Clients, client: str) -> bool:
         """Whether the client works again."""
-
-
-class OrderedFault(ClientFault):
-    """A client misbehaves on order, and counts how often it did."""
-
-    #: How often the client must have misbehaved to prove it.
-    proved_by: ClassVar[int] = 1
-
-    @property
-    @abstractmethod
-    def order(self) -> tuple[Order, int]:
-        """The order, and its parameter in milliseconds."""
-
-    @property
-    @abstractmethod
-    def counted(self) -> str:
-        """The events that the client counts, in words."""
-
-    def start(self, clients: Clients, client: str) -> None:
-        order, milliseconds = self.order
-        clients.order(client, order, milliseconds=milliseconds)
-
-    def require_effect(self, clients: Clients, client: str) -> str:
-        count = clients.obeyed(client, more_than=self.proved_by - 1, within_s=self.within)
-        if count < self.proved_by:
-            raise FaultError(f"{client}: {count} {self.counted} within {self.within:g} s")
-        return f"{client}: {count} {self.counted}"
-
-    def stop(self, clients: Clients, client: str) -> None:
-        clients.order(client, "nothing")
-
-    def works(self, clients: Clients, client: str) -> bool:
-        return True  # a client reads its orders in every round

@@ -10,26 +10,14 @@ plain `Conditions` and a plain `TargetSpec`, whose ``==`` compares fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
+from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NoReturn
 
-from ackproof_faults.conditions.condition import Condition, Operator
-from ackproof_faults.conditions.kinds import (
-    After,
-    EpochIs,
-    FaultHas,
-    HighWatermarkStuck,
-    IsrIs,
-    IsrIsExactly,
-    LagIs,
-    LeaderChanges,
-    LeaderIs,
-    LogSays,
-    ProgressIs,
-)
+from ackproof_faults.conditions.durations import format_duration
 from ackproof_faults.conditions.targets import TargetSpec
-from ackproof_faults.conditions.trigger import Conditions, either
+from ackproof_faults.conditions.trigger import Conditions, either, parse_condition
 
 
 class Expression(Conditions):
@@ -54,17 +42,21 @@ class Expression(Conditions):
         )
 
 
+def _read(text: str) -> Expression:
+    return Expression([parse_condition(text)])
+
+
 class Quantity:
     """A number of the cluster; comparing it with an integer gives a condition."""
 
-    def __init__(self, name: str, compared: Callable[[Operator, int], Condition]) -> None:
-        self._name = name
-        self._compared = compared
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-    def _condition(self, op: Operator, value: int) -> Expression:
+    def _condition(self, op: str, value: int) -> Expression:
         if type(value) is not int:
-            raise TypeError(f"{self._name} is compared with an integer, not with {value!r}")
-        return Expression([self._compared(op, value)])
+            name = self._text.replace("isr of", "ISR of", 1)
+            raise TypeError(f"the {name} is compared with an integer, not with {value!r}")
+        return _read(f"{self._text} {op} {value}")
 
     __hash__ = None  # type: ignore[assignment]  # `==` gives a condition
 
@@ -90,21 +82,12 @@ class Quantity:
 class Isr(Quantity):
     """The committed ISR of a partition: ``== 3`` compares its size, ``== {1, 3}`` its members."""
 
-    def __init__(self, topic: str, partition: int) -> None:
-        self._topic, self._partition = topic, partition
-        super().__init__(
-            f"the ISR of {topic}-{partition}",
-            lambda op, size: IsrIs(topic=topic, partition=partition, op=op, size=size),
-        )
-
     __hash__ = None
 
     def __eq__(self, value: int | Set[int]) -> Expression:  # type: ignore[override]
         if not isinstance(value, Set):
             return super().__eq__(value)
-        members = tuple(sorted(value))
-        condition = IsrIsExactly(topic=self._topic, partition=self._partition, members=members)
-        return Expression([condition])
+        return _read(f"{self._text} is {{{', '.join(map(str, sorted(value)))}}}")
 
 
 class PartitionLeader(TargetSpec):
@@ -112,61 +95,55 @@ class PartitionLeader(TargetSpec):
 
     __slots__ = ()
 
-    def _is(self, op: Literal["==", "!="], broker: int | None) -> Expression:
-        return Expression(
-            [LeaderIs(topic=self.topic, partition=self.partition, op=op, broker=broker)]
-        )
-
     __hash__ = None  # type: ignore[assignment]  # `==` gives a condition
 
     def __eq__(self, broker: int) -> Expression:  # type: ignore[override]
-        return self._is("==", broker)
+        return _read(f"{self} == {broker}")
 
     def __ne__(self, broker: int) -> Expression:  # type: ignore[override]
-        return self._is("!=", broker)
+        return _read(f"{self} != {broker}")
 
     @property
     def exists(self) -> Expression:
         """The partition has a leader."""
-        return self._is("!=", None)
+        return _read(f"{self} != none")
 
     @property
     def is_none(self) -> Expression:
         """The partition has no leader."""
-        return self._is("==", None)
+        return _read(f"{self} == none")
 
     @property
     def changed(self) -> Expression:
         """The partition has another leader than before the fault (in `when`: the previous one)."""
-        return Expression([LeaderChanges(topic=self.topic, partition=self.partition)])
+        return _read(f"{self} changed")
 
 
+@dataclass(frozen=True, slots=True)
 class HighWatermark:
     """The high watermark of a partition."""
 
-    def __init__(self, topic: str, partition: int) -> None:
-        self._topic, self._partition = topic, partition
+    topic: str
+    partition: int
 
     def stuck(self, seconds: float) -> Expression:
         """Wait until the high watermark has not moved for `seconds`."""
-        return Expression(
-            [HighWatermarkStuck(topic=self._topic, partition=self._partition, seconds=seconds)]
-        )
+        return _read(f"hw of {self.topic}-{self.partition} stuck for {format_duration(seconds)}")
 
 
+@dataclass(frozen=True, slots=True)
 class SendCounter:
     """The number of acked sends, or of all sends."""
 
-    def __init__(self, outcome: Literal["acked", "sent"]) -> None:
-        self._outcome = outcome
+    outcome: Literal["acked", "sent"]
 
     def __call__(self, count: int) -> Expression:
         """Wait for at least `count` since the run began."""
-        return Expression([ProgressIs(count=count, outcome=self._outcome, more=False)])
+        return _read(f"{count} {self.outcome}")
 
     def more(self, count: int) -> Expression:
         """Wait for at least `count` since the fault was verified (in `when`: the previous one)."""
-        return Expression([ProgressIs(count=count, outcome=self._outcome, more=True)])
+        return _read(f"{count} more {self.outcome}")
 
 
 acked = SendCounter("acked")
@@ -175,30 +152,22 @@ sent = SendCounter("sent")
 
 def after(seconds: float) -> Expression:
     """Wait `seconds` from the verification of the fault (in `when`: of the previous one)."""
-    return Expression([After(seconds=seconds)])
+    return _read(f"after {format_duration(seconds)}")
 
 
 def isr(topic: str, partition: int) -> Isr:
     """Compare the committed ISR: with a size, or by ``==`` with a set of broker ids."""
-    return Isr(topic, partition)
+    return Isr(f"isr of {topic}-{partition}")
 
 
 def epoch(topic: str, partition: int) -> Quantity:
     """Compare the leader epoch of a partition."""
-    return Quantity(
-        f"the epoch of {topic}-{partition}",
-        lambda op, value: EpochIs(topic=topic, partition=partition, op=op, epoch=value),
-    )
+    return Quantity(f"epoch of {topic}-{partition}")
 
 
 def lag(group: str, topic: str, partition: int) -> Quantity:
     """Compare the number of records below the high watermark that a group has not committed."""
-    return Quantity(
-        f"the lag of {group} on {topic}-{partition}",
-        lambda op, value: LagIs(
-            group=group, topic=topic, partition=partition, op=op, records=value
-        ),
-    )
+    return Quantity(f"lag of {group} on {topic}-{partition}")
 
 
 def high_watermark(topic: str, partition: int) -> HighWatermark:
@@ -208,22 +177,22 @@ def high_watermark(topic: str, partition: int) -> HighWatermark:
 
 def log_says(text: str, *, broker: int | None = None) -> Expression:
     """Wait until a broker (by default any) has logged a line with `text` since the last fault."""
-    return Expression([LogSays(broker=broker, text=text)])
+    return _read(f"log of broker{'' if broker is None else f' {broker}'} says '{text}'")
 
 
 def began(fault: str) -> Expression:
     """Wait until a fault with this id or name was verified."""
-    return Expression([FaultHas(fault=fault, event="began")])
+    return _read(f"{fault} began")
 
 
 def ended(fault: str) -> Expression:
     """Wait until a fault with this id or name was healed."""
-    return Expression([FaultHas(fault=fault, event="ended")])
+    return _read(f"{fault} ended")
 
 
 def recovered(fault: str) -> Expression:
     """Wait until everything that a fault with this id or name touched works again."""
-    return Expression([FaultHas(fault=fault, event="recovered")])
+    return _read(f"{fault} recovered")
 
 
 def leader(topic: str, partition: int) -> PartitionLeader:

@@ -1,4 +1,4 @@
-"""The base of all conditions: their text, and the observation that they evaluate.
+"""The base of all conditions: their text.
 
 A condition is a frozen dataclass. Its `TEXT` has its fields in braces; the type of each field
 defines how its part of the text is matched, read and written (`Token`).
@@ -14,58 +14,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from string import Formatter
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
 
 from ackproof_faults.conditions.durations import DURATION, format_duration, parse_duration
-
-FaultEvent = Literal["began", "ended", "recovered"]
-
-
-class Observation(Protocol):
-    """The sends, the cluster and the earlier faults that conditions are evaluated on.
-
-    Relative conditions count from the mark: the previous fault's verification in `when`, the
-    fault's own in `heal_when`. None stands for a value that is unknown now.
-    """
-
-    def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
-        """Return how many sends are acked or handed over, in all or (`more`) since the mark."""
-
-    def elapsed_s(self) -> float:
-        """Return the seconds since the mark."""
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        """Return the partition's leader; None also while it has none."""
-
-    def leader_changed(self, topic: str, partition: int) -> bool:
-        """Whether the partition has another leader than at the mark."""
-
-    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
-        """Return the partition's committed ISR."""
-
-    def leaderless(self, topic: str, partition: int) -> bool:
-        """Whether the partition is known to have no leader."""
-
-    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
-        """Return the partition's eligible leader replicas."""
-
-    def last_known_leader(self, topic: str, partition: int) -> int | None:
-        """Return the partition's last known leader; None also while the ISR has a member."""
-
-    def epoch(self, topic: str, partition: int) -> int | None:
-        """Return the partition's leader epoch."""
-
-    def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
-        """Return for how many seconds the partition's high watermark has not moved."""
-
-    def lag(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the high watermark minus the offset that the group has committed."""
-
-    def log_contains(self, broker: int | None, text: str) -> bool:
-        """Whether the broker (None: any broker) has logged a line with `text` since the mark."""
-
-    def fault_event(self, fault: str, event: FaultEvent) -> bool:
-        """Whether the event happened to a fault with this name or id."""
+from ackproof_faults.conditions.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +69,7 @@ class Condition(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleCondition(Condition):
-    """A condition without alternatives; `TEXT` is its form in a scenario.
-
-    Raises ValueError if the fields cannot be written, for example a negative count.
-    """
+    """A condition without alternatives; `TEXT` is its form in a scenario."""
 
     TEXT: ClassVar[str]
     #: The forms that a message about a wrong condition lists.
@@ -141,10 +90,6 @@ class SimpleCondition(Condition):
         """Return the regular expression of the text, with one group for each field."""
         tokens = _tokens(cls)
         return cls.TEXT.format(**{name: f"({token.pattern})" for name, token in tokens.items()})
-
-    def __post_init__(self) -> None:
-        if re.fullmatch(self.pattern(), str(self)) is None:
-            raise ValueError(f"{str(self)!r} is not a condition ({', '.join(self.FORMS)})")
 
     def __str__(self) -> str:
         tokens = _tokens(type(self))

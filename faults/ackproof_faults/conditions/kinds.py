@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from ackproof_faults.conditions.condition import (
-    FaultEvent,
     Number,
-    Observation,
     Operator,
     Seconds,
     SimpleCondition,
     Token,
     compares,
 )
+from ackproof_faults.conditions.observation import FaultEvent, Observation
 from ackproof_faults.conditions.targets import TOPIC
 
-
-def _write_more(more: bool) -> str:
-    return " more" if more else ""
+_MORE = Token("(?: more)?", bool, lambda more: " more" if more else "")
+_QUOTED = Token("'[^']+'", lambda text: text.strip("'"), lambda text: f"'{text}'")
+_ANY_BROKER = Token(
+    "(?: [0-9]+)?",
+    lambda text: int(text) if text else None,
+    lambda broker: "" if broker is None else f" {broker}",
+)
+_LEADER = Token(
+    "[0-9]+|none",
+    lambda text: None if text == "none" else int(text),
+    lambda broker: "none" if broker is None else str(broker),
+)
+_MEMBERS = Token(
+    r"\{[0-9]+(?:, ?[0-9]+)*\}",
+    lambda text: tuple(sorted({int(one) for one in text.strip("{}").split(",") if one})),
+    lambda members: f"{{{', '.join(map(str, members))}}}",
+)
+_ANY_MEMBERS = replace(_MEMBERS, pattern=r"\{(?:[0-9]+(?:, ?[0-9]+)*)?\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +45,7 @@ class ProgressIs(SimpleCondition):
 
     count: Number
     outcome: Annotated[Literal["acked", "sent"], Token("acked|sent")]
-    more: Annotated[bool, Token("(?: more)?", bool, _write_more)]
+    more: Annotated[bool, _MORE]
 
     def holds(self, observation: Observation) -> bool:
         return observation.count(self.outcome, more=self.more) >= self.count
@@ -50,22 +64,6 @@ class After(SimpleCondition):
         return observation.elapsed_s() >= self.seconds
 
 
-def _read_broker(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _write_broker(broker: int | None) -> str:
-    return "" if broker is None else f" {broker}"
-
-
-def _read_quoted(text: str) -> str:
-    return text.strip("'")
-
-
-def _write_quoted(text: str) -> str:
-    return f"'{text}'"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSays(SimpleCondition):
     """A broker (None: any broker) has logged a line with `text` since the mark."""
@@ -73,8 +71,8 @@ class LogSays(SimpleCondition):
     TEXT: ClassVar = "log of broker{broker} says {text}"
     FORMS: ClassVar = ("\"log of broker 1 says 'TEXT'\"",)
 
-    broker: Annotated[int | None, Token("(?: [0-9]+)?", _read_broker, _write_broker)]
-    text: Annotated[str, Token("'[^']+'", _read_quoted, _write_quoted)]
+    broker: Annotated[int | None, _ANY_BROKER]
+    text: Annotated[str, _QUOTED]
 
     def holds(self, observation: Observation) -> bool:
         return observation.log_contains(self.broker, self.text)
@@ -97,22 +95,6 @@ class FaultHas(SimpleCondition):
         return observation.fault_event(self.fault, self.event)
 
 
-def _read_members(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(one) for one in text.strip("{}").split(",") if one}))
-
-
-def _write_members(members: tuple[int, ...]) -> str:
-    return f"{{{', '.join(map(str, members))}}}"
-
-
-def _read_leader(text: str) -> int | None:
-    return None if text == "none" else int(text)
-
-
-def _write_leader(broker: int | None) -> str:
-    return "none" if broker is None else str(broker)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCondition(SimpleCondition):
     """A condition on one partition."""
@@ -121,7 +103,7 @@ class PartitionCondition(SimpleCondition):
     partition: Number
 
     def known(self, observation: Observation) -> bool:
-        return observation.isr(self.topic, self.partition) is not None
+        return observation.metadata.isr(self.topic, self.partition) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +114,12 @@ class LeaderIs(PartitionCondition):
     FORMS: ClassVar = ("'leader of TOPIC-N == BROKER' (or none)",)
 
     op: Annotated[Literal["==", "!="], Token("==|!=")]
-    broker: Annotated[int | None, Token("[0-9]+|none", _read_leader, _write_leader)]
+    broker: Annotated[int | None, _LEADER]
 
     def holds(self, observation: Observation) -> bool:
         if self.broker is None and self.op == "==":
-            return observation.leaderless(self.topic, self.partition)
-        leader = observation.leader(self.topic, self.partition)
+            return observation.metadata.leaderless(self.topic, self.partition)
+        leader = observation.metadata.leader(self.topic, self.partition)
         if self.broker is None:
             return leader is not None
         return compares(leader, self.op, self.broker)
@@ -165,7 +147,7 @@ class IsrIs(PartitionCondition):
     size: Number
 
     def holds(self, observation: Observation) -> bool:
-        isr = observation.isr(self.topic, self.partition)
+        isr = observation.metadata.isr(self.topic, self.partition)
         return compares(None if isr is None else len(isr), self.op, self.size)
 
 
@@ -176,12 +158,10 @@ class IsrIsExactly(PartitionCondition):
     TEXT: ClassVar = "isr of {topic}-{partition} is {members}"
     FORMS: ClassVar = ("'isr of TOPIC-N is {1, 2}'",)
 
-    members: Annotated[
-        tuple[int, ...], Token(r"\{[0-9]+(?:, ?[0-9]+)*\}", _read_members, _write_members)
-    ]
+    members: Annotated[tuple[int, ...], _MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
-        isr = observation.isr(self.topic, self.partition)
+        isr = observation.metadata.isr(self.topic, self.partition)
         return isr is not None and set(isr) == set(self.members)
 
 
@@ -190,7 +170,7 @@ class ElrCondition(PartitionCondition):
     """A condition on state that only the controllers of a KRaft cluster log (KIP-966)."""
 
     def known(self, observation: Observation) -> bool:
-        return observation.elr(self.topic, self.partition) is not None
+        return observation.metadata.elr(self.topic, self.partition) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,12 +180,10 @@ class ElrIsExactly(ElrCondition):
     TEXT: ClassVar = "elr of {topic}-{partition} is {members}"
     FORMS: ClassVar = ("'elr of TOPIC-N is {1, 2}'",)
 
-    members: Annotated[
-        tuple[int, ...], Token(r"\{(?:[0-9]+(?:, ?[0-9]+)*)?\}", _read_members, _write_members)
-    ]
+    members: Annotated[tuple[int, ...], _ANY_MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
-        elr = observation.elr(self.topic, self.partition)
+        elr = observation.metadata.elr(self.topic, self.partition)
         return elr is not None and set(elr) == set(self.members)
 
 
@@ -219,7 +197,7 @@ class LastKnownLeaderIs(ElrCondition):
     broker: Number
 
     def holds(self, observation: Observation) -> bool:
-        return observation.last_known_leader(self.topic, self.partition) == self.broker
+        return observation.metadata.last_known_leader(self.topic, self.partition) == self.broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

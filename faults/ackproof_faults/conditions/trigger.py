@@ -16,12 +16,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from ackproof_faults.conditions.condition import (
-    Condition,
-    Observation,
-    SimpleCondition,
-    did_you_mean,
-)
+from ackproof_faults.conditions.condition import Condition, SimpleCondition, did_you_mean
 from ackproof_faults.conditions.kinds import (
     After,
     ElrIsExactly,
@@ -37,6 +32,7 @@ from ackproof_faults.conditions.kinds import (
     LogSays,
     ProgressIs,
 )
+from ackproof_faults.conditions.observation import Observation
 
 KINDS: tuple[type[SimpleCondition], ...] = (
     ProgressIs,

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import re
 import struct
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from ackproof_faults.conditions.targets import TOPIC_PARTITION
-from ackproof_faults.evidence import FaultError
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._processes import require_running
+from ackproof_faults.process._processes import Ended, kill_all
 
 #: The metadata log of KRaft. Faults do not damage it: it is fsynced before its records take effect.
 METADATA = "__cluster_metadata"
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
-
-#: In a broker's log, followed by a directory that it takes offline
-#: (`ReplicaManager.handleLogDirFailure`, KIP-112).
-DIRECTORY_FAILED = "Stopping serving replicas in dir"
 
 #: Interfaces of faults that damage the disk of a stopped broker.
 REQUIRES: InterfaceNames = ("metadata", "processes", "volumes")
@@ -172,26 +169,29 @@ def run_script(cluster: Cluster, broker: int, script: str) -> str:
     return result.output
 
 
-def kill_all(cluster: Cluster, nodes: Sequence[int]) -> None:
-    """Send SIGKILL to every broker; raise FaultError if one is already down."""
-    require_running(cluster, nodes)
-    for node in nodes:
-        cluster.processes.kill(node)
+class DamagedDisk(Ended):
+    """SIGKILL brokers and damage their disks; heal starts them again."""
 
+    requires: ClassVar[InterfaceNames] = REQUIRES
 
-def require_down(cluster: Cluster, nodes: Sequence[int]) -> None:
-    """Raise FaultError if one of the brokers runs."""
-    for node in nodes:
-        if cluster.processes.exit_status(node) is None:
-            raise FaultError(f"broker {node} runs: its disk was not damaged while it was down")
+    @abstractmethod
+    def damage(self, cluster: Cluster, node: int) -> None:
+        """Damage the disk of a stopped broker."""
 
+    @abstractmethod
+    def require_damage(self, cluster: Cluster, node: int) -> str:
+        """Return the proof that the disk is damaged; raise FaultError if it is not."""
 
-def empty(cluster: Cluster, broker: int, directory: str) -> None:
-    run_script(cluster, broker, f"find {directory} -mindepth 1 -delete")
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        kill_all(cluster, nodes)
+        for node in nodes:
+            self.damage(cluster, node)
 
-
-def count_files(cluster: Cluster, broker: int, directories: Sequence[str]) -> int:
-    return int(run_script(cluster, broker, f"find {' '.join(directories)} -type f | wc -l"))
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        for node in nodes:
+            if cluster.processes.exit_status(node) is None:
+                raise FaultError(f"broker {node} runs: its disk was not damaged while it was down")
+        return Evidence.joined(self.require_damage(cluster, node) for node in nodes)
 
 
 def log_dir_problems(log_dir: int, shape: Shape) -> Iterator[Problem]:

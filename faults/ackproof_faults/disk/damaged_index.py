@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._disk import Partitions, partition_problems
-from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.disk._disk import DamagedDisk, Partitions, partition_problems
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._processes import Ended
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Effects, Ends
 
 
-class DamagedIndex(Ended):
+class DamagedIndex(DamagedDisk):
     """SIGKILL brokers and damage the offset index of each of their segments."""
 
-    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     partitions: Partitions = ()
@@ -33,34 +31,28 @@ class DamagedIndex(Ended):
         yield from partition_problems(self.partitions, shape)
 
     @abstractmethod
-    def damage(self, path: str) -> str:
+    def command(self, path: str) -> str:
         """Return the command that damages the index at this quoted path."""
 
     @abstractmethod
     def damaged(self, size: int | None) -> bool:
         """Whether an index of this size in bytes (None: missing) is damaged."""
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        _disk.kill_all(cluster, nodes)
-        for node in nodes:
-            paths = self._indexes(cluster, node)
-            script = "\n".join(self.damage(shlex.quote(path)) for path in paths)
-            _disk.run_script(cluster, node, script)
+    def damage(self, cluster: Cluster, node: int) -> None:
+        paths = self._indexes(cluster, node)
+        script = "\n".join(self.command(shlex.quote(path)) for path in paths)
+        _disk.run_script(cluster, node, script)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
-        _disk.require_down(cluster, nodes)
-        proofs = []
-        for node in nodes:
-            paths = self._indexes(cluster, node)
-            listed = _disk.run_script(
-                cluster, node, f"stat -c '%n %s' {shlex.join(paths)} 2>/dev/null || :"
-            )
-            sizes = {path: int(size) for path, size in map(str.split, listed.splitlines())}
-            whole = [path for path in paths if not self.damaged(sizes.get(path))]
-            if whole:
-                raise FaultError(f"broker {node} still has {whole[0]}")
-            proofs.append(f"broker {node}: {len(paths)} indexes")
-        return Evidence.joined(proofs)
+    def require_damage(self, cluster: Cluster, node: int) -> str:
+        paths = self._indexes(cluster, node)
+        listed = _disk.run_script(
+            cluster, node, f"stat -c '%n %s' {shlex.join(paths)} 2>/dev/null || :"
+        )
+        sizes = {path: int(size) for path, size in map(str.split, listed.splitlines())}
+        whole = [path for path in paths if not self.damaged(sizes.get(path))]
+        if whole:
+            raise FaultError(f"broker {node} still has {whole[0]}")
+        return f"broker {node}: {len(paths)} indexes"
 
     def _indexes(self, cluster: Cluster, node: int) -> list[str]:
         return [
@@ -76,7 +68,7 @@ class DeleteIndex(DamagedIndex):
     fault: Literal["delete_index"] = "delete_index"
     proof: ClassVar[str] = "the broker is down, and no segment on its disk has an offset index"
 
-    def damage(self, path: str) -> str:
+    def command(self, path: str) -> str:
         return f"rm -f {path}"
 
     def damaged(self, size: int | None) -> bool:
@@ -94,7 +86,7 @@ class TruncateIndex(DamagedIndex):
     fault: Literal["truncate_index"] = "truncate_index"
     proof: ClassVar[str] = "the broker is down, and every offset index ends inside an entry"
 
-    def damage(self, path: str) -> str:
+    def command(self, path: str) -> str:
         return f"truncate -s {_TRUNCATED_SIZE} {path}"
 
     def damaged(self, size: int | None) -> bool:

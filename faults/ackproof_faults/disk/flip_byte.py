@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._disk import Batch, Partitions, Replica, Segment, partition_problems
+from ackproof_faults.disk._disk import Batch, Partitions, partition_problems
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -72,25 +72,6 @@ class ByteFlip:
         )
 
 
-def plan_flip(
-    cluster: Cluster, broker: int, replica: Replica, segment: Segment, *, last: bool
-) -> ByteFlip | None:
-    """Return a flip in the middle of the segment's first or last batch; None without batches."""
-    content = cluster.volumes.read_file(broker, segment.path)
-    batches = list(_disk.batches(content))
-    if not batches:
-        return None
-    batch = batches[-1 if last else 0]
-    return ByteFlip(
-        broker=broker,
-        partition=replica.name,
-        batch=batch,
-        path=segment.path,
-        position=batch.middle,
-        original=content[batch.middle],
-    )
-
-
 class FlipByte(Fault):
     """Flip one byte in the middle of a batch of each partition; heal flips it back."""
 
@@ -116,7 +97,6 @@ class FlipByte(Fault):
         yield from partition_problems(self.partitions, shape)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> tuple[ByteFlip, ...]:
-        """Flip a byte of each partition that has a batch in such a segment."""
         flips = [flip for node in nodes for flip in self._plan(cluster, node)]
         try:
             for flip in flips:
@@ -143,12 +123,24 @@ class FlipByte(Fault):
             flip.revert(cluster)
 
     def _plan(self, cluster: Cluster, node: int) -> list[ByteFlip]:
+        """Return a flip in the middle of a batch of each partition that has such a batch."""
         flips = []
         for replica in _disk.select_replicas(cluster, node, self.partitions):
             if self.segment == "active" or len(replica.segments) > 1:
-                segment = replica.segments[-1 if self.segment == "active" else 0]
-                flip = plan_flip(cluster, node, replica, segment, last=self.batch == "last")
-                flips += [flip] if flip else []
+                path = replica.segments[-1 if self.segment == "active" else 0].path
+                content = cluster.volumes.read_file(node, path)
+                if batches := list(_disk.batches(content)):
+                    batch = batches[-1 if self.batch == "last" else 0]
+                    flips.append(
+                        ByteFlip(
+                            broker=node,
+                            partition=replica.name,
+                            batch=batch,
+                            path=path,
+                            position=batch.middle,
+                            original=content[batch.middle],
+                        )
+                    )
         if not flips:
             raise FaultError(f"broker {node} has no batch in a {self.segment} segment")
         return flips

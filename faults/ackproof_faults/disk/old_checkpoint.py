@@ -8,24 +8,21 @@ checks more than necessary, and gets the high watermark from the leader again.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.evidence import Evidence, FaultError
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._processes import Ended
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Effects, Ends, SetsBack
 
 _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIGH_WATERMARKS}
 
 
-class OldCheckpoint(Ended):
+class OldCheckpoint(_disk.DamagedDisk):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     traceless: ClassVar[bool] = True
     fault: Literal["old_checkpoint"] = "old_checkpoint"
     proof: ClassVar[str] = (
@@ -48,31 +45,25 @@ class OldCheckpoint(Ended):
             ),
         )
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        _disk.kill_all(cluster, nodes)
-        for node in nodes:
-            for directory, file in self._files(cluster, node):
-                offsets = _disk.checkpoints(cluster, node, directory, file)
-                old = {name: min(offset, self.offset) for name, offset in offsets.items()}
-                text = shlex.quote(_disk.checkpoint_text(old))
-                _disk.run_script(cluster, node, f"printf %s {text} > {directory}/{file}")
+    def damage(self, cluster: Cluster, node: int) -> None:
+        for directory, file in self._files(cluster, node):
+            offsets = _disk.checkpoints(cluster, node, directory, file)
+            old = {name: min(offset, self.offset) for name, offset in offsets.items()}
+            text = shlex.quote(_disk.checkpoint_text(old))
+            _disk.run_script(cluster, node, f"printf %s {text} > {directory}/{file}")
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+    def require_damage(self, cluster: Cluster, node: int) -> str:
         """Require that the files have a partition, and no higher offset."""
-        _disk.require_down(cluster, nodes)
-        proofs = []
-        for node in nodes:
-            partitions = 0
-            for directory, file in self._files(cluster, node):
-                offsets = _disk.checkpoints(cluster, node, directory, file)
-                high = {name: offset for name, offset in offsets.items() if offset > self.offset}
-                if high:
-                    raise FaultError(f"{file} of broker {node} has {high}")
-                partitions += len(offsets)
-            if not partitions:
-                raise FaultError(f"the checkpoint files of broker {node} name no partition")
-            proofs.append(f"broker {node}: {', '.join(self.files)} at {self.offset} or below")
-        return Evidence.joined(proofs)
+        partitions = 0
+        for directory, file in self._files(cluster, node):
+            offsets = _disk.checkpoints(cluster, node, directory, file)
+            high = {name: offset for name, offset in offsets.items() if offset > self.offset}
+            if high:
+                raise FaultError(f"{file} of broker {node} has {high}")
+            partitions += len(offsets)
+        if not partitions:
+            raise FaultError(f"the checkpoint files of broker {node} name no partition")
+        return f"broker {node}: {', '.join(self.files)} at {self.offset} or below"
 
     def _files(self, cluster: Cluster, node: int) -> list[tuple[str, str]]:
         """Return (log directory, file name) of each checkpoint file."""

@@ -20,10 +20,10 @@ from pydantic import Field, model_validator
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._disk import Partitions, Replica, partition_problems
-from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.evidence import Evidence, FaultError, Json
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
-from ackproof_faults.process._processes import Ended, require_sigkilled
+from ackproof_faults.process._processes import Ended, kill_all, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
 
@@ -126,31 +126,6 @@ def plan_cut(
     )
 
 
-def outage_evidence(done: Outage, *, torn: bool) -> Evidence:
-    """Return the evidence; `partition_trace` of the harness reads its facts."""
-    end = ", torn" if torn else ""
-    texts = [
-        f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
-        for cut in done.cuts
-    ]
-    if done.whole:
-        texts.append(f"{', '.join(done.whole)}: whole, as flush.messages is 1")
-    return Evidence(
-        text="; ".join(texts),
-        facts={
-            "cuts": [
-                {
-                    "broker": cut.broker,
-                    "partition": cut.partition,
-                    "end": cut.after,
-                    "end_before": cut.before,
-                }
-                for cut in done.cuts
-            ]
-        },
-    )
-
-
 class PowerLoss(Ended):
     """SIGKILL brokers and remove what was not fsynced from their logs; heal starts them again."""
 
@@ -190,7 +165,7 @@ class PowerLoss(Ended):
         options = {"to_offset": self.to_offset, "last": self.last}
         named = any(cut is not None for cut in options.values())
         fsynced = set() if named else fsynced_topics(cluster, nodes, self.partitions)
-        _disk.kill_all(cluster, nodes)
+        kill_all(cluster, nodes)
         cuts, whole = [], []
         for node in nodes:
             for replica in _disk.select_replicas(cluster, node, self.partitions):
@@ -208,4 +183,21 @@ class PowerLoss(Ended):
             raise FaultError("nothing was lost: everything in the logs had been fsynced")
         for cut in done.cuts:
             cut.require(cluster)
-        return outage_evidence(done, torn=self.torn)
+        end = ", torn" if self.torn else ""
+        texts = [
+            f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
+            for cut in done.cuts
+        ]
+        if done.whole:
+            texts.append(f"{', '.join(done.whole)}: whole, as flush.messages is 1")
+        # `partition_trace` of the harness reads these facts.
+        facts: list[Json] = [
+            {
+                "broker": cut.broker,
+                "partition": cut.partition,
+                "end": cut.after,
+                "end_before": cut.before,
+            }
+            for cut in done.cuts
+        ]
+        return Evidence(text="; ".join(texts), facts={"cuts": facts})

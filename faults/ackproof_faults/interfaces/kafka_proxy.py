@@ -7,40 +7,11 @@ A rule applies to the requests or responses of one API, of some brokers and clie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
-
-Api = Literal[
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "ApiVersions",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "TxnOffsetCommit",
-    "WriteTxnMarkers",
-    "Vote",
-    "BeginQuorumEpoch",
-    "AlterPartition",
-    "FetchSnapshot",
-    "BrokerHeartbeat",
-    "AllocateProducerIds",
-]
+from typing import TYPE_CHECKING, Literal, Protocol
 
 #: Requests of clients and nodes, and their keys (`org.apache.kafka.common.protocol.ApiKeys`).
-API_KEYS: Mapping[Api, int] = {
+API_KEYS = {
     "Produce": 0,
     "Fetch": 1,
     "ListOffsets": 2,
@@ -69,18 +40,17 @@ API_KEYS: Mapping[Api, int] = {
     "AllocateProducerIds": 67,
 }
 
+if TYPE_CHECKING:
+    Api = str  #: a name of `API_KEYS`
+else:
+    Api = Literal[tuple(API_KEYS)]
+
 #: APIs that are sent only between nodes: to controllers, and to brokers.
-TO_CONTROLLERS: frozenset[Api] = frozenset(
-    {
-        "Vote",
-        "BeginQuorumEpoch",
-        "AlterPartition",
-        "FetchSnapshot",
-        "BrokerHeartbeat",
-        "AllocateProducerIds",
-    }
-)
-BETWEEN_BROKERS: frozenset[Api] = frozenset({"WriteTxnMarkers"})
+TO_CONTROLLERS = {
+    *("Vote", "BeginQuorumEpoch", "AlterPartition"),
+    *("FetchSnapshot", "BrokerHeartbeat", "AllocateProducerIds"),
+}
+BETWEEN_BROKERS = {"WriteTxnMarkers"}
 
 Direction = Literal["request", "response"]
 Action = Literal["hold", "delay", "drop", "duplicate", "cut"]

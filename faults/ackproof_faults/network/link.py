@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -23,53 +22,12 @@ from ackproof_faults.interfaces.kafka_proxy import (
     Action,
     Api,
     Direction,
-    Link,
     Rule,
 )
 from ackproof_model.effects import Effects, Intercepts
 
 #: How many of the messages are named in the evidence.
 _NAMED = 3
-
-
-def interception(rule: Rule) -> Intercepts:
-    return Intercepts(
-        api=rule.api,
-        direction=rule.direction,
-        action=rule.action,
-        by=rule.delay_s or None,
-        client=rule.client,
-        count=rule.count,
-    )
-
-
-def proxy_problems(api: Api, proxied: Sequence[str], target: TargetSpec) -> Iterator[Problem]:
-    """Yield the reasons why no message of this API passes the proxy to the target."""
-    if not proxied:
-        yield (
-            "fault",
-            "'link' needs a listener behind the Kafka proxy: name one in cluster.listeners, "
-            "cluster.proxied and workload.listener",
-        )
-        return
-    if api in BETWEEN_BROKERS and "INTERNAL" not in proxied:
-        yield "api", f"{api} needs INTERNAL in cluster.proxied"
-    if (target.of_controllers or api in TO_CONTROLLERS) and "CONTROLLER" not in proxied:
-        yield "api", f"{api} to controllers needs CONTROLLER in cluster.proxied"
-    elif api in TO_CONTROLLERS and not target.of_controllers:
-        yield "target", f"{api} is sent to controllers: write 'active controller'"
-
-
-def require_hit(proxy: Link, rule: Rule, *, within_s: float) -> Evidence:
-    """Wait until the rule was applied to a message; raise FaultError after `within_s`."""
-    hits = proxy.hits(rule, at_least=1, within_s=within_s)
-    if not hits:
-        raise FaultError(
-            f"no {rule.api} {rule.direction} passed broker "
-            f"{', '.join(map(str, sorted(rule.brokers)))} within {within_s:g} s"
-        )
-    more = f" and {len(hits) - _NAMED} more" if len(hits) > _NAMED else ""
-    return Evidence(text=f"{rule.action}: {'; '.join(hits[:_NAMED])}{more}")
 
 
 class LinkFault(Fault):
@@ -105,17 +63,46 @@ class LinkFault(Fault):
 
     @property
     def effects(self) -> Effects:
-        return (interception(self._rule(())),)
+        return (
+            Intercepts(
+                api=self.api,
+                direction=self.direction,
+                action=self.action,
+                by=self.delay or None,
+                client=self.client,
+                count=self.count,
+            ),
+        )
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        yield from proxy_problems(self.api, shape.proxied, self.target)
+        of_controllers, to_controllers = self.target.of_controllers, self.api in TO_CONTROLLERS
+        if not shape.proxied:
+            yield (
+                "fault",
+                "'link' needs a listener behind the Kafka proxy: name one in cluster.listeners, "
+                "cluster.proxied and workload.listener",
+            )
+            return
+        if self.api in BETWEEN_BROKERS and "INTERNAL" not in shape.proxied:
+            yield "api", f"{self.api} needs INTERNAL in cluster.proxied"
+        if (of_controllers or to_controllers) and "CONTROLLER" not in shape.proxied:
+            yield "api", f"{self.api} to controllers needs CONTROLLER in cluster.proxied"
+        elif to_controllers and not of_controllers:
+            yield "target", f"{self.api} is sent to controllers: write 'active controller'"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         cluster.proxy.add(self._rule(nodes))
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         """Wait for the first message, which proves that the proxy is in the path."""
-        return require_hit(cluster.proxy, self._rule(nodes), within_s=self.within)
+        hits = cluster.proxy.hits(self._rule(nodes), at_least=1, within_s=self.within)
+        if not hits:
+            raise FaultError(
+                f"no {self.api} {self.direction} passed broker "
+                f"{', '.join(map(str, sorted(nodes)))} within {self.within:g} s"
+            )
+        more = f" and {len(hits) - _NAMED} more" if len(hits) > _NAMED else ""
+        return Evidence(text=f"{self.action}: {'; '.join(hits[:_NAMED])}{more}")
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         cluster.proxy.remove(self._rule(nodes))

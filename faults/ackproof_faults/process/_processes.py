@@ -32,6 +32,13 @@ def require_running(cluster: Cluster, nodes: Sequence[int]) -> None:
             raise FaultError(f"node {node} was already down: the fault needs a running process")
 
 
+def kill_all(cluster: Cluster, nodes: Sequence[int]) -> None:
+    """Send SIGKILL to every node; raise FaultError if one is already down."""
+    require_running(cluster, nodes)
+    for node in nodes:
+        cluster.processes.kill(node)
+
+
 def require_sigkilled(cluster: Cluster, nodes: Sequence[int]) -> None:
     """Raise FaultError unless SIGKILL ended the process of every node."""
     for node in nodes:

@@ -2,17 +2,32 @@
 
 The page cache survives, so data that the broker appended but never fsynced is still there when it
 starts again. A record is lost if another broker becomes leader before any other replica has fetched
-the record.
+the record. The out-of-memory killer ends a broker by SIGKILL, too; only the memory of the broker's
+own container is exhausted. In a crash loop the broker is started, and killed before or after it has
+recovered: the injection takes as long as the loop, and afterwards the broker is down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
-from ackproof_faults.evidence import Evidence
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.process._processes import SIGKILLED, Ended, require_running, require_sigkilled
+from pydantic import Field
+
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import Fault, untargeted
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.process._processes import (
+    SIGKILLED,
+    Ended,
+    all_nodes,
+    kill_all,
+    require_running,
+    require_sigkilled,
+)
 from ackproof_model.effects import Effects, Ends
 
 
@@ -27,12 +42,116 @@ class Kill(Ended):
     effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        require_running(cluster, nodes)
-        for node in nodes:
-            cluster.processes.kill(node)
+        kill_all(cluster, nodes)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         require_sigkilled(cluster, nodes)
         return Evidence.joined(
             f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes
         )
+
+
+class OomKill(Ended):
+    """Make the out-of-memory killer end brokers; heal starts them again."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed by the out-of-memory killer"
+    fault: Literal["oom_kill"] = "oom_kill"
+    proof: ClassVar[str] = "the engine reports that the out-of-memory killer ended the process"
+    effects: ClassVar[Effects] = (Ends(),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        require_running(cluster, nodes)
+        for node in nodes:
+            cluster.memory.exhaust(node)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        require_sigkilled(cluster, nodes)
+        for node in nodes:
+            if not cluster.memory.exhausted(node):
+                raise FaultError(f"the out-of-memory killer did not end broker {node}")
+        return Evidence.joined(f"the out-of-memory killer ended broker {node}" for node in nodes)
+
+
+class KillCluster(Fault):
+    """Kill every broker and controller with SIGKILL at once; heal starts them all again."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes")
+    occupies: ClassVar[str] = "process"
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed with all others"
+    fault: Literal["kill_cluster"] = "kill_cluster"
+    proof: ClassVar[str] = "the process of every node ended by SIGKILL"
+    target: Target = untargeted("ignored: every node is killed")
+    effects: ClassVar[Effects] = (Ends(nodes="every"),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        _at_once(cluster, cluster.processes.kill)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        every = all_nodes(cluster)
+        require_sigkilled(cluster, every)
+        return Evidence(text=f"nodes {', '.join(map(str, every))} ended by SIGKILL")
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        _at_once(cluster, cluster.processes.start)
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        return all(cluster.metadata.in_sync(node) for node in cluster.metadata.broker_ids())
+
+
+def _at_once(cluster: Cluster, act: Callable[[int], None]) -> None:
+    nodes = all_nodes(cluster)
+    with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+        for job in [pool.submit(act, node) for node in nodes]:
+            job.result()
+
+
+_WITHIN_S = 60.0
+#: What brokers of all versions log at each start: `LogManager.startup` when the logs are loaded,
+#: `KafkaRaftServer` or `KafkaServer` at the end.
+_LOG_LINES = {
+    "loaded": "Starting log cleanup with a period of",
+    "serving": "started (kafka.server.Kafka",
+}
+
+
+class CrashLoop(Ended):
+    """Kill brokers with SIGKILL, several times, each time after a start; heal starts them again."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "logs")
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed again and again"
+    fault: Literal["crash_loop"] = "crash_loop"
+    proof: ClassVar[str] = (
+        "the broker is down by SIGKILL, and its log showed each start before the next kill"
+    )
+    times: int = Field(default=3, ge=2, le=20, description="how often it is killed")
+    after: Literal["loaded", "serving"] = Field(
+        default="loaded",
+        description="kill again once the broker has loaded its logs, or once it serves requests",
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(times=self.times),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Raise FaultError if a broker's log does not show each start before the next kill."""
+        require_running(cluster, nodes)
+        for node in nodes:
+            cluster.processes.kill(node)
+            for _ in range(self.times - 1):
+                since = datetime.now(UTC)
+                cluster.processes.start(node)
+                line = _LOG_LINES[self.after]
+                cluster.logs.await_line(node, line, since=since, within_s=_WITHIN_S)
+                cluster.processes.kill(node)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        require_sigkilled(cluster, nodes)
+        return Evidence.joined(f"broker {node} was killed {self.times} times" for node in nodes)

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ackproof_faults.conditions.durations import format_duration
+from ackproof_faults.conditions.observation import (
+    Observation,
+    ObservationHistory,
+    ReferencePoint,
+    SendCounts,
+)
 from ackproof_faults.conditions.trigger import Conditions
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import Guard
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.schedule.limits import BlastRadius, conflict
-from ackproof_faults.schedule.observation import (
-    ObservationHistory,
-    ReferencePoint,
-    ScheduleObservation,
-    SendCounts,
-)
+from ackproof_faults.schedule.limits import BlastRadius, undoes
 from ackproof_faults.schedule.sampling import Sampler
 
 Leaders = dict[tuple[str, int], int | None]
@@ -46,7 +46,12 @@ class InjectedFault:
 
 @dataclass(slots=True, kw_only=True)
 class ScheduleContext:
-    """The cluster, the clocks, and every fault so far in order of injection."""
+    """The cluster, the clocks, and every fault so far in order of injection.
+
+    `sends` counts the sends so far; `clock` returns UTC time for the windows, `monotonic` seconds
+    for conditions on time. The leaders of `partitions` are noted before every injection, for
+    `leader of T-P changed`. Random choices are sampled from `seed`.
+    """
 
     cluster: Cluster
     partitions: Sequence[tuple[str, int]]
@@ -106,9 +111,9 @@ class ScheduleContext:
     ) -> str:
         return conditions.unmet(self._observe(reference, first_window))
 
-    def _observe(self, reference: ReferencePoint, first_window: int) -> ScheduleObservation:
+    def _observe(self, reference: ReferencePoint, first_window: int) -> Observation:
         windows = [(one.guard.fault.id, one.guard.window) for one in self.injected[first_window:]]
-        return ScheduleObservation(
+        return Observation(
             cluster=self.cluster,
             history=self._history,
             sends=self.sends(),
@@ -126,10 +131,11 @@ class ScheduleContext:
         """
         nodes = fault.target.resolve(self.cluster)
         in_force = [one for one in self.injected if not one.healed]
-        if problem := conflict(
-            fault, nodes, [(one.guard.fault, one.guard.window.nodes) for one in in_force]
-        ):
-            raise FaultError(f"{fault} would undo another fault: {problem}")
+        for one in in_force:
+            shared = sorted(set(nodes) & set(one.guard.window.nodes))
+            if shared and undoes(fault, one.guard.fault):
+                where = ", ".join(map(str, shared))
+                raise FaultError(f"{fault} would undo another fault: {one} is in force at {where}")
         if not fault.disables:
             return True
         unrecovered = [one for one in self.injected if not one.recovered]

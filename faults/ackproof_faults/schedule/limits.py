@@ -52,18 +52,6 @@ class BlastRadius(BaseModel):
         return ""
 
 
-def conflict(
-    fault: Fault, nodes: Sequence[int], in_force: Iterable[tuple[Fault, Sequence[int]]]
-) -> str:
-    """Return the fault in force that this one would undo, and its nodes; '' if none."""
-    for other, hit in in_force:
-        shared = sorted(set(nodes) & set(hit))
-        if shared and _undoes(fault, other):
-            where = ", ".join(map(str, shared))
-            return f"{other} is in force at {where}"
-    return ""
-
-
 def certain_conflicts(
     steps: Sequence[Any], location: Location = ()
 ) -> Iterator[tuple[Location, str]]:
@@ -83,7 +71,7 @@ def certain_conflicts(
         elif isinstance(step, Fault):
             for earlier in lasting:
                 both = set(step.target.brokers) & set(earlier.target.brokers)
-                if both and _undoes(step, earlier):
+                if both and undoes(step, earlier):
                     yield (
                         here,
                         f"{step} would undo {earlier}, which has no end before it: give that one "
@@ -93,6 +81,6 @@ def certain_conflicts(
                 lasting.append(step)
 
 
-def _undoes(fault: Fault, other: Fault) -> bool:
+def undoes(fault: Fault, other: Fault) -> bool:
     """Whether the faults occupy the same resource of a node that both hit."""
     return fault.disables and (fault.occupies or fault.name) == (other.occupies or other.name)

@@ -1,52 +1,32 @@
-"""Run sampled steps against a cluster: in sequence, in parallel, or in a loop.
+"""Run sampled steps against a cluster: in sequence, in parallel, or in a loop; and whole schedules.
 
-A runner does what is due at each `tick` and never sleeps. All runners of a schedule share one
-`ScheduleContext`.
+A runner does what is due at each `tick`. It never sleeps and never waits for a condition, so that
+Ctrl-C and a workload that ends are noticed at once. The code that runs the workload calls
+`Schedule.tick` every few milliseconds. All runners of a schedule share one `ScheduleContext`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from ackproof_faults.conditions.observation import ReferencePoint
 from ackproof_faults.conditions.trigger import Conditions
+from ackproof_faults.evidence import FaultError, FaultWindow
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import inject
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_faults.schedule.context import InjectedFault, ScheduleContext
-from ackproof_faults.schedule.observation import ReferencePoint
 from ackproof_faults.schedule.sampling import (
     SampledLoop,
     SampledParallel,
     SampledSequence,
     SampledStep,
+    flat,
 )
 
-
-class StepRunner(Protocol):
-    """Runs steps of a schedule."""
-
-    def tick(self) -> None:
-        """Do what is due now."""
-
-    def stop(self) -> None:
-        """Begin no further fault."""
-
-    @property
-    def over(self) -> bool:
-        """Whether every fault of the steps has begun, was healed and has recovered."""
-
-    @property
-    def waiting(self) -> list[Fault]:
-        """The faults that have not begun; of a loop, those of the current turn."""
-
-    @property
-    def unended(self) -> list[Fault]:
-        """The faults in force whose `heal_when` has not been met."""
-
-    @property
-    def waiting_for(self) -> str:
-        """What the steps wait for, in words; '' for nothing."""
+if TYPE_CHECKING:
+    from ackproof_faults.schedule.blocks import Step
 
 
 class SequenceRunner:
@@ -61,10 +41,11 @@ class SequenceRunner:
         self._reference = context.reference(context.leaders({}))
 
     def tick(self) -> None:
+        """Do what is due now."""
         self._heal_due()
         if self._block is not None:
             self._block.tick()
-            if self._block.over:
+            if self._block.done:
                 self._block = None
                 leaders = self._context.leaders(self._reference.leaders)
                 self._reference = self._context.reference(leaders)
@@ -77,28 +58,33 @@ class SequenceRunner:
                 self._block = _runner(self._context, step)
 
     def stop(self) -> None:
+        """Begin no further fault."""
         self._remaining.clear()
         if self._block is not None:
             self._block.stop()
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
+        """Whether every fault of the steps has begun, was healed and has recovered."""
         begun = not self._remaining and self._block is None
         return begun and all(one.recovered for one in self._injected)
 
     @property
     def waiting(self) -> list[Fault]:
+        """The faults that have not begun; of a loop, those of the current turn."""
         in_block = self._block.waiting if self._block else []
-        return in_block + [fault for step in self._remaining for fault in _faults(step)]
+        return in_block + list(_faults(self._remaining))
 
     @property
     def unended(self) -> list[Fault]:
+        """The faults in force whose `heal_when` has not been met."""
         own = [one.guard.fault for one in self._injected if not one.healed]
         in_block = self._block.unended if self._block else []
         return [fault for fault in own if fault.ends_by_itself] + in_block
 
     @property
     def waiting_for(self) -> str:
+        """What the steps wait for, in words; '' for nothing."""
         if self._block is not None and (in_block := self._block.waiting_for):
             return in_block
         if self._remaining and isinstance(fault := self._remaining[0], Fault):
@@ -164,8 +150,8 @@ class ParallelRunner:
             branch.stop()
 
     @property
-    def over(self) -> bool:
-        return all(branch.over for branch in self._branches)
+    def done(self) -> bool:
+        return all(branch.done for branch in self._branches)
 
     @property
     def waiting(self) -> list[Fault]:
@@ -196,7 +182,7 @@ class LoopRunner:
     def tick(self) -> None:
         if self._turn is not None:
             self._turn.tick()
-            if not self._turn.over:
+            if not self._turn.done:
                 return
             self._turn = None
         now = self._context.monotonic()
@@ -228,7 +214,7 @@ class LoopRunner:
             self._turn.stop()
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
         return self._ended and self._turn is None
 
     @property
@@ -251,6 +237,9 @@ class LoopRunner:
         return "" if self._ended else f"turn {self._turns + 1} of a loop"
 
 
+StepRunner = SequenceRunner | ParallelRunner | LoopRunner
+
+
 def _runner(
     context: ScheduleContext, block: SampledSequence | SampledParallel | SampledLoop
 ) -> StepRunner:
@@ -263,13 +252,70 @@ def _runner(
             return LoopRunner(context, block)
 
 
-def _faults(step: SampledStep) -> list[Fault]:
-    """Return the faults of a step that has not begun; those of a loop are not sampled yet."""
-    match step:
-        case SampledSequence():
-            return [fault for one in step.steps for fault in _faults(one)]
-        case SampledParallel():
-            return [fault for branch in step.branches for fault in _faults(branch)]
-        case SampledLoop():
-            return list(every_fault(step.block.sequence))
-    return [step]
+def _faults(steps: Sequence[SampledStep]) -> Iterator[Fault]:
+    """Yield the faults of steps that have not begun; those of a loop are not sampled yet."""
+    for step in flat(steps):
+        yield from every_fault(step.block.sequence) if isinstance(step, SampledLoop) else [step]
+
+
+class Schedule(SequenceRunner):
+    """A schedule: each fault begins and is healed on its triggers, and recovers."""
+
+    def __init__(self, steps: Sequence[Step], context: ScheduleContext) -> None:
+        super().__init__(context, context.sampler.schedule(steps).steps)
+
+    @property
+    def windows(self) -> list[FaultWindow]:
+        """The window of every fault so far, in order of injection."""
+        return [one.guard.window for one in self._context.injected]
+
+    @property
+    def in_force(self) -> list[str]:
+        """The faults that are verified and not healed, in words."""
+        injected = self._context.injected
+        return [str(one) for one in injected if one.guard.window.verified and not one.healed]
+
+    @property
+    def waiting_for(self) -> str:
+        """What the schedule waits for, in words, for progress and error messages."""
+        return self._context.held_back or super().waiting_for or self._recovering or "nothing"
+
+    @property
+    def held_back(self) -> str:
+        """Why a fault that is due waits for the recovery of others; '' if none does."""
+        return self._context.held_back
+
+    @property
+    def _recovering(self) -> str:
+        unrecovered = (one for one in self._context.injected if not one.recovered)
+        return next((f"recovery from {one}" for one in unrecovered), "")
+
+    def tick(self) -> None:
+        """Inject, heal and check recovery, as far as conditions allow now.
+
+        Raises FaultError if no node has the role of a fault's target, a fault cannot be healed, a
+        fault would undo another, or no recovery can make room for it in the blast radius.
+        """
+        self._context.held_back = ""
+        super().tick()
+        self.check_recovered()
+
+    def heal_all(self) -> None:
+        """Cancel the faults that have not begun, and heal those in force, the newest first.
+
+        Raises FaultError, after trying all, if a fault cannot be healed.
+        """
+        self.stop()
+        errors = []
+        for one in reversed(self._context.injected):
+            try:
+                one.guard.heal()
+            except FaultError as error:
+                errors.append(f"{one}: {error}")
+        if errors:
+            raise FaultError("not healed: " + "; ".join(errors))
+
+    def check_recovered(self) -> bool:
+        """Check every injected fault; return whether all are healed and have recovered."""
+        recovered = [one.guard.recovered() for one in self._context.injected]
+        return all(recovered)

@@ -142,7 +142,7 @@ def times_begun(steps: Sequence[Step], *, seed: int) -> dict[str, Times]:
     least: Counter[str] = Counter()
     most: dict[str, float] = {}
     sampled = Sampler(seed=seed, brokers=()).schedule(steps)
-    for step in _flat(sampled.steps):
+    for step in flat(sampled.steps):
         if isinstance(step, Fault):
             least[step.name] += 1
             most[step.name] = most.get(step.name, 0) + 1
@@ -152,14 +152,15 @@ def times_begun(steps: Sequence[Step], *, seed: int) -> dict[str, Times]:
     return {name: Times(least[name], most[name]) for name in most}
 
 
-def _flat(steps: Sequence[SampledStep]) -> Iterator[Fault | SampledLoop]:
+def flat(steps: Sequence[SampledStep]) -> Iterator[Fault | SampledLoop]:
+    """Yield the faults and loops of the steps and their blocks."""
     for step in steps:
         if isinstance(step, Fault | SampledLoop):
             yield step
         elif isinstance(step, SampledParallel):
-            yield from _flat(step.branches)
+            yield from flat(step.branches)
         else:
-            yield from _flat(step.steps)
+            yield from flat(step.steps)
 
 
 def _most_of(loop: SampledLoop) -> dict[str, float]:

@@ -4,110 +4,94 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ackproof.cli.options import exit_with, print_json, stderr, stdout
+from ackproof.cli.options import exit_with, print_json, stderr, stdout, write_reports
 
-
-def _option(*names: str, text: str, metavar: str | None = None) -> Any:
-    return typer.Option(
-        *names,
-        help=text,
-        metavar=metavar,
-        rich_help_panel="Acked logs of your application (docs/reference/acked-log.md)",
-    )
-
+_option: Any = partial(
+    typer.Option, rich_help_panel="Acked logs of your application (docs/reference/acked-log.md)"
+)
 
 Acked = Annotated[
     list[Path] | None,
     _option(
         "--acked",
         metavar="FILE",
-        text="An acked log: JSON lines, .csv, .parquet, or the output of "
+        help="An acked log: JSON lines, .csv, .parquet, or the output of "
         "kafka-verifiable-producer; may be repeated.",
     ),
 ]
 Bootstrap = Annotated[
     str,
-    _option("--bootstrap", metavar="HOST:PORT,…", text="The cluster that the sends went to."),
+    _option("--bootstrap", metavar="HOST:PORT,…", help="The cluster that the sends went to."),
 ]
 ClientConfig = Annotated[
     Path | None,
     _option(
         "--client-config",
         metavar="FILE",
-        text="Properties of the client, in librdkafka's names (TLS, SASL).",
+        help="Properties of the client, in librdkafka's names (TLS, SASL).",
     ),
 ]
 Header = Annotated[
-    str, _option("--header", metavar="NAME", text="The header that holds a record's id.")
+    str, _option("--header", metavar="NAME", help="The header that holds a record's id.")
 ]
 EndMarker = Annotated[
     bool,
     _option(
         "--end-marker",
-        text="Write one record to each partition with acks=all: its offset proves where the log "
+        help="Write one record to each partition with acks=all: its offset proves where the log "
         "ends. Without it, absent sends acked at or after the high watermark are unseen, not lost.",
     ),
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AckedFiles:
-    """The options for acked logs."""
-
-    logs: Sequence[Path]
-    bootstrap: str
-    client_config: Path | None
-    header: str
-    end_marker: bool
-
-
 def check(
     paths: Sequence[Path] | None,
     of_histories: Mapping[str, object],
-    files: AckedFiles,
     *,
+    logs: Sequence[Path],
+    bootstrap: str,
+    client_config: Path | None,
+    header: str,
+    end_marker: bool,
     out: Path,
     as_json: bool,
 ) -> NoReturn:
     from ackproof.execution.acked_check import AckedCheck, check_acked
     from ackproof.own_config.files import read
     from ackproof.progress import ConsoleReporter
-    from ackproof.report.ci import write_junit
-    from ackproof.report.html import write_html
     from ackproof.report.terminal import print_run
 
-    if not (files.logs and files.bootstrap):
+    if not (logs and bootstrap):
         raise typer.BadParameter("--acked and --bootstrap belong together: give both or none")
-    if not re.fullmatch(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", files.bootstrap):
+    if not re.fullmatch(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", bootstrap):
         raise typer.BadParameter(
-            f"{files.bootstrap!r} is not host:port, comma-separated", param_hint="--bootstrap"
+            f"{bootstrap!r} is not host:port, comma-separated", param_hint="--bootstrap"
         )
     if paths:
         raise typer.BadParameter("acked logs are checked by themselves: leave out the paths")
     others = {name for name, value in of_histories.items() if value is not None} - {"acks"}
     if others:
         raise typer.BadParameter(f"these options are for history files: {', '.join(others)}")
-    properties = read(producer=files.client_config).producer or {}
+    properties = read(producer=client_config).producer or {}
     run_dir, verdict = check_acked(
         AckedCheck(
-            logs=files.logs,
-            bootstrap_servers=files.bootstrap,
+            logs=logs,
+            bootstrap_servers=bootstrap,
             settings={key: str(given.value) for key, given in properties.items()},
-            header=files.header,
+            header=header,
             acks=str(of_histories["acks"] or "all"),
-            end_markers=files.end_marker,
+            end_markers=end_marker,
         ),
         out=out,
         reporter=ConsoleReporter(stderr()),
     )
-    write_html(run_dir / "report.html", [run_dir], title="acked log")
-    write_junit(run_dir / "junit.xml", [verdict])
+    write_reports([run_dir], [verdict], title="acked log")
     if as_json:
         print_json(verdict.model_dump(mode="json"))
     else:

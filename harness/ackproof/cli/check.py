@@ -72,13 +72,11 @@ def check(
         acked_files.check(
             paths,
             settings,
-            acked_files.AckedFiles(
-                logs=acked or [],
-                bootstrap=bootstrap,
-                client_config=client_config,
-                header=header,
-                end_marker=end_marker,
-            ),
+            logs=acked or [],
+            bootstrap=bootstrap,
+            client_config=client_config,
+            header=header,
+            end_marker=end_marker,
             out=out,
             as_json=as_json,
         )
@@ -100,7 +98,8 @@ def check(
         if as_json:
             print_json([history_files.document(one) for one in reports])
         else:
-            history_files.print_reports(stdout(), reports)
+            for report in reports:
+                history_files.print_report(stdout(), report)
         raise typer.Exit(history_files.exit_code(reports))
     _judge_runs(paths, out, as_json=as_json)
 

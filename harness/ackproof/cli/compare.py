@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -96,14 +96,14 @@ def compare(
         assert scenario is not None
         store = _planned(
             scenario,
+            out=out,
+            yes=yes,
+            shard=shard,
             trials=trials,
-            budget=budget,
             confidence=confidence,
             margin=margin,
             seed=seed,
-            shard=shard,
-            yes=yes,
-            out=out,
+            budget_s=budget_seconds(budget),
         )
     client = engine(store.configurations)
     with ClusterPool(client, say=reporter.note) as pool:
@@ -130,15 +130,12 @@ def compare(
 def _planned(
     scenario: Path,
     *,
-    trials: int,
-    budget: str,
-    confidence: float,
-    margin: float,
-    seed: int,
-    shard: str,
-    yes: bool,
     out: Path,
+    yes: bool,
+    shard: str,
+    **options: Any,
 ) -> ComparisonStore:
+    """Store the plan of a comparison; `options` are further fields of it."""
     from ackproof.comparison.store import (
         ComparisonPlan,
         create,
@@ -149,7 +146,7 @@ def _planned(
     from ackproof.runs.directory import fresh_name
 
     configurations = configurations_of(scenario, shard=shard)
-    if len(configurations) == 1 and trials == 1 and not shard:
+    if len(configurations) == 1 and options["trials"] == 1 and not shard:
         raise ScenarioError(
             f"{scenario} has one configuration, so there is nothing to compare it with",
             hint="Give it a matrix, repeat it with --trials, or use ackproof run.",
@@ -160,12 +157,8 @@ def _planned(
         ),
         configurations=[label(one, configurations) for one in configurations],
         faults={label(one, configurations): faults_of(one) for one in configurations},
-        seed=seed,
-        trials=trials,
-        confidence=confidence,
-        margin=margin,
-        budget_s=budget_seconds(budget),
         shard=shard,
+        **options,
     )
     require_confirmed(configurations, plan, out=out, yes=yes)
     return create(out, plan, configurations)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,42 +36,38 @@ class Acks(StrEnum):
     NONE = "0"
 
 
-def _option(*names: str, text: str, metavar: str | None = None) -> Any:
-    return typer.Option(
-        *names,
-        help=text,
-        metavar=metavar,
-        show_default=False,
-        rich_help_panel="History files: settings that the files do not contain",
-    )
-
+_option: Any = partial(
+    typer.Option,
+    show_default=False,
+    rich_help_panel="History files: settings that the files do not contain",
+)
 
 Subscribe = Annotated[
     bool | None,
     _option(
-        "--subscribe/--assign", text="How consumers got their partitions (default: by assign)."
+        "--subscribe/--assign", help="How consumers got their partitions (default: by assign)."
     ),
 ]
 IsolationLevel = Annotated[
     Isolation | None,
     _option(
         metavar="LEVEL",
-        text="Isolation level of the consumers: read_committed (the default) or read_uncommitted.",
+        help="Isolation level of the consumers: read_committed (the default) or read_uncommitted.",
     ),
 ]
-AcksOption = Annotated[Acks | None, _option("--acks", text="acks of the producers (default: all).")]
+AcksOption = Annotated[Acks | None, _option("--acks", help="acks of the producers (default: all).")]
 Idempotence = Annotated[
     bool | None,
     _option(
         "--idempotence/--no-idempotence",
-        text="Whether the producers were idempotent (default: they were).",
+        help="Whether the producers were idempotent (default: they were).",
     ),
 ]
 WwDeps = Annotated[
     bool | None,
     _option(
         "--ww-deps/--no-ww-deps",
-        text="Whether the order in a log is the order of transactions (default: it is).",
+        help="Whether the order in a log is the order of transactions (default: it is).",
     ),
 ]
 
@@ -140,12 +137,7 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def print_reports(console: Console, reports: Sequence[Report]) -> None:
-    for report in reports:
-        _print(console, report)
-
-
-def _print(console: Console, report: Report) -> None:
+def print_report(console: Console, report: Report) -> None:
     from ackproof_spark.jepsen.check import UNSEEN_SERIES
     from ackproof_spark.jepsen.configuration import UNDECIDED
 

@@ -177,6 +177,18 @@ def engine(configurations: Sequence[Configured]) -> Any:
     return connect() if boots else None
 
 
+def write_reports(run_dirs: Sequence[Path], verdicts: Sequence[Any], *, title: str) -> None:
+    """Write report.html and junit.xml of these runs into the last one. Raises DiskError."""
+    from ackproof.report.ci import write_junit
+    from ackproof.report.html import write_html
+    from ackproof.runs.directory import disk_errors
+
+    last = run_dirs[-1]
+    with disk_errors(last):
+        write_html(last / "report.html", run_dirs, title=title)
+        write_junit(last / "junit.xml", verdicts)
+
+
 def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:
     """End with the exit code of a suite, whose last run may have ended with `failure`."""
     from ackproof.runs.verdict import exit_code

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,19 +21,16 @@ if TYPE_CHECKING:
 #: The scenario for a user's files if the command names none.
 YOUR_CONFIGURATION = "your-configuration"
 
-_PANEL = "Your own configuration, in place of the scenario's"
-
-
-def _option(*names: str, metavar: str, text: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_PANEL)
-
+_option: Any = partial(
+    typer.Option, rich_help_panel="Your own configuration, in place of the scenario's"
+)
 
 Server = Annotated[
     Path | None,
     _option(
         "--server",
         metavar="FILE",
-        text="Settings of brokers: server.properties, the output of kafka-configs --describe, or a "
+        help="Settings of brokers: server.properties, the output of kafka-configs --describe, or a "
         "Strimzi Kafka resource.",
     ),
 ]
@@ -41,7 +39,7 @@ Producer = Annotated[
     _option(
         "--producer",
         metavar="FILE",
-        text="Settings of producers: producer.properties, in names of Java or of librdkafka.",
+        help="Settings of producers: producer.properties, in names of Java or of librdkafka.",
     ),
 ]
 TopicConfig = Annotated[
@@ -49,7 +47,7 @@ TopicConfig = Annotated[
     _option(
         "--topic-config",
         metavar="FILE",
-        text="Settings of the topic: properties (also replication.factor), the output of "
+        help="Settings of the topic: properties (also replication.factor), the output of "
         "kafka-topics or kafka-configs --describe, or a Strimzi KafkaTopic.",
     ),
 ]
@@ -58,17 +56,17 @@ FromCluster = Annotated[
     _option(
         "--from-cluster",
         metavar="HOST:PORT",
-        text="Ask this running cluster for the settings of its brokers and of --topic. It is only "
+        help="Ask this running cluster for the settings of its brokers and of --topic. It is only "
         "read; the run has a cluster of its own.",
     ),
 ]
-Topic = Annotated[str, _option("--topic", metavar="NAME", text="The topic for --from-cluster.")]
+Topic = Annotated[str, _option("--topic", metavar="NAME", help="The topic for --from-cluster.")]
 ClientConfig = Annotated[
     Path | None,
     _option(
         "--client-config",
         metavar="FILE",
-        text="Properties of the client for --from-cluster, in librdkafka's names (TLS, SASL).",
+        help="Properties of the client for --from-cluster, in librdkafka's names (TLS, SASL).",
     ),
 ]
 
@@ -90,8 +88,6 @@ class OwnFiles:
 
     def read(self) -> OwnConfig:
         """Read the files, and ask the cluster. Raises ScenarioError, ClusterError."""
-        from dataclasses import replace
-
         from ackproof.own_config import files
 
         if bool(self.from_cluster) != bool(self.topic):

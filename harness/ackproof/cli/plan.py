@@ -30,9 +30,9 @@ from ackproof.errors import ExitCode, ScenarioError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ackproof.planning.files import PlannedScenario
     from ackproof.planning.search import SearchResult
     from ackproof.scenario.model import Scenario
+    from ackproof_model.planning import Plan
 
 #: The results of runs, by scenario file.
 RunResults = Mapping[Path, dict[str, Any]]
@@ -88,7 +88,7 @@ def plan(
 
     Example: [bold]ackproof plan acks-all --run[/]
     """
-    from ackproof.planning.files import write_all
+    from ackproof.planning.compiler import write_all
     from ackproof.planning.search import search
     from ackproof.scenario.loader import load
     from ackproof_model.adversary import Budgets
@@ -104,7 +104,7 @@ def plan(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    planned: list[tuple[Scenario, SearchResult, list[PlannedScenario]]] = []
+    planned: list[tuple[Scenario, SearchResult, list[tuple[Path, Plan]]]] = []
     for configured in load(scenario):
         whole = configured.scenario
         name = f"{whole.name}-{configured.name}" if configured.name else whole.name
@@ -119,9 +119,9 @@ def plan(
                 keep=keep,
                 say=_updating(status, name),
             )
-        files = write_all(whole, result, name=name, records=records, out=out)
-        planned.append((whole, result, files))
-    results = _run_all([one for _, _, files in planned for one in files], runs) if run else {}
+        plans = write_all(whole, result, name=name, records=records, out=out)
+        planned.append((whole, result, plans))
+    results = _run_all([one for _, _, plans in planned for one in plans], runs) if run else {}
     documents = [_document(*one, results) for one in planned]
     if as_json:
         print_json(documents)
@@ -138,14 +138,15 @@ def _updating(status: Status, name: str) -> Callable[[str], None]:
     return lambda text: status.update(f"{name}: searching {text}")
 
 
-def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
+def _run_all(plans: Sequence[tuple[Path, Plan]], runs: Path) -> RunResults:
     """Run every scenario; return its verdict and the losses in each phase."""
     from ackproof.execution.runner import run_suite
+    from ackproof.planning.compiler import phases
     from ackproof.planning.outcome import all_as_predicted, phase_outcomes
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 
-    configurations = [load(planned.path)[0] for planned in scenarios]
+    configurations = [load(path)[0] for path, _ in plans]
     suite = run_suite(
         configurations,
         out=runs,
@@ -153,9 +154,9 @@ def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
         reporter=ConsoleReporter(stderr()),
     )
     results = {}
-    for planned, (run_dir, verdict) in zip(scenarios, suite, strict=True):
-        outcomes = phase_outcomes(run_dir, planned.phases)
-        results[planned.path] = {
+    for (path, plan), (run_dir, verdict) in zip(plans, suite, strict=True):
+        outcomes = phase_outcomes(run_dir, phases(plan))
+        results[path] = {
             "run": str(run_dir),
             "verdict": verdict.verdict,
             "reason": verdict.reason,
@@ -173,9 +174,12 @@ def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
 def _document(
     scenario: Scenario,
     result: SearchResult,
-    planned: Sequence[PlannedScenario],
+    plans: Sequence[tuple[Path, Plan]],
     results: RunResults,
 ) -> dict[str, Any]:
+    from ackproof.planning.compiler import narrative, phases
+    from ackproof_model.planning import kinds
+
     answer = result.answer
     return {
         "scenario": scenario.name,
@@ -186,14 +190,14 @@ def _document(
         "bounds": answer.bounds,
         "scenarios": [
             {
-                "file": str(one.path),
-                "foreseen": one.prediction,
-                "story": list(one.narrative),
-                "kinds": list(one.kinds),
-                "phases": [phase.model_dump() for phase in one.phases],
-                **results.get(one.path, {}),
+                "file": str(path),
+                "foreseen": "acked records are lost" if plan.lost else "nothing acked is lost",
+                "story": list(narrative(plan, scenario)),
+                "kinds": sorted(kinds(plan)),
+                "phases": [phase.model_dump() for phase in phases(plan)],
+                **results.get(path, {}),
             }
-            for one in planned
+            for path, plan in plans
         ],
     }
 

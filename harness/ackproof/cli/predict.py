@@ -68,9 +68,7 @@ def predict(
     from ackproof.prediction.predict import predict_each
 
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
-    configurations = configurations_of(
-        scenario, shard="", kafka=kafka, overriding=overriding, skipped=True
-    )
+    configurations = configurations_of(scenario, kafka=kafka, overriding=overriding, skipped=True)
     records = predict_each([configured.scenario for configured in configurations])
     predictions = []
     for configured, record in zip(configurations, records, strict=True):

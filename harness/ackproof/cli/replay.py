@@ -17,6 +17,7 @@ from ackproof.cli.options import (
     print_json,
     stderr,
     stdout,
+    write_reports,
 )
 
 if TYPE_CHECKING:
@@ -35,12 +36,10 @@ def replay(
     from ackproof.execution.runner import run
     from ackproof.judgement.judge import judge_run
     from ackproof.progress import ConsoleReporter
-    from ackproof.report.ci import write_junit
-    from ackproof.report.html import write_html
     from ackproof.report.terminal import print_run
     from ackproof.reproduction.recorded_run import recorded_run
     from ackproof.reproduction.replay import compare_runs
-    from ackproof.runs.directory import disk_errors, write_model
+    from ackproof.runs.directory import write_model
 
     then = find_run(run_dir, out)
     recorded = recorded_run(then)
@@ -55,9 +54,7 @@ def replay(
     )
     comparison = compare_runs(then, now, notes=recorded.notes)
     write_model(now / "replay.json", comparison)
-    with disk_errors(now):
-        write_html(now / "report.html", [now], title=now.name)
-        write_junit(now / "junit.xml", [verdict])
+    write_reports([now], [verdict], title=now.name)
     if as_json:
         print_json({**comparison.model_dump(mode="json"), "run": verdict.model_dump(mode="json")})
     else:

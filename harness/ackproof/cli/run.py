@@ -26,6 +26,7 @@ from ackproof.cli.options import (
     print_json,
     stderr,
     stdout,
+    write_reports,
 )
 from ackproof.errors import AckproofError, DiskError
 
@@ -126,8 +127,8 @@ def _run_all(
     """
     from ackproof.execution.runner import run_suite
     from ackproof.progress import ConsoleReporter
-    from ackproof.report.ci import announce, write_junit
-    from ackproof.report.html import write_html, write_missing_pages
+    from ackproof.report.ci import announce
+    from ackproof.report.html import write_missing_pages
     from ackproof.runs.directory import disk_errors
 
     results: list[tuple[Path, Any]] = []
@@ -147,13 +148,12 @@ def _run_all(
         if not results:
             raise
         failure = error
-    last = results[-1][0]
+    run_dirs, verdicts = [run_dir for run_dir, _ in results], [verdict for _, verdict in results]
     try:
-        with disk_errors(last):
-            write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
-            write_missing_pages([run_dir for run_dir, _ in results])
-            write_junit(last / "junit.xml", [verdict for _, verdict in results])
+        write_reports(run_dirs, verdicts, title=title)
+        with disk_errors(run_dirs[-1]):
+            write_missing_pages(run_dirs)
     except DiskError as error:
         failure = failure or error
-    announce(configurations, [verdict for _, verdict in results])
+    announce(configurations, verdicts)
     return results, failure

@@ -7,16 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, libversion
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    retry_if_result,
-    stop_after_delay,
-    wait_fixed,
-)
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from ackproof.clients.specs import ENDED_BY, ConsumerSpec, ProducerSpec
+from ackproof.clients.specs import ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
+from ackproof.waiting import last_result
 
 T = TypeVar("T")
 
@@ -55,7 +50,7 @@ def connect_producer(
 
     Raises `WorkloadError` if no broker answers, or the topic has too few partitions.
     """
-    _record_version(spec)
+    record_in_force(spec)
     transactions = spec.transactions
     try:
         producer = Producer(
@@ -69,12 +64,11 @@ def connect_producer(
             }
         )
         # Some brokers may not know a new topic yet.
-        topic = Retrying(
-            retry=retry_if_result(lambda topic: len(topic.partitions) < spec.partitions),
-            stop=stop_after_delay(TOPIC_S),
-            wait=wait_fixed(0.1),
-            retry_error_callback=lambda last: last.outcome and last.outcome.result(),
-        )(lambda: producer.list_topics(spec.topic, timeout=METADATA_S).topics[spec.topic])
+        topic = last_result(
+            lambda: producer.list_topics(spec.topic, timeout=METADATA_S).topics[spec.topic],
+            lambda topic: len(topic.partitions) >= spec.partitions,
+            within_s=TOPIC_S,
+        )
     except KafkaException as error:
         raise _cannot_start("producer", spec, error) from error
     if len(topic.partitions) < spec.partitions:
@@ -99,7 +93,7 @@ def connect_consumer(
 
     `on_statistics` is called only if the consumer may fetch from followers.
     """
-    _record_version(spec)
+    record_in_force(spec)
     statistics = {"statistics.interval.ms": STATISTICS_MS} if "client.rack" in spec.settings else {}
     try:
         return Consumer(
@@ -134,15 +128,10 @@ def retry_group_request(request: Callable[[], T]) -> T:
     return retrying(request)
 
 
-def record_end(spec: ProducerSpec, error: str) -> None:
-    """Add the fatal error that ends a producer to its file `in_force`."""
+def record_in_force(spec: ProducerSpec | ConsumerSpec, **more: str) -> None:
     partial = spec.in_force.with_suffix(".partial")
-    partial.write_text(json.dumps({"librdkafka": librdkafka_version(), ENDED_BY: error}))
+    partial.write_text(json.dumps({"librdkafka": librdkafka_version(), **more}))
     partial.replace(spec.in_force)
-
-
-def _record_version(spec: ProducerSpec | ConsumerSpec) -> None:
-    spec.in_force.write_text(json.dumps({"librdkafka": librdkafka_version()}))
 
 
 def _is_transient(failure: BaseException) -> bool:

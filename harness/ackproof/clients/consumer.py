@@ -2,9 +2,10 @@
 
 `python -m ackproof.clients.consumer SPEC.json` (a `ConsumerSpec`); `process` starts it.
 
-Processing is an entry in a database (`processed_records`), or forwarding to other topics
-(`forwarding`). For a crash the process kills itself when half of a poll's records are processed.
-With automatic commits it crashes at the worst moment, after those records were committed.
+Processing is an entry in a stream, in one batch for each poll, or forwarding to other topics
+(`forwarding`). Offsets are committed to Kafka separately: delivery guarantees concern that gap.
+For a crash the process kills itself when half of a poll's records are processed. With automatic
+commits it crashes at the worst moment, after those records were committed.
 """
 
 from __future__ import annotations
@@ -19,23 +20,25 @@ from functools import partial
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.clients import program
 from ackproof.clients.connection import GROUP_REQUEST_S, connect_consumer, retry_group_request
-from ackproof.clients.forwarding import Forwarder
+from ackproof.clients.forwarding import RECORD, Forwarder
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream
-from ackproof.ledger.processed_records import Effect, EffectStore
 from ackproof.scenario.types import Commit
+from ackproof.waiting import last_result
 from ackproof_spark.record import decode, run_token
-from ackproof_spark.tables import CONSUMER_EVENTS, FOLLOWER_FETCH, READS
+from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, FOLLOWER_FETCH, READS
+
+#: The columns of `RECORD`, and the time in microseconds UTC.
+Read = tuple[int, int, int | None, int | None, int]
 
 
 class PollRecorder:
-    """The reads and events of one consumer."""
+    """The reads, effects and events of one consumer."""
 
     def __init__(self, spec: ConsumerSpec) -> None:
         self._spec = spec
@@ -43,24 +46,26 @@ class PollRecorder:
         self.polls = 0
         self._reads = TableStream(spec.reads, READS, spec.reads_columns)
         self._events = TableStream(spec.events, CONSUMER_EVENTS, spec.columns)
+        self._effects = (
+            None if spec.into else TableStream(spec.effects, EFFECTS, spec.effects_columns)
+        )
 
-    def polled(self, messages: Sequence[Message]) -> list[Effect]:
-        at, topic = now_us(), self._spec.topic
-        names = [self._name(message.value()) for message in messages]
-        offsets = [(message.partition(), message.offset()) for message in messages]
-        self._reads.write(
-            {
-                "poll": [self.polls] * len(messages),
-                "number": list(range(len(messages))),
-                "partition": [partition for partition, _ in offsets],
-                "offset": [offset for _, offset in offsets],
-                "producer": [name[0] for name in names],
-                "sequence": [name[1] for name in names],
-                "read_at": [at] * len(messages),
-            }
+    def polled(self, messages: Sequence[Message]) -> list[Read]:
+        at = now_us()
+        reads = [
+            (message.partition(), message.offset(), *self._name(message.value()), at)
+            for message in messages
+        ]
+        self._reads.write_rows(
+            ("poll", "number", *RECORD, "read_at"),
+            [(self.polls, number, *read) for number, read in enumerate(reads)],
         )
         self.polls += 1
-        return [(topic, *offset, *name, at) for offset, name in zip(offsets, names, strict=True)]
+        return reads
+
+    def processed(self, reads: Sequence[Read]) -> None:
+        assert self._effects is not None  # a forwarding consumer has none
+        self._effects.write_rows((*RECORD, "processed_at"), reads)
 
     def event(
         self,
@@ -70,23 +75,21 @@ class PollRecorder:
         error: str | None = None,
     ) -> None:
         """Record an event, with a row for each partition of `offsets`."""
-        rows: list[tuple[int | None, int | None]] = list((offsets or {}).items()) or [(None, None)]
-        count = len(rows)
-        self._events.write(
-            {
-                "at": [now_us()] * count,
-                "poll": [self.polls] * count,
-                "event": [event] * count,
-                "topic": [self._spec.topic if offsets else None] * count,
-                "partition": [partition for partition, _ in rows],
-                "offset": [offset for _, offset in rows],
-                "error": [error] * count,
-            }
+        at, topic = now_us(), self._spec.topic if offsets else None
+        places: Iterable[tuple[int | None, int | None]] = (offsets or {}).items() or [(None, None)]
+        self._events.write_rows(
+            ("at", "poll", "event", "topic", "partition", "offset", "error"),
+            [
+                (at, self.polls, event, topic, partition, offset, error)
+                for partition, offset in places
+            ],
         )
 
     def close(self) -> None:
         self._reads.close()
         self._events.close()
+        if self._effects is not None:
+            self._effects.close()
 
     def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
         """Return producer and sequence of a record of this run, else None for both."""
@@ -110,25 +113,11 @@ class ConsumerLoop:
     `positions` are those of the assigned partitions, None if unknown.
     """
 
-    def __init__(
-        self,
-        spec: ConsumerSpec,
-        page: ProgressPage,
-        recorder: PollRecorder,
-        *,
-        secrets: Mapping[str, str],
-    ) -> None:
+    def __init__(self, spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> None:
         self._spec = spec
         self._page = page
-        self._recorder = recorder
-        self._effects: EffectStore | None = None
-        self._forwarder: Forwarder | None = None
-        if spec.into:
-            self._forwarder = Forwarder(spec, secrets)
-        else:
-            self._effects = EffectStore(
-                spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
-            )
+        self._recorder = PollRecorder(spec)
+        self._forwarder = Forwarder(spec, secrets) if spec.into else None
         self._parent = program.expected_parent(spec.parent)
         self._terminated = False
         self._fatal: KafkaError | None = None
@@ -161,8 +150,6 @@ class ConsumerLoop:
         self._consumer.close()
         self._recorder.event("closed")
         self._recorder.close()
-        if self._effects:
-            self._effects.close()
         if self._fatal is not None:
             raise WorkloadError(
                 f"consumer {self._spec.number} ended with a fatal error: {self._fatal.str()}",
@@ -185,8 +172,8 @@ class ConsumerLoop:
             self._consumer.subscribe(
                 [spec.topic],
                 on_assign=self._on_assign,
-                on_revoke=self._on_revoke,
-                on_lost=self._on_lost,
+                on_revoke=partial(self._remove, "revoked"),
+                on_lost=partial(self._remove, "lost"),
             )
             return
         partitions = [TopicPartition(spec.topic, partition) for partition in spec.partitions]
@@ -210,34 +197,33 @@ class ConsumerLoop:
         if not messages:
             return
         spec = self._spec
-        effects = self._recorder.polled(messages)
+        reads = self._recorder.polled(messages)
         if self._page.order is Order.SLOW:
             time.sleep(self._page.argument_s)
             self._page.obeyed += 1
-        for _, partition, offset, *_ in effects:
+        for partition, offset, *_ in reads:
             self.positions[partition] = offset + 1
-        self._read += len(effects)
+        self._read += len(reads)
         if spec.commit is Commit.BEFORE:
             self._commit()
-        if spec.crash_after is not None and self._read >= spec.crash_after and len(effects) > 1:
-            self._crash(effects, messages)
-        done = self._process(effects, messages)
+        if spec.crash_after is not None and self._read >= spec.crash_after and len(reads) > 1:
+            self._crash(reads, messages)
+        done = self._process(reads, messages)
         if spec.commit is Commit.TRANSACTION:
             done = self._end_transaction(done)
         if not done:
             self._rewind(messages)
             return
-        self._processed += len(effects)
+        self._processed += len(reads)
         if spec.commit is Commit.AFTER:
             self._commit()
         self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
 
-    def _process(self, effects: Sequence[Effect], messages: Sequence[Message]) -> bool:
+    def _process(self, reads: Sequence[Read], messages: Sequence[Message]) -> bool:
         """Process records; return False if some could not be forwarded."""
         if self._forwarder:
             return self._forwarder.send(messages)
-        assert self._effects is not None  # `__init__` sets one of the two
-        self._effects.process(effects)
+        self._recorder.processed(reads)
         return True
 
     def _end_transaction(self, forwarded: bool) -> bool:
@@ -281,10 +267,11 @@ class ConsumerLoop:
         else:
             self._recorder.event("committed", _by_partition(offsets))
 
-    def _crash(self, effects: Sequence[Effect], messages: Sequence[Message]) -> NoReturn:
+    def _crash(self, reads: Sequence[Read], messages: Sequence[Message]) -> NoReturn:
         """Process half of the records and kill this process."""
-        self._process(effects[: len(effects) // 2], messages[: len(messages) // 2])
-        self._processed += len(effects) // 2
+        half = len(reads) // 2
+        self._process(reads[:half], messages[:half])
+        self._processed += half
         if self._spec.commit is Commit.AUTO:
             self._await_auto_commit()
         self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
@@ -300,12 +287,7 @@ class ConsumerLoop:
             answer = self._consumer.committed(partitions, timeout=GROUP_REQUEST_S)
             return all(one.offset == self.positions[one.partition] for one in answer)
 
-        Retrying(
-            retry=retry_if_result(lambda done: not done),
-            stop=stop_after_delay(INTERVALS * float(milliseconds) / 1000),
-            wait=wait_fixed(0.05),
-            retry_error_callback=lambda _: False,
-        )(committed)
+        last_result(committed, bool, within_s=INTERVALS * float(milliseconds) / 1000)
 
     def _caught_up(self) -> bool:
         """Whether the harness requested the end and all assigned partitions are consumed."""
@@ -359,13 +341,7 @@ class ConsumerLoop:
             self._page.obeyed += 1
         self._recorder.event("assigned", positions)
 
-    def _on_revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        self._remove("revoked", partitions)
-
-    def _on_lost(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        self._remove("lost", partitions)
-
-    def _remove(self, event: str, partitions: Sequence[TopicPartition]) -> None:
+    def _remove(self, event: str, _: Any, partitions: Sequence[TopicPartition]) -> None:
         removed = {one.partition: self.positions.pop(one.partition, None) for one in partitions}
         self._recorder.event(event, removed)
 
@@ -384,9 +360,5 @@ def _by_partition(offsets: Iterable[TopicPartition]) -> dict[int, int]:
     return {one.partition: one.offset for one in offsets}
 
 
-def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> ConsumerLoop:
-    return ConsumerLoop(spec, page, PollRecorder(spec), secrets=secrets)
-
-
 if __name__ == "__main__":
-    sys.exit(program.run(ConsumerSpec, begin))
+    sys.exit(program.run(ConsumerSpec, ConsumerLoop))

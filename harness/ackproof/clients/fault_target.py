@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.program import EXITED
 from ackproof.clients.shared_page import NOT_READY, Order, State
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.errors import WorkloadError
-from ackproof.waiting import wait_for
+from ackproof.waiting import last_result
 from ackproof_faults import FaultError
 from ackproof_faults.interfaces.clients import Clients, End
 from ackproof_faults.interfaces.clients import Order as OrderName
-
-T = TypeVar("T")
 
 #: Seconds that the operating system has to stop or end a process.
 _SIGNAL_S = 10.0
@@ -53,21 +50,18 @@ class RunClients(Clients):
         process = self._process(client)
         _require(
             lambda: process.state is not State.LOADING or process.returncode is not None,
-            bool,
             f"{client} has not loaded its program within {_SIGNAL_S:g} s",
         )
         process.send_signal(signal.SIGSTOP)
         _require(
             lambda: self.is_stopped(client),
-            bool,
             f"{client} is not suspended {_SIGNAL_S:g} s after SIGSTOP",
         )
 
     def resume(self, client: str) -> None:
         self._process(client).send_signal(signal.SIGCONT)
         _require(
-            lambda: self.is_stopped(client),
-            lambda suspended: not suspended,
+            lambda: not self.is_stopped(client),
             f"{client} is still suspended {_SIGNAL_S:g} s after SIGCONT",
         )
 
@@ -104,7 +98,7 @@ class RunClients(Clients):
         return self._process(client).state not in (*NOT_READY, State.BROKEN)
 
     def await_begun(self, client: str, *, within_s: float) -> bool:
-        return _last(lambda: self.begun(client), bool, within_s)
+        return last_result(lambda: self.begun(client), bool, within_s=within_s)
 
     def order(self, client: str, order: OrderName, *, milliseconds: int = 0) -> None:
         process = self._process(client)
@@ -117,22 +111,14 @@ class RunClients(Clients):
 
     def obeyed(self, client: str, *, more_than: int, within_s: float) -> int:
         process = self._process(client)
-        return _last(lambda: process.page.obeyed, lambda count: count > more_than, within_s)
+        return last_result(
+            lambda: process.page.obeyed, lambda count: count > more_than, within_s=within_s
+        )
 
     def _process(self, client: str) -> ProducerProcess | ConsumerProcess:
         return self._supervisor.process(client)
 
 
-def _require(look: Callable[[], T], until: Callable[[T], bool], problem: str) -> None:
-    try:
-        wait_for(look, until, within_s=_SIGNAL_S, failure=lambda _: WorkloadError(problem))
-    except WorkloadError as error:
-        raise FaultError(error.message) from error
-
-
-def _last(look: Callable[[], T], until: Callable[[T], bool], within_s: float) -> T:
-    """Wait for `until`; return the last value in any case."""
-    try:
-        return wait_for(look, until, within_s=within_s, failure=lambda _: WorkloadError("late"))
-    except WorkloadError:
-        return look()
+def _require(holds: Callable[[], bool], problem: str) -> None:
+    if not last_result(holds, bool, within_s=_SIGNAL_S):
+        raise FaultError(problem)

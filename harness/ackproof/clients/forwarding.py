@@ -25,10 +25,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from ackproof.clients.specs import ConsumerSpec
 from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
-from ackproof.ledger import processed_records
-from ackproof.ledger.processed_records import Effect
+from ackproof.ledger.arrow_stream import TableStream, stream_path
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
 from ackproof_spark.record import decode, run_token
+from ackproof_spark.tables import EFFECTS
+
+#: The columns that identify a record that was read.
+RECORD = ("partition", "offset", "producer", "sequence")
 
 #: The key of a forwarded record: partition and offset of the source record, consumer number.
 KEY = struct.Struct(">iqq")
@@ -136,8 +139,8 @@ _READ_S = 30.0
 _POLL_S = 0.1
 _POLL_RECORDS = 10_000
 
-#: Topic, partition and offset of a source record; producer and sequence of its send.
-_Source = tuple[str, int, int, int, int]
+#: Partition and offset of a source record; producer and sequence of its send.
+_Source = tuple[int, int, int, int]
 
 
 def take(
@@ -149,7 +152,7 @@ def take(
     ends: Mapping[tuple[str, int], int],
     settings: Mapping[str, Any],
 ) -> None:
-    """Write the effects of consumer groups that forward records of the topic `source`.
+    """Write the streams of effects of groups that forward records of the topic `source`.
 
     `groups` maps each group to its target topics, which no other group has. `ends` are the end
     offsets of their partitions. Raises `WorkloadError` if they cannot be read up to `ends`, and
@@ -165,19 +168,22 @@ def take(
             if name is None or name[0] != token or len(key) != KEY.size:
                 continue
             partition, offset, consumer = KEY.unpack(key)
-            record = (source, partition, offset, *name[1:])
+            record = (partition, offset, *name[1:])
             copies[record][topic] += 1
             first_copy.setdefault(record, (consumer, at))
-        effects: dict[int, list[Effect]] = defaultdict(list)
+        effects: dict[int, list[tuple[int, ...]]] = defaultdict(list)
         for record, counts in copies.items():
             consumer, at = first_copy[record]
             if len(counts) == len(topics):
                 effects[consumer] += [(*record, at)] * max(counts.values())
         for consumer, rows in sorted(effects.items()):
-            process = f"consumer-{consumer}"
-            processed_records.write(
-                run_dir, process, rows, run_id=run_id, consumer=consumer, group=group
+            stream = TableStream(
+                stream_path(run_dir, "effects", f"consumer-{consumer}"),
+                EFFECTS,
+                {"run_id": run_id, "consumer": consumer, "group": group, "topic": source},
             )
+            stream.write_rows((*RECORD, "processed_at"), rows)
+            stream.close()
 
 
 def _records(

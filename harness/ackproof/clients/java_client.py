@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
-import json
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -37,15 +38,36 @@ from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
 _ENDS = 4096
 
 
-def to_json(spec: ProducerSpec | ConsumerSpec) -> str:
-    """Return the specification that `java/Main.java` reads."""
+def fields(spec: ProducerSpec | ConsumerSpec) -> dict[str, Any]:
+    """Return the specification that `java/Spec.java` reads."""
     own = _of_producer(spec) if isinstance(spec, ProducerSpec) else _of_consumer(spec)
     common = {
         **dataclasses.asdict(spec),
         "token": _base64(run_token(spec.run_id)),
         "errors": {str(code): name for name, code in _codes().items()},
     }
-    return json.dumps(common | own, default=str, indent=2)
+    return common | own
+
+
+def properties(fields: Mapping[str, Any], prefix: str = "") -> str:
+    """Return a file of `java.util.Properties`: parts have dots in their keys, lists commas."""
+    text = ""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            text += properties(value, f"{prefix}{name}.")
+        elif value is not None:
+            text += f"{_escaped(f'{prefix}{name}')}={_escaped(_text(value))}\n"
+    return text
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\\s=:#!]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
@@ -87,7 +109,7 @@ def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
         "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),
         "reads_schema": _message(table_stream_schema(READS, spec.reads_columns)),
         "events_schema": _message(table_stream_schema(CONSUMER_EVENTS, spec.columns)),
-        "effects_schema": _message(table_stream_schema(EFFECTS, spec.columns)),
+        "effects_schema": _message(table_stream_schema(EFFECTS, spec.effects_columns)),
     }
 
 

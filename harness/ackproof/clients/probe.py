@@ -229,9 +229,5 @@ class Probe:
             self._failures.append(failure)
 
 
-def begin(spec: ProbeSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Probe:
-    return Probe(spec, page, secrets)
-
-
 if __name__ == "__main__":
-    sys.exit(program.run(ProbeSpec, begin))
+    sys.exit(program.run(ProbeSpec, Probe))

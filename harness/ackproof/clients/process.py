@@ -48,17 +48,18 @@ class ClientProcess(Generic[_Spec]):
     def start(self) -> None:
         """Start the process; `state` shows when it works."""
         path = self.spec.progress.with_suffix(".json")
+        path.write_text(self.spec.to_json())
         environment = dict(os.environ)
         if isinstance(self.spec, ProbeSpec) or self.spec.java is None:
             if not isinstance(self.spec, ProbeSpec):
                 environment = librdkafka_wheel.environment(self.spec.librdkafka)
             command = [sys.executable, "-m", f"ackproof.clients.{self.noun}", str(path)]
-            path.write_text(self.spec.to_json())
-            secrets = self._secrets
+            secrets = json.dumps(self._secrets)
         else:
+            path = path.with_suffix(".properties")
+            path.write_text(java_client.properties(java_client.fields(self.spec)))
             command = java_client.command(self.spec.java, self.noun, path)
-            path.write_text(java_client.to_json(self.spec))
-            secrets = client_settings.for_java(self._secrets)
+            secrets = java_client.properties(client_settings.for_java(self._secrets))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -70,7 +71,7 @@ class ClientProcess(Generic[_Spec]):
             )
         assert self._process.stdin is not None  # requested above
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(json.dumps(secrets).encode())
+            pipe.write(secrets.encode())
 
     @property
     def pid(self) -> int:

@@ -23,11 +23,11 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients import program
-from ackproof.clients.connection import connect_producer, record_end
+from ackproof.clients.connection import connect_producer, record_in_force
 from ackproof.clients.delivery_reports import DeliveryReports
 from ackproof.clients.records import Records, cycle
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
-from ackproof.clients.specs import ProducerSpec
+from ackproof.clients.specs import ENDED_BY, ProducerSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import WorkloadError
 from ackproof.ledger.outcome import error_name
@@ -113,13 +113,13 @@ class ProducerLoop:
         self._settle()
         if self._reports:
             self._reports.finish()
-        fatal = self.fatal
-        if fatal is not None:
-            record_end(self._spec, error_name(fatal.code()))
-        if fatal is not None and not self._spec.may_end_with(error_name(fatal.code())):
+        if (fatal := self.fatal) is None:
+            return
+        name = error_name(fatal.code())
+        record_in_force(self._spec, **{ENDED_BY: name})
+        if not self._spec.may_end_with(name):
             raise WorkloadError(
-                f"producer {self._spec.number} ended with a fatal error: {fatal.str()} "
-                f"({error_name(fatal.code())})",
+                f"producer {self._spec.number} ended with a fatal error: {fatal.str()} ({name})",
                 hint="librdkafka allows no further sends after it. If it is expected, list it in "
                 "workload.may_stop_for.",
             )

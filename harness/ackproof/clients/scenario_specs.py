@@ -16,7 +16,7 @@ from ackproof.clients.specs import (
     ProducerSpec,
     TransactionSpec,
 )
-from ackproof.ledger import arrow_stream, conversion, processed_records, producer_ledger
+from ackproof.ledger import arrow_stream, conversion, producer_ledger
 from ackproof.scenario.model import Scenario
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import PROBE_PRODUCERS
@@ -122,11 +122,11 @@ class ClientSpecs:
                     ends=self.ends,
                     into={topic: scenario.topics[topic].partitions for topic in group.into},
                     transactional_id=self._id(f"{name}-{member}"),
-                    **self._consumer_files(number, group.client.java),
+                    **self._consumer_files(number),
                 )
 
     def next_consumer(self, predecessor: ConsumerSpec, *, number: int) -> ConsumerSpec:
-        files = self._consumer_files(number, predecessor.java)
+        files = self._consumer_files(number)
         return replace(predecessor, number=number, crash_after=None, **files)
 
     def probe(self) -> ProbeSpec | None:
@@ -180,11 +180,11 @@ class ClientSpecs:
             "progress": self.folder / f"producer-{number}.progress",
         }
 
-    def _consumer_files(self, number: int, java: str | None) -> dict[str, Any]:
+    def _consumer_files(self, number: int) -> dict[str, Any]:
         name = f"consumer-{number}"
         return {
             "progress": self.folder / f"{name}.progress",
             "reads": arrow_stream.stream_path(self._run_dir, "reads", name),
             "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
-            "effects": processed_records.path_of(self._run_dir, name, java=java is not None),
+            "effects": arrow_stream.stream_path(self._run_dir, "effects", name),
         }

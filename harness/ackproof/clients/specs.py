@@ -184,8 +184,12 @@ class ConsumerSpec(ClientSpec):
         return {"run_id": self.run_id, "consumer": self.number, "group": self.group}
 
     @property
+    def effects_columns(self) -> dict[str, Any]:
+        return {**self.columns, "topic": self.topic}
+
+    @property
     def reads_columns(self) -> dict[str, Any]:
-        return {**self.columns, "isolation_level": self.isolation_level, "topic": self.topic}
+        return {**self.effects_columns, "isolation_level": self.isolation_level}
 
     @property
     def isolation_level(self) -> str:

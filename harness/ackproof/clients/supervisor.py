@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import time
@@ -17,7 +16,7 @@ from ackproof.clients.shared_page import NOT_READY, Progress, State, total
 from ackproof.clients.specs import FENCED, WRITE_TIMEOUT_S, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof.scenario.model import Scenario
-from ackproof.waiting import wait_for
+from ackproof.waiting import last_result, wait_for
 
 _PROTOCOL = "transaction.protocol"
 
@@ -246,14 +245,7 @@ class ClientSupervisor:
                 consumer.stop()
             return all(consumer.returncode is not None for consumer in self.consumers)
 
-        with contextlib.suppress(WorkloadError):  # `_await` reports each that still runs
-            wait_for(
-                ended,
-                bool,
-                within_s=CONSUME_S,
-                every_s=0.05,
-                failure=lambda _: WorkloadError("consumers still run"),
-            )
+        last_result(ended, bool, within_s=CONSUME_S)  # `_await` reports each that still runs
         troubles = self._await(self.consumers, 0.0, waited_s=CONSUME_S)
         for consumer in self.consumers:
             troubles += differences(consumer.spec, self._scenario)

@@ -192,30 +192,11 @@ class ListedNodes(dict[int, ListedNode]):
         )
 
 
-@dataclass(frozen=True)
-class _ListedPorts:
-    """The ports of listeners inside the network of the containers."""
-
-    ports: Mapping[str, int]
-
-    @property
-    def client_listeners(self) -> Sequence[str]:
-        return [name for name in self.ports if name not in ("INTERNAL", "CONTROLLER")]
-
-    def port(self, listener: str) -> int:
-        if listener not in self.ports:
-            raise FaultError(
-                f"cluster.attach.listeners has no port of {listener}: give the port of that "
-                "listener inside the containers"
-            )
-        return self.ports[listener]
-
-
 def listed_networks(nodes: Mapping[int, ListedNode], ports: Mapping[str, int]) -> NodeNetworks:
     """Return the network namespaces of the containers; this process owns their sidecars."""
     return NodeNetworks(
         nodes=nodes,
-        listeners=_ListedPorts(ports),
+        ports=ports,
         sidecar=images.ensure_sidecar,
         run_id=f"attached-{os.getpid()}",
     )

@@ -16,13 +16,11 @@ from ackproof.cluster.admin import new_topics, partitions_of
 from ackproof.cluster.any_cluster import RECOVERY_S
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
-    BrokerClocks,
     BrokerLogSearch,
     BrokerVolumes,
     ClusterMetadata,
     NodeNetworks,
     NodeProcesses,
-    QuorumControllers,
 )
 from ackproof.cluster.lifecycle import NodeOperations
 from ackproof.cluster.network import create_network, reserved_ports
@@ -31,7 +29,7 @@ from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.security import secured
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topic_operations import TopicOperations
-from ackproof.cluster.topology import arrange, ports_needed
+from ackproof.cluster.topology import arrange
 from ackproof.containers import fake_clock
 from ackproof.containers.engine import remove_run
 from ackproof.errors import ClusterError
@@ -137,27 +135,28 @@ class KafkaCluster(ClusterState):
 
 
 def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
+    metadata, volumes = ClusterMetadata(cluster), BrokerVolumes(cluster)
     processes = NodeProcesses(cluster.nodes)
     interfaces = Cluster(
-        metadata=ClusterMetadata(cluster),
-        controllers=QuorumControllers(cluster),
+        metadata=metadata,
+        controllers=metadata,
         processes=processes,
         freezer=processes,
         memory=processes,
         network=NodeNetworks(
             nodes=cluster.nodes,
-            listeners=cluster.topology,
+            ports=cluster.topology.ports,
             sidecar=lambda: cluster.sidecar,
             run_id=cluster.run_id,
         ),
-        volumes=BrokerVolumes(cluster),
+        volumes=volumes,
         logs=BrokerLogSearch(cluster.nodes),
         operations=operations,
     )
     if cluster.proxy is not None:
         interfaces.offer("proxy", cluster.proxy)
     if cluster.factory.clock:
-        interfaces.offer("clocks", BrokerClocks(cluster))
+        interfaces.offer("clocks", volumes)
     return interfaces
 
 
@@ -169,14 +168,12 @@ def booted(
     image: str,
     run_id: str,
     kafka: str = DEFAULT_KAFKA,
-    logs: Path | None = None,
     ended: Say = silent,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
-    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `logs` is the
-    folder for logs of containers that are removed before the run ends. `ended` is called with the
-    name of each phase at its end. Raises ClusterError if a node does not boot.
+    A cluster that is `left_up` is not removed. `image` runs the version `kafka`. `ended` is called
+    with the name of each phase at its end. Raises ClusterError if a node does not boot.
     """
     cluster: KafkaCluster | None = None
 
@@ -186,7 +183,7 @@ def booted(
 
     with contextlib.ExitStack() as cleanup:
         clock = fake_clock.library(client) if spec.clock == "adjustable" else b""
-        ports = cleanup.enter_context(reserved_ports(ports_needed(spec, kafka)))
+        ports = cleanup.enter_context(reserved_ports())
         # Objects are removed by label, because an interrupted creation does not return an id.
         cleanup.callback(remove)
         security = secured(spec.security)
@@ -210,7 +207,7 @@ def booted(
             run_id=run_id,
             checkpoint=checkpoint,
             network=network,
-            reserve_ports=lambda count: cleanup.enter_context(reserved_ports(count)),
+            ports=ports,
             security=security,
             clock=clock,
         )
@@ -223,7 +220,6 @@ def booted(
             nodes,
             client=client,
             factory=factory,
-            logs=logs,
             proxy=proxy,
         )
         for node in nodes.values():

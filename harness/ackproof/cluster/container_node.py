@@ -99,7 +99,9 @@ class ContainerNode(abc.ABC):
         container = self.container
         limit = int(container.attrs["HostConfig"]["Memory"])
         usage: Any = container.stats(stream=False)
-        _limit(container, _anonymous(usage["memory_stats"]["stats"]) + _ROOM)
+        stats = usage["memory_stats"]["stats"]
+        anonymous = stats["anon"] if "anon" in stats else stats["total_rss"]  # cgroup v2 or v1
+        _limit(container, int(anonymous) + _ROOM)
         try:
             commands.run(container, ["sh", "-c", _FILL], user="root")
             container.wait(timeout=_KILLED_WITHIN_S)
@@ -110,19 +112,10 @@ class ContainerNode(abc.ABC):
                     f"the kernel did not end {container.name}, which has too little memory: {error}"
                 ) from error
         finally:
-            _limit(container, limit or _machine_memory(container))
+            # The engine can change a limit but not remove it.
+            assert container.client is not None  # it has come from a client
+            _limit(container, limit or int(container.client.info()["MemTotal"]))
 
 
 def _limit(container: Container, size: int) -> None:
     container.update(mem_limit=size, memswap_limit=size)
-
-
-def _anonymous(stats: dict[str, Any]) -> int:
-    """Return the bytes of anonymous memory, from the statistics of cgroup v2 or v1."""
-    return int(stats["anon"] if "anon" in stats else stats["total_rss"])
-
-
-def _machine_memory(container: Container) -> int:
-    """Return the machine's memory: the engine can change a limit but not remove it."""
-    assert container.client is not None  # it has come from a client
-    return int(container.client.info()["MemTotal"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import Admin, PartitionView
@@ -17,6 +17,8 @@ from ackproof.containers import commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation.controllers_log import ControllersLog
+from ackproof.waiting import wait_for
+from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import (
     BrokerLogs,
     Clocks,
@@ -77,8 +79,8 @@ class PartitionMetadata:
 
 
 @raises_fault_errors
-class ClusterMetadata(PartitionMetadata, Metadata):
-    """The committed metadata of a cluster that ackproof started.
+class ClusterMetadata(PartitionMetadata, Metadata, Controllers):
+    """The committed metadata of a cluster that ackproof started, and its controllers.
 
     While no broker answers, it is read from the controllers' log. ELRs always come from that log.
     """
@@ -125,14 +127,6 @@ class ClusterMetadata(PartitionMetadata, Metadata):
     def await_in_sync(self, node: int, *, within_s: float) -> None:
         readiness.await_in_sync(self._cluster, node, within_s=within_s)
 
-
-@raises_fault_errors
-class QuorumControllers(Controllers):
-    """The voters of the metadata quorum, or the ZooKeeper nodes."""
-
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
-
     def ids(self) -> Sequence[int]:
         return self._cluster.controller_ids()
 
@@ -175,25 +169,17 @@ class NodeProcesses(Processes, Freezer, Memory):
         return self.nodes[node].out_of_memory()
 
 
-class Listeners(Protocol):
-    """The listeners of a cluster inside its network."""
-
-    @property
-    def client_listeners(self) -> Sequence[str]: ...
-
-    def port(self, listener: str) -> int: ...
-
-
 @raises_fault_errors
 @dataclass(frozen=True, kw_only=True)
 class NodeNetworks(NetworkNamespace):
     """Runs scripts in sidecars that share a node's network namespace.
 
-    `nodes` are by id. `sidecar` returns the image of sidecars; `run_id` is on their labels.
+    `nodes` are by id. `ports` are those of the listeners inside the network. `sidecar` returns the
+    image of sidecars; `run_id` is on their labels.
     """
 
     nodes: Mapping[int, ContainerNode]
-    listeners: Listeners
+    ports: Mapping[str, int]
     sidecar: Callable[[], str]
     run_id: str
 
@@ -201,10 +187,15 @@ class NodeNetworks(NetworkNamespace):
         return self.nodes[node].address
 
     def port(self, listener: str) -> int:
-        return self.listeners.port(listener)
+        if listener not in self.ports:
+            raise FaultError(
+                f"cluster.attach.listeners has no port of {listener}: give the port of that "
+                "listener inside the containers"
+            )
+        return self.ports[listener]
 
     def client_listeners(self) -> Sequence[str]:
-        return self.listeners.client_listeners
+        return [name for name in self.ports if name not in ("INTERNAL", "CONTROLLER")]
 
     def run(self, node: int, script: str) -> CommandResult:
         client, options = self._sharing(node)
@@ -231,22 +222,13 @@ class NodeNetworks(NetworkNamespace):
         return f"ackproof-{self.run_id}-{self.nodes[node].name}-{name}"
 
 
-def _run_at_volume(cluster: ClusterState, broker: int, script: str) -> CommandResult:
-    """Run a bash script in a sidecar that mounts the broker's volume at the broker's own path."""
-    return commands.run_sidecar(
-        cluster.client,
-        cluster.sidecar,
-        script,
-        run_id=cluster.run_id,
-        volumes={cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},
-        network_mode="none",
-    )
-
-
 @raises_fault_errors
 @dataclass(frozen=True)
-class BrokerVolumes(Volumes):
-    """The volume of each broker, whether the broker runs or not."""
+class BrokerVolumes(Volumes, Clocks):
+    """The volume of each broker, whether the broker runs or not.
+
+    The volume has the offset that the preload in a broker's JVM adds to the machine's clock.
+    """
 
     cluster: ClusterState
 
@@ -254,7 +236,14 @@ class BrokerVolumes(Volumes):
         return self.cluster.nodes[broker].directories
 
     def run(self, broker: int, script: str) -> CommandResult:
-        return _run_at_volume(self.cluster, broker, script)
+        return commands.run_sidecar(
+            self.cluster.client,
+            self.cluster.sidecar,
+            script,
+            run_id=self.cluster.run_id,
+            volumes={self.cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},
+            network_mode="none",
+        )
 
     def read_file(self, broker: int, path: str) -> bytes:
         return self.cluster.nodes[broker].read_file(path)
@@ -263,16 +252,8 @@ class BrokerVolumes(Volumes):
         if not self.cluster.topology.zookeeper:
             self.cluster.nodes[broker].renew_identity(self.cluster.topology.cluster_id)
 
-
-@raises_fault_errors
-@dataclass(frozen=True)
-class BrokerClocks(Clocks):
-    """Sets the offset that the preload in a broker's JVM adds to the machine's clock."""
-
-    cluster: ClusterState
-
     def shift(self, broker: int, by_s: float) -> None:
-        result = _run_at_volume(self.cluster, broker, fake_clock.offset_script(by_s))
+        result = self.run(broker, fake_clock.offset_script(by_s))
         if result.exit_status != 0:
             name = self.cluster.nodes[broker].name
             raise ClusterError(f"the clock of {name} cannot be set: {result.output}")
@@ -286,7 +267,29 @@ class BrokerLogSearch(BrokerLogs):
     nodes: Mapping[int, KafkaNode]
 
     def contains(self, broker: int, text: str, since: datetime) -> bool:
-        return self.nodes[broker].log_contains(text, since)
+        node = self.nodes[broker]
+        lines = node.container.logs(stream=True, follow=False, since=since.timestamp())
+        return any(text.encode() in line for line in lines)
 
     def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        return self.nodes[broker].await_log_line(text, since=since, within_s=within_s)
+        node = self.nodes[broker]
+
+        def line_and_exit_status() -> tuple[str | None, int | None]:
+            # The status is read first, so that a line that the node logs at its end is not missed.
+            status = node.exit_status()
+            lines = node.log_since(since).splitlines()
+            return next((line for line in lines if text in line), None), status
+
+        line, status = wait_for(
+            line_and_exit_status,
+            lambda result: result != (None, None),
+            within_s=within_s,
+            failure=lambda _: ClusterError(
+                f"{node.name} did not log {text!r} within {within_s:g} s"
+            ),
+        )
+        if line is None:
+            raise ClusterError(
+                f"{node.name} ended with exit status {status} and did not log {text!r}"
+            )
+        return line

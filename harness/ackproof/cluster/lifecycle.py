@@ -18,7 +18,7 @@ from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
 from ackproof.cluster.state import ClusterState
-from ackproof.cluster.topology import NodeSpec, broker_spec, ports_of_broker
+from ackproof.cluster.topology import NodeSpec, broker_spec
 from ackproof.containers import commands, images
 from ackproof.containers.images import DATA_DIR
 from ackproof.errors import ClusterError
@@ -57,92 +57,6 @@ def stop(cluster: ClusterState, broker: int) -> None:
         readiness.await_out_of_isr(cluster, broker)
 
 
-def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
-    """Restart a broker with another Kafka version on the same disk; wait until it is in sync.
-
-    The broker continues with the protocol and the features of the cluster's own version, so that
-    brokers of both versions understand each other.
-
-    Raises ClusterError for an older version, and for an upgrade from ZooKeeper to KRaft.
-    """
-    node = cluster.nodes[broker]
-    current = cluster.topology.kafka
-    if uses_zookeeper(version) != uses_zookeeper(current):
-        raise ClusterError(
-            f"a cluster of Kafka {current} cannot be upgraded to {version}: one uses ZooKeeper, "
-            "the other KRaft, and ackproof does not migrate metadata"
-        )
-    if numbers(version) < numbers(current):
-        raise ClusterError(
-            f"Kafka {version} is older than the cluster's {current}; downgrades are not supported"
-        )
-    image = images.ensure(version, client=cluster.client).reference
-    spec = node.spec
-    if uses_zookeeper(current):
-        protocol = ".".join(current.split(".")[: 3 if current.startswith("0.") else 2])
-        spec = replace(spec, settings={"inter.broker.protocol.version": protocol, **spec.settings})
-    stop(cluster, broker)
-    node.discard(cluster.logs)
-    cluster.nodes[broker] = cluster.factory.create(
-        spec, cluster.topology, image=image, address=node.address
-    )
-    cluster.nodes[broker].boot()
-    readiness.await_in_sync(cluster, broker)
-
-
-def add_broker(cluster: ClusterState) -> int:
-    """Boot another broker with the next id, wait until every broker lists it; return its id.
-
-    No partition is moved to it. New topics may use it, and `reassign` moves partitions.
-    """
-    number = max(cluster.broker_ids()) + 1
-    topology = cluster.topology
-    count = ports_of_broker(topology.listeners, topology.proxied)
-    ports = iter(cluster.factory.reserve_ports(count))
-    spec = broker_spec(number, BrokerSpec(), topology.listeners, ports, proxied=topology.proxied)
-    cluster.topology = replace(topology, brokers=(*topology.brokers, spec))
-    node = cluster.factory.create(spec, cluster.topology)
-    cluster.nodes[number] = node
-    cluster.add_proxy_routes(node)
-    node.boot()
-
-    def listed_brokers() -> Mapping[int, frozenset[int]]:
-        cluster.require_alive(number)
-        return {broker: cluster.brokers_known_to(broker) for broker in cluster.running_brokers()}
-
-    def failure(lists: Mapping[int, frozenset[int]]) -> ClusterError:
-        late = [broker for broker, listed in lists.items() if number not in listed]
-        return ClusterError(
-            f"brokers {late} do not list broker {number} after {RECOVERY_S:g} s; its last log "
-            f"lines:\n{node.log_tail()}"
-        )
-
-    wait_for(
-        listed_brokers,
-        lambda lists: all(number in listed for listed in lists.values()),
-        within_s=RECOVERY_S,
-        failure=failure,
-    )
-    return number
-
-
-def remove_broker(cluster: ClusterState, broker: int) -> None:
-    """Move a broker's replicas to the others, shut it down, and unregister it.
-
-    Raises ClusterError, and does nothing, if too few brokers would be left for a topic.
-    """
-    reassign(cluster, _replicas_without(cluster, broker))
-    stop(cluster, broker)
-    cluster.nodes.pop(broker).discard(cluster.logs)
-    brokers = tuple(spec for spec in cluster.topology.brokers if spec.node_id != broker)
-    cluster.topology = replace(cluster.topology, brokers=brokers)
-    if not cluster.topology.zookeeper:
-        node = cluster.running_broker()
-        bootstrap = ("--bootstrap-server", cluster.internal_address(node))
-        unregister = ("unregister", *bootstrap, "--id", str(broker))
-        commands.run_kafka_tool(node, _CLUSTER_TOOL, *unregister)
-
-
 def reassign(cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
     """Move partitions to these replicas, and wait until they have exactly these, all in sync.
 
@@ -175,7 +89,7 @@ def begin_reassignment(
     if numbers(topology.kafka) >= _REASSIGN_BY_BROKERS:
         server = f"--bootstrap-server {cluster.internal_address(node)}"
     else:
-        server = f"--zookeeper {topology.controllers[0].name}:{topology.port('CONTROLLER')}"
+        server = f"--zookeeper {topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
     script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + commands.kafka_command(
         _REASSIGN_TOOL, f"{server} --reassignment-json-file /tmp/reassignment.json --execute"
     )
@@ -204,58 +118,6 @@ def _replicas_without(cluster: ClusterState, broker: int) -> dict[TopicPartition
             substitute if replica == broker else replica for replica in view.replicas
         ]
     return moved
-
-
-def add_controller(cluster: ClusterState) -> int:
-    """Boot another controller with the next id, wait until it follows the quorum; return its id.
-
-    Raises ClusterError for Kafka before 4.1, whose quorum cannot be changed.
-    """
-    _make_dynamic(cluster)
-    number = max(CONTROLLER_ID, *cluster.nodes) + 1
-    spec = NodeSpec(node_id=number, role="controller", voter=True)
-    cluster.nodes[number] = cluster.factory.create(spec, cluster.topology)
-    cluster.nodes[number].boot()
-    readiness.await_observer(cluster, number)
-    topology = cluster.topology
-    bootstrap = f"{topology.controllers[0].name}:{topology.port('CONTROLLER')}"
-    commands.run_kafka_tool(
-        cluster.nodes[number],
-        QUORUM_TOOL,
-        *("--bootstrap-controller", bootstrap, "--command-config", CONFIG, "add-controller"),
-    )
-    cluster.topology = replace(topology, controllers=(*topology.controllers, spec))
-    readiness.await_member(cluster, number)
-    return number
-
-
-def remove_controller(cluster: ClusterState, controller: int) -> None:
-    """Remove a dedicated controller from the quorum and end it; wait until the quorum has a leader.
-
-    Raises ClusterError for Kafka before 4.1, a combined controller, and the last controller.
-    """
-    node = cluster.nodes[controller]
-    rest = tuple(spec for spec in cluster.topology.controllers if spec.node_id != controller)
-    if node.spec.role != "controller" or not rest:
-        raise ClusterError(
-            f"{node.name} cannot be removed from the quorum: it is "
-            + ("also a broker" if node.spec.role == "broker" else "the only member")
-        )
-    _make_dynamic(cluster)
-    directory_id = commands.run_script(
-        node, f"sed -n s/^directory.id=//p {DATA_DIR}/meta.properties", "reading meta.properties"
-    )
-    cluster.run_kafka_tool(
-        QUORUM_TOOL,
-        "remove-controller",
-        *("--controller-id", str(controller)),
-        *("--controller-directory-id", directory_id.strip()),
-    )
-    node.terminate()
-    del cluster.nodes[controller]
-    node.discard(cluster.logs)
-    cluster.topology = replace(cluster.topology, controllers=rest)
-    readiness.await_quorum_leader(cluster)
 
 
 def _make_dynamic(cluster: ClusterState) -> None:
@@ -314,16 +176,55 @@ class NodeOperations:
         with refusals("the reassignment"):
             begin_reassignment(self._cluster, replicas)
 
+    @refusals("another broker")
     def add_broker(self) -> None:
-        with refusals("another broker"):
-            self._added_brokers.append(add_broker(self._cluster))
+        cluster = self._cluster
+        number = max(cluster.broker_ids()) + 1
+        topology, ports = cluster.topology, cluster.factory.ports
+        spec = broker_spec(
+            number, BrokerSpec(), topology.listeners, ports, proxied=topology.proxied
+        )
+        cluster.topology = replace(topology, brokers=(*topology.brokers, spec))
+        node = cluster.factory.create(spec, cluster.topology)
+        cluster.nodes[number] = node
+        cluster.add_proxy_routes(node)
+        node.boot()
+
+        def listed_brokers() -> Mapping[int, frozenset[int]]:
+            cluster.require_alive(number)
+            return {other: cluster.brokers_known_to(other) for other in cluster.running_brokers()}
+
+        def failure(lists: Mapping[int, frozenset[int]]) -> ClusterError:
+            late = [broker for broker, listed in lists.items() if number not in listed]
+            return ClusterError(
+                f"brokers {late} do not list broker {number} after {RECOVERY_S:g} s; its last log "
+                f"lines:\n{node.log_tail()}"
+            )
+
+        wait_for(
+            listed_brokers,
+            lambda lists: all(number in listed for listed in lists.values()),
+            within_s=RECOVERY_S,
+            failure=failure,
+        )
+        self._added_brokers.append(number)
 
     def added(self) -> Sequence[int]:
         return list(self._added_brokers)
 
     def remove_broker(self, broker: int) -> None:
         with refusals(f"the removal of broker {broker}"):
-            remove_broker(self._cluster, broker)
+            cluster = self._cluster
+            reassign(cluster, _replicas_without(cluster, broker))
+            stop(cluster, broker)
+            cluster.nodes.pop(broker).discard(cluster.logs)
+            brokers = tuple(spec for spec in cluster.topology.brokers if spec.node_id != broker)
+            cluster.topology = replace(cluster.topology, brokers=brokers)
+            if not cluster.topology.zookeeper:
+                node = cluster.running_broker()
+                bootstrap = ("--bootstrap-server", cluster.internal_address(node))
+                unregister = ("unregister", *bootstrap, "--id", str(broker))
+                commands.run_kafka_tool(node, _CLUSTER_TOOL, *unregister)
 
     def listed(self, broker: int) -> bool:
         others = self._cluster.broker_ids()
@@ -331,16 +232,56 @@ class NodeOperations:
             broker in view.replicas for view in self._cluster.partitions().values()
         )
 
+    @refusals("another controller")
     def add_controller(self) -> None:
-        with refusals("another controller"):
-            self._added_controllers.append(add_controller(self._cluster))
+        cluster = self._cluster
+        _make_dynamic(cluster)
+        number = max(CONTROLLER_ID, *cluster.nodes) + 1
+        spec = NodeSpec(node_id=number, role="controller", voter=True)
+        cluster.nodes[number] = cluster.factory.create(spec, cluster.topology)
+        cluster.nodes[number].boot()
+        readiness.await_observer(cluster, number)
+        topology = cluster.topology
+        bootstrap = f"{topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
+        commands.run_kafka_tool(
+            cluster.nodes[number],
+            QUORUM_TOOL,
+            *("--bootstrap-controller", bootstrap, "--command-config", CONFIG, "add-controller"),
+        )
+        cluster.topology = replace(topology, controllers=(*topology.controllers, spec))
+        readiness.await_member(cluster, number)
+        self._added_controllers.append(number)
 
     def added_controllers(self) -> Sequence[int]:
         return list(self._added_controllers)
 
     def remove_controller(self, controller: int) -> None:
         with refusals(f"the removal of controller {controller}"):
-            remove_controller(self._cluster, controller)
+            cluster = self._cluster
+            node, controllers = cluster.nodes[controller], cluster.topology.controllers
+            rest = tuple(spec for spec in controllers if spec.node_id != controller)
+            if node.spec.role != "controller" or not rest:
+                raise ClusterError(
+                    f"{node.name} cannot be removed from the quorum: it is "
+                    + ("also a broker" if node.spec.role == "broker" else "the only member")
+                )
+            _make_dynamic(cluster)
+            directory_id = commands.run_script(
+                node,
+                f"sed -n s/^directory.id=//p {DATA_DIR}/meta.properties",
+                "reading meta.properties",
+            )
+            cluster.run_kafka_tool(
+                QUORUM_TOOL,
+                "remove-controller",
+                *("--controller-id", str(controller)),
+                *("--controller-directory-id", directory_id.strip()),
+            )
+            node.terminate()
+            del cluster.nodes[controller]
+            node.discard(cluster.logs)
+            cluster.topology = replace(cluster.topology, controllers=rest)
+            readiness.await_quorum_leader(cluster)
 
     def voters(self) -> Sequence[int]:
         return readiness.voters(self._cluster)
@@ -362,4 +303,30 @@ class NodeOperations:
 
     def upgrade(self, broker: int, version: str) -> None:
         with refusals(f"the upgrade of broker {broker}"):
-            upgrade(self._cluster, broker, version)
+            cluster, current = self._cluster, self._cluster.topology.kafka
+            node = cluster.nodes[broker]
+            # The broker continues with the protocol and the features of the cluster's own version,
+            # so that brokers of both versions understand each other.
+            if uses_zookeeper(version) != uses_zookeeper(current):
+                raise ClusterError(
+                    f"a cluster of Kafka {current} cannot be upgraded to {version}: one uses "
+                    "ZooKeeper, the other KRaft, and ackproof does not migrate metadata"
+                )
+            if numbers(version) < numbers(current):
+                raise ClusterError(
+                    f"Kafka {version} is older than the cluster's {current}; downgrades are not "
+                    "supported"
+                )
+            image = images.ensure(version, client=cluster.client).reference
+            spec = node.spec
+            if uses_zookeeper(current):
+                protocol = ".".join(current.split(".")[: 3 if current.startswith("0.") else 2])
+                settings = {"inter.broker.protocol.version": protocol, **spec.settings}
+                spec = replace(spec, settings=settings)
+            stop(cluster, broker)
+            node.discard(cluster.logs)
+            cluster.nodes[broker] = cluster.factory.create(
+                spec, cluster.topology, image=image, address=node.address
+            )
+            cluster.nodes[broker].boot()
+            readiness.await_in_sync(cluster, broker)

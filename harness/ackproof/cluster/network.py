@@ -96,33 +96,31 @@ def _create_on(client: DockerClient, run_id: str, subnet: ipaddress.IPv4Network)
 
 
 @contextlib.contextmanager
-def reserved_ports(count: int) -> Iterator[list[int]]:
-    """Reserve `count` free ports of 127.0.0.1 until the context ends.
+def reserved_ports() -> Iterator[Iterator[int]]:
+    """Yield an iterator over free ports of 127.0.0.1, each reserved until the context ends.
 
-    Raises ClusterError if fewer are free.
+    It raises ClusterError if no port is free.
     """
+    with contextlib.ExitStack() as locks:
+        yield _reserve(locks)
+
+
+def _reserve(locks: contextlib.ExitStack) -> Iterator[int]:
     folder = Path(tempfile.gettempdir()) / f"ackproof-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.ExitStack() as locks:
-        ports: list[int] = []
-        for port in random.sample(PORTS, len(PORTS)):
-            if len(ports) == count:
-                break
-            lock = _try_lock(folder / str(port))
-            if lock is None:
-                continue
-            if _is_free(port):
-                locks.callback(os.close, lock)
-                ports.append(port)
-            else:
-                os.close(lock)
-        if len(ports) < count:
-            raise ClusterError(
-                f"only {len(ports)} of {count} ports are free on 127.0.0.1 in "
-                f"{PORTS.start}-{PORTS.stop - 1}",
-                hint="End their listeners (`ackproof clean` removes what ended runs left).",
-            )
-        yield ports
+    for port in random.sample(PORTS, len(PORTS)):
+        lock = _try_lock(folder / str(port))
+        if lock is None:
+            continue
+        if _is_free(port):
+            locks.callback(os.close, lock)
+            yield port
+        else:
+            os.close(lock)
+    raise ClusterError(
+        f"no further port is free on 127.0.0.1 in {PORTS.start}-{PORTS.stop - 1}",
+        hint="End their listeners (`ackproof clean` removes what ended runs left).",
+    )
 
 
 def _try_lock(path: Path) -> int | None:

@@ -10,7 +10,7 @@ import base64
 import io
 import itertools
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -35,7 +35,6 @@ from ackproof.cluster.topology import ZOOKEEPER_PORT, NodeSpec, Topology, publis
 from ackproof.containers.engine import archive, labels
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
-from ackproof.waiting import wait_for
 
 
 class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
@@ -93,7 +92,7 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         elif spec.role == "broker":
             for listener in ("EXTERNAL", *topology.listeners):
                 published = ("127.0.0.1", published_port(spec, listener))
-                self.ports[f"{topology.port(listener)}/tcp"] = published
+                self.ports[f"{topology.ports[listener]}/tcp"] = published
 
     @property
     def name(self) -> str:
@@ -162,13 +161,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
             for chunk in self.container.logs(stream=True, follow=False, since=after):
                 file.write(chunk)
 
-    def log_contains(self, text: str, since: datetime) -> bool:
-        """Whether the node has logged a line with `text` since then."""
-        searched = text.encode()
-        after = since.timestamp()
-        lines = self.container.logs(stream=True, follow=False, since=after)
-        return any(searched in line for line in lines)
-
     def renew_identity(self, cluster_id: str) -> None:
         """Format each log directory that is empty as a new one when the node starts again.
 
@@ -190,32 +182,6 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
 
     def log_since(self, since: datetime) -> str:
         return str(self.container.logs(since=since.timestamp()).decode(errors="replace"))
-
-    def await_log_line(self, text: str, *, since: datetime, within_s: float) -> str:
-        """Wait until the node has logged a line with `text`, and return the line.
-
-        Raises ClusterError after `within_s`, or when the node has ended without such a line.
-        """
-
-        def line_and_exit_status() -> tuple[str | None, int | None]:
-            # The status is read first, so that a line that the node logs at its end is not missed.
-            status = self.exit_status()
-            lines = self.log_since(since).splitlines()
-            return next((line for line in lines if text in line), None), status
-
-        line, status = wait_for(
-            line_and_exit_status,
-            lambda result: result != (None, None),
-            within_s=within_s,
-            failure=lambda _: ClusterError(
-                f"{self.name} did not log {text!r} within {within_s:g} s"
-            ),
-        )
-        if line is None:
-            raise ClusterError(
-                f"{self.name} ended with exit status {status} and did not log {text!r}"
-            )
-        return line
 
     def log_tail(self) -> str:
         return str(self.container.logs(tail=15).decode(errors="replace"))
@@ -242,15 +208,15 @@ def _sized_disk(size: int | None) -> DriverConfig | None:
 class NodeFactory:
     """Creates the nodes of one cluster, also those that are added later.
 
-    `reserve_ports` reserves a number of ports of 127.0.0.1 for the lifetime of the cluster. `clock`
-    is the preload for adjustable clocks (`fake_clock`), empty if brokers use the machine's clock.
+    `ports` reserves ports of 127.0.0.1 for the lifetime of the cluster. `clock` is the preload for
+    adjustable clocks (`fake_clock`), empty if brokers use the machine's clock.
     """
 
     image: str
     run_id: str
     checkpoint: bytes
     network: ClusterNetwork
-    reserve_ports: Callable[[int], list[int]]
+    ports: Iterator[int]
     security: Security | None = None
     clock: bytes = b""
     addresses: Iterator[int] = field(default_factory=itertools.count)

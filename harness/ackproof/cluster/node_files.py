@@ -214,7 +214,7 @@ def _listeners(
         protocols |= dict.fromkeys(topology.client_listeners, security.spec.protocol)
     common = {"listener.security.protocol.map": ",".join(map(":".join, protocols.items()))}
     if spec.role == "controller":
-        return {**common, "listeners": f"CONTROLLER://:{topology.port('CONTROLLER')}"}
+        return {**common, "listeners": f"CONTROLLER://:{topology.ports['CONTROLLER']}"}
     bound = [name for name in names if name != "CONTROLLER" or spec.voter]
     advertised = {
         "INTERNAL": topology.inside(spec, "INTERNAL"),
@@ -223,7 +223,7 @@ def _listeners(
     return {
         **common,
         "inter.broker.listener.name": "INTERNAL",
-        "listeners": ",".join(f"{name}://:{topology.port(name)}" for name in bound),
+        "listeners": ",".join(f"{name}://:{topology.ports[name]}" for name in bound),
         "advertised.listeners": ",".join(f"{name}://{at}" for name, at in advertised.items()),
     }
 

@@ -54,10 +54,11 @@ _RULES = "nft list tables | grep -vx 'table ip nat'; tc qdisc show | grep -v ' n
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """A cluster for a run. `reused`: a previous run has used it."""
+    """A cluster for a run, and its removal. `reused`: a previous run has used it."""
 
     cluster: KafkaCluster
-    reused: bool
+    removal: contextlib.ExitStack
+    reused: bool = False
     reusable: bool = False
 
     def allow_reuse(self) -> None:
@@ -71,12 +72,6 @@ class _Kind(NamedTuple):
     image: str
     kafka: str
     cluster: ClusterSpec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    cluster: KafkaCluster
-    removal: contextlib.ExitStack
 
 
 class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
@@ -96,8 +91,8 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         self._threads = ThreadPoolExecutor(max_workers=2)
         self._removals: list[Future[None]] = []
         self._leased: _Kind | None = None
-        self._idle: tuple[_Kind, _Running] | None = None
-        self._ahead: tuple[_Kind, Future[_Running]] | None = None
+        self._idle: tuple[_Kind, Lease] | None = None
+        self._ahead: tuple[_Kind, Future[Lease]] | None = None
         #: Whether the next run's cluster is left up after the run.
         self.leave_up = False
         #: The cluster that was left up.
@@ -108,26 +103,23 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         """Yield a cluster without topics; raise ClusterError if a node does not boot."""
         self._await_removals()
         kind = _Kind(image=image, kafka=scenario.kafka, cluster=scenario.cluster)
-        running = self._renewed(kind)
-        reused = running is not None
-        running = running or self._booted_ahead(kind) or self._boot(kind, run_id)
-        running.cluster.logs = logs
-        lease = Lease(cluster=running.cluster, reused=reused)
+        lease = self._renewed(kind) or self._booted_ahead(kind) or self._boot(kind, run_id)
+        lease.cluster.logs = logs
         self._leased = kind
         try:
             yield lease
         except BaseException:
-            self._remove(running)
+            self._remove(lease)
             raise
         finally:
             self._leased = None
         if self.leave_up:
-            running.cluster.left_up = True
-            self.left = running.cluster
+            lease.cluster.left_up = True
+            self.left = lease.cluster
         if lease.reusable and self._reuse and not self.leave_up and leaves_no_trace(scenario):
-            self._idle = kind, running
+            self._idle = kind, lease
         else:
-            self._remove(running)
+            self._remove(lease)
 
     def boot_ahead(self, scenario: Scenario, *, run_id: str) -> None:
         """Boot the cluster of the next run in a thread, if it is of the leased cluster's kind.
@@ -141,7 +133,7 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         if self._has_room_for(2 * (kind.cluster.brokers + kind.cluster.controllers)):
             self._ahead = kind, self._threads.submit(self._boot, kind, run_id)
 
-    def _boot(self, kind: _Kind, run_id: str) -> _Running:
+    def _boot(self, kind: _Kind, run_id: str) -> Lease:
         removal = contextlib.ExitStack()
         cluster = removal.enter_context(
             booted(
@@ -152,46 +144,46 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
                 kafka=kind.kafka,
             )
         )
-        return _Running(cluster=cluster, removal=removal)
+        return Lease(cluster=cluster, removal=removal)
 
     def _has_room_for(self, nodes: int) -> bool:
         memory = (self._client or connect()).info().get("MemTotal", 0)
         return bool(memory >= nodes * _BYTES_A_NODE)
 
-    def _booted_ahead(self, kind: _Kind) -> _Running | None:
+    def _booted_ahead(self, kind: _Kind) -> Lease | None:
         """Return the cluster that was booted ahead, if it booted and is of this kind."""
         if self._ahead is None:
             return None
         (made, boot), self._ahead = self._ahead, None
         try:
-            running = boot.result()
+            lease = boot.result()
         except (AckproofError, DockerException, RequestException) as problem:
             self._say(f"the cluster is booted again: {problem}")
             return None
         if made == kind:
-            return running
-        self._remove(running)
+            return lease
+        self._remove(lease)
         return None
 
-    def _renewed(self, kind: _Kind) -> _Running | None:
+    def _renewed(self, kind: _Kind) -> Lease | None:
         """Return the idle cluster, renewed; remove it and return None if that is not possible."""
         if self._idle is None:
             return None
-        (made, running), self._idle = self._idle, None
+        (made, lease), self._idle = self._idle, None
         if made == kind:
             try:
-                renewed(running.cluster)
+                renewed(lease.cluster)
             except (ClusterError, FaultError) as problem:
                 self._say(f"the cluster of the previous run is not reused: {problem}")
             else:
-                running.cluster.since = datetime.now(UTC) - _BATCH
-                return running
-        self._remove(running)
+                lease.cluster.since = datetime.now(UTC) - _BATCH
+                return Lease(cluster=lease.cluster, removal=lease.removal, reused=True)
+        self._remove(lease)
         self._await_removals()
         return None
 
-    def _remove(self, running: _Running) -> None:
-        self._removals.append(self._threads.submit(running.removal.close))
+    def _remove(self, lease: Lease) -> None:
+        self._removals.append(self._threads.submit(lease.removal.close))
 
     def _await_removals(self) -> None:
         while self._removals:

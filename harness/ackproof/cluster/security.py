@@ -9,8 +9,7 @@ containers before the start, producers through standard input, Spark in this pro
 argument lists and stored files do not contain them.
 
 Certificates come from a new certificate authority and expire after two days. The authority's key is
-not stored. Brokers read PKCS#12, which every Kafka version
-supports; librdkafka and Spark read PEM.
+not stored. Brokers read PKCS#12, which every Kafka version supports; librdkafka and Spark read PEM.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ USER = "ackproof"
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
+_AUTHORITY = "ackproof run"
 _KEYSTORE, _TRUSTSTORE = "broker.p12", "authority.p12"
 
 _VALID = timedelta(days=2)
@@ -42,37 +42,30 @@ _BEFORE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificates:
-    """Certificates and keys of brokers and clients; `*_pem` are text, stores are PKCS#12.
-
-    Everything but `authority_pem` is secret.
-    """
-
-    authority_pem: str
-    broker_keystore: bytes = field(repr=False)
-    truststore: bytes = field(repr=False)
-    client_certificate_pem: str = field(repr=False)
-    client_key_pem: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """The secrets of one cluster; `repr` does not show them."""
+    """The secrets of one cluster; `repr` does not show them.
+
+    `*_pem` are text, stores are PKCS#12. Everything but `authority_pem` is secret.
+    """
 
     spec: SecuritySpec
     password: str = field(repr=False)
     store_password: str = field(repr=False)
-    certificates: Certificates = field(repr=False)
+    authority_pem: str = field(repr=False)
+    broker_keystore: bytes = field(repr=False)
+    truststore: bytes = field(repr=False)
+    client_certificate_pem: str = field(repr=False)
+    client_key_pem: str = field(repr=False)
 
     @property
     def client_settings(self) -> dict[str, str]:
         """A client's security settings, in librdkafka's names; secret."""
         settings = {"security.protocol": self.spec.protocol}
         if self.spec.tls != "none":
-            settings["ssl.ca.pem"] = self.certificates.authority_pem
+            settings["ssl.ca.pem"] = self.authority_pem
         if self.spec.tls == "mutual":
-            settings["ssl.certificate.pem"] = self.certificates.client_certificate_pem
-            settings["ssl.key.pem"] = self.certificates.client_key_pem
+            settings["ssl.certificate.pem"] = self.client_certificate_pem
+            settings["ssl.key.pem"] = self.client_key_pem
         if self.spec.sasl != "none":
             settings |= {
                 "sasl.mechanism": self.spec.sasl.upper(),
@@ -92,10 +85,7 @@ class Security:
         """Return a broker's key stores by file name; secret."""
         if self.spec.tls == "none":
             return {}
-        return {
-            _KEYSTORE: self.certificates.broker_keystore,
-            _TRUSTSTORE: self.certificates.truststore,
-        }
+        return {_KEYSTORE: self.broker_keystore, _TRUSTSTORE: self.truststore}
 
     def broker_settings(self, listeners: Sequence[str], *, folder: str) -> dict[str, str]:
         """Return a broker's settings for these listeners; `folder` has its files; secret."""
@@ -138,32 +128,25 @@ class Security:
 
 
 def secured(spec: SecuritySpec) -> Security | None:
-    """Generate the secrets for this security; None for PLAINTEXT."""
+    """Generate the secrets for this security; None for PLAINTEXT.
+
+    An authority issues a certificate for brokers at 127.0.0.1 and one for clients. The store
+    password encrypts the stores.
+    """
     if spec.protocol == "PLAINTEXT":
         return None
+    now = datetime.now(UTC)
+    authority_key, broker_key, client_key = _new_key(), _new_key(), _new_key()
+    authority = _certificate(_AUTHORITY, authority_key, authority_key, now)
+    broker = _certificate("broker", broker_key, authority_key, now)
+    client = _certificate("client", client_key, authority_key, now)
     store_password = secrets.token_urlsafe(24)
+    encryption = serialization.BestAvailableEncryption(store_password.encode())
+    pem = serialization.Encoding.PEM
     return Security(
         spec=spec,
         password=secrets.token_urlsafe(24),
         store_password=store_password,
-        certificates=issue(password=store_password),
-    )
-
-
-def issue(*, password: str, now: datetime | None = None) -> Certificates:
-    """Issue an authority, a certificate for brokers at 127.0.0.1 and one for clients.
-
-    `password` encrypts the stores.
-    """
-    now = now or datetime.now(UTC)
-    authority_key = _new_key()
-    authority = _certificate("ackproof run", authority_key, "ackproof run", authority_key, now)
-    broker_key, client_key = _new_key(), _new_key()
-    broker = _certificate("broker", broker_key, "ackproof run", authority_key, now)
-    client = _certificate("client", client_key, "ackproof run", authority_key, now)
-    encryption = serialization.BestAvailableEncryption(password.encode())
-    pem = serialization.Encoding.PEM
-    return Certificates(
         authority_pem=authority.public_bytes(pem).decode(),
         broker_keystore=pkcs12.serialize_key_and_certificates(
             b"broker", broker_key, broker, [authority], encryption
@@ -185,20 +168,20 @@ def _new_key() -> ec.EllipticCurvePrivateKey:
 def _certificate(
     name: str,
     key: ec.EllipticCurvePrivateKey,
-    issuer: str,
     issuer_key: ec.EllipticCurvePrivateKey,
     now: datetime,
 ) -> x509.Certificate:
+    constraints = x509.BasicConstraints(ca=name == _AUTHORITY, path_length=None)
     hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     return (
         x509.CertificateBuilder()
         .subject_name(_name(name))
-        .issuer_name(_name(issuer))
+        .issuer_name(_name(_AUTHORITY))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BEFORE)
         .not_valid_after(now + _VALID)
-        .add_extension(x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True)
+        .add_extension(constraints, critical=True)
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         .sign(issuer_key, hashes.SHA256())
     )

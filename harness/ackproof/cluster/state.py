@@ -25,8 +25,7 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 class ClusterState:
     """A running cluster's topology and nodes; both change when nodes are added or removed.
 
-    `logs` is the folder for logs of containers that are removed before the run ends. `proxy` is the
-    link proxy, None without proxied listeners.
+    `proxy` is the link proxy, None without proxied listeners.
     """
 
     def __init__(
@@ -36,14 +35,14 @@ class ClusterState:
         *,
         client: DockerClient,
         factory: NodeFactory,
-        logs: Path | None = None,
         proxy: LinkProxy | None = None,
     ) -> None:
         self.topology = topology
         self.nodes = dict(nodes)
         self.client = client
         self.factory = factory
-        self.logs = logs
+        #: The folder for logs of containers that are removed before the run ends.
+        self.logs: Path | None = None
         self.proxy = proxy
         self.admin = Admin(topology.bootstrap_servers, settings=self.client_settings)
         #: Start of this run, if the cluster is reused (`pool`): older log lines belong to the
@@ -109,7 +108,7 @@ class ClusterState:
 
     def internal_address(self, node: KafkaNode) -> str:
         """Return the address of the node's INTERNAL listener inside the network."""
-        return f"{node.name}:{self.topology.port('INTERNAL')}"
+        return f"{node.name}:{self.topology.ports['INTERNAL']}"
 
     def run_kafka_tool(
         self, classes: tuple[str, ...], *arguments: str, at: KafkaNode | None = None
@@ -132,7 +131,7 @@ class ClusterState:
             for listener, port in spec.behind_ports.items()
         }
         to_node = {
-            (gateway, port): (node.address, self.topology.port(listener))
+            (gateway, port): (node.address, self.topology.ports[listener])
             for listener, port in spec.gateway_ports.items()
         }
         for listen, forward in (to_host | to_node).items():

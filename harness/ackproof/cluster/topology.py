@@ -122,13 +122,11 @@ class Topology:
             return f"{self.gateway}:{node.gateway_ports[listener]}"
         return f"{node.name}:{LISTENER_PORTS[listener]}"
 
-    def port(self, listener: str) -> int:
-        """Return a listener's port inside the network; with ZooKeeper, CONTROLLER is its port."""
-        if listener == "CONTROLLER" and self.zookeeper:
-            return ZOOKEEPER_PORT
-        if listener in self.listeners:
-            return _FIRST_FURTHER_PORT + self.listeners.index(listener)
-        return LISTENER_PORTS[listener]
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """The ports of listeners inside the network; with ZooKeeper, CONTROLLER is its port."""
+        further = {name: _FIRST_FURTHER_PORT + at for at, name in enumerate(self.listeners)}
+        return LISTENER_PORTS | further | ({"CONTROLLER": ZOOKEEPER_PORT} if self.zookeeper else {})
 
 
 def published_port(node: NodeSpec, listener: str) -> int | None:
@@ -141,25 +139,15 @@ def host_port(node: NodeSpec, listener: str) -> int | None:
     return node.external_port if listener == "EXTERNAL" else node.further_ports[listener]
 
 
-def ports_needed(spec: ClusterSpec, kafka: str) -> int:
-    controllers = spec.controllers if uses_zookeeper(kafka) or "CONTROLLER" in spec.proxied else 0
-    return controllers + spec.brokers * ports_of_broker(spec.listeners, spec.proxied)
-
-
-def ports_of_broker(listeners: Sequence[str], proxied: Sequence[str]) -> int:
-    return 1 + len(listeners) + sum(name != "CONTROLLER" for name in proxied)
-
-
 def arrange(
     spec: ClusterSpec,
     kafka: str,
     *,
     cluster_id: str,
-    ports: Sequence[int],
+    ports: Iterator[int],
     gateway: str = "",
 ) -> Topology:
-    """Return the topology of `spec` on these ports of 127.0.0.1 (and of `gateway`)."""
-    free_ports = iter(ports)
+    """Return the topology of `spec` on the next ports of 127.0.0.1 (and of `gateway`)."""
     in_zookeeper = uses_zookeeper(kafka)
     voters = range(1, spec.controllers + 1) if spec.combined else range(0)
     dedicated = tuple(
@@ -167,8 +155,8 @@ def arrange(
             node_id=CONTROLLER_ID + index,
             role="zookeeper" if in_zookeeper else "controller",
             voter=True,
-            external_port=next(free_ports) if in_zookeeper else None,
-            gateway_ports={"CONTROLLER": next(free_ports)} if "CONTROLLER" in spec.proxied else {},
+            external_port=next(ports) if in_zookeeper else None,
+            gateway_ports={"CONTROLLER": next(ports)} if "CONTROLLER" in spec.proxied else {},
             heap=spec.heap,
         )
         for index in range(0 if spec.combined else spec.controllers)
@@ -178,7 +166,7 @@ def arrange(
             number,
             spec.broker(number),
             spec.listeners,
-            free_ports,
+            ports,
             proxied=spec.proxied,
             voter=number in voters,
         )

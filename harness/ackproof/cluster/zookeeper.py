@@ -15,7 +15,6 @@ from kazoo.exceptions import KazooException, NoNodeError  # type: ignore[import-
 from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.errors import ClusterError
 from ackproof_faults.interfaces.cluster import TopicPartition
 
 _ANSWER_S = 5.0
@@ -32,7 +31,7 @@ class ZooKeeperMetadata:
         """Return every partition of every topic; empty while ZooKeeper does not answer."""
         try:
             return self._partitions(self._connected())
-        except (KazooException, KazooTimeoutError, ClusterError):
+        except (KazooException, KazooTimeoutError):
             return {}
 
     def _partitions(self, client: KazooClient) -> Mapping[TopicPartition, PartitionView]:
@@ -69,8 +68,8 @@ class ZooKeeperMetadata:
             client = KazooClient(self._servers, timeout=_ANSWER_S, logger=quiet)
             try:
                 client.start(timeout=_ANSWER_S)
-            except KazooTimeoutError as error:
+            except KazooTimeoutError:
                 client.close()
-                raise ClusterError(f"ZooKeeper at {self._servers} does not answer") from error
+                raise
             self._client = client
         return self._client

@@ -91,9 +91,10 @@ def changes(
         if now[name].get(measure)
     ]
     p_values = [
-        statistics.larger_test(after, before)
-        if measure not in _LESS_IS_WORSE
-        else statistics.larger_test(before, after)
+        statistics.rank_test(
+            *((before, after) if measure in _LESS_IS_WORSE else (after, before)),
+            alternative="greater",
+        )
         for _, measure, before, after in pairs
     ]
     return [

@@ -13,8 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from ackproof.comparison.sequential import Sequential
-from ackproof.comparison.statistics import Design
+from ackproof.comparison.statistics import Design, Sequential
 from ackproof.comparison.store import ComparisonStore, ConfigurationTrial, label, measures, order
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.errors import AckproofError
@@ -92,14 +91,14 @@ class Comparison:
     def _run_one(self, configured: Configured, number: int, *, then: Configured | None) -> None:
         name = label(configured, self.store.configurations)
         self._reporter.note(f"[bold]{name}[/] (trial {number} of at most {self.plan.trials})")
-        ended = attempt(partial(self._run_trial, then=then), configured)
-        trial = ConfigurationTrial(configuration=name, round=number, seconds=ended.seconds)
-        if isinstance(ended.result, AckproofError):
-            self.failure = ended.result
-            self._reporter.note(f"[red]{name} could not be run:[/] {ended.result.message}")
-            changes: dict[str, object] = {"error": ended.result.message}
+        result, seconds = attempt(partial(self._run_trial, then=then), configured)
+        trial = ConfigurationTrial(configuration=name, round=number, seconds=seconds)
+        if isinstance(result, AckproofError):
+            self.failure = result
+            self._reporter.note(f"[red]{name} could not be run:[/] {result.message}")
+            changes: dict[str, object] = {"error": result.message}
         else:
-            run_dir, verdict = ended.result
+            run_dir, verdict = result
             changes = {"run_id": run_dir.name, "measures": measures(verdict)}
         self.store.add(trial.model_copy(update=changes))
 

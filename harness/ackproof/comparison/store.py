@@ -23,7 +23,7 @@ from ackproof.errors import AckproofError, ScenarioError
 from ackproof.runs.directory import disk_errors, read_plan, read_record, read_verdict, write_model
 from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import Configured, load, load_all
-from ackproof.scenario.selection import Shard, share
+from ackproof.scenario.selection import share
 from ackproof.trials import Trial, TrialStore, read_trials
 
 
@@ -222,6 +222,6 @@ def resume(directory: Path) -> ComparisonStore:
     return ComparisonStore(
         directory=directory,
         plan=plan,
-        configurations=share(configurations, Shard.parse(plan.shard)),
+        configurations=share(configurations, plan.shard),
         trials=read_trials(directory, ConfigurationTrial),
     )

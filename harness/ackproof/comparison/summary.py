@@ -7,8 +7,7 @@ from itertools import combinations
 from statistics import median
 
 from ackproof.comparison import statistics
-from ackproof.comparison.sequential import Sequential, more_trials
-from ackproof.comparison.statistics import Count
+from ackproof.comparison.statistics import Count, Sequential, more_trials
 from ackproof.comparison.store import MEASURES, ComparisonPlan, ConfigurationTrial, Measures
 from ackproof.runs.verdict import Likelihood, Record
 

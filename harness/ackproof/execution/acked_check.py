@@ -164,8 +164,8 @@ def _read(
                 "acked sends among them"
             )
     with reporter.phase("reading the final log with Spark"):
-        reading = take_final_log(
-            state.run_dir,
+        take_final_log(
+            state,
             bootstrap_servers=check.bootstrap_servers,
             settings=check.settings,
             id_header=check.header,
@@ -182,5 +182,3 @@ def _read(
                 for end in [ends.get(key, 0)]
             ],
         )
-    state.readers = reading.readers
-    state.unobserved += reading.unobserved

@@ -11,7 +11,7 @@ from ackproof.cluster.any_cluster import RunCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
-from ackproof_faults import FaultError, Schedule, SendCounts
+from ackproof_faults import FaultError, Schedule, ScheduleContext, SendCounts
 
 #: Seconds between two ticks of the schedule, and between two updates of the progress.
 _TICK_S = 0.01
@@ -36,9 +36,8 @@ def run_fault_phase(
 
     if isinstance(clients, ClientSupervisor):
         cluster.interfaces.offer("clients", RunClients(clients))
-    schedule = Schedule(
-        scenario.faults,
-        cluster.interfaces,
+    context = ScheduleContext(
+        cluster=cluster.interfaces,
         partitions=[
             (name, n)
             for name, topic in scenario.every_topic.items()
@@ -50,7 +49,7 @@ def run_fault_phase(
         seed=scenario.seed,
         blast_radius=scenario.blast_radius,
     )
-    run.schedule = schedule
+    run.schedule = schedule = Schedule(scenario.faults, context)
     try:
         with reporter.phase("producing under faults"):
             _drive(schedule, clients, scenario.workload.tail, run, reporter)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ackproof.execution.run_state import RunState
 from ackproof.spark_session import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import final_log, two_readers
@@ -22,16 +22,8 @@ from ackproof_spark.spark.small_data import small_plans
 SECOND_READER_UP_TO = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The readers of the final log; without a second reader `unobserved` has the reason."""
-
-    readers: list[str]
-    unobserved: list[str] = field(default_factory=list)
-
-
 def take_final_log(
-    run_dir: Path,
+    run: RunState,
     *,
     bootstrap_servers: str,
     ends: list[PartitionEnd],
@@ -39,8 +31,8 @@ def take_final_log(
     committed_only: bool = False,
     id_header: str = "",
     end_markers: bool = True,
-) -> Reading:
-    """Read every partition up to its end into the run's final log.
+) -> None:
+    """Read every partition up to its end into the run's final log, and note the readers.
 
     One reader is Spark's Kafka connector. In parallel, ackproof's own reader reads up to
     `SECOND_READER_UP_TO` offsets in threads of this process, into its own files; records that only
@@ -53,7 +45,7 @@ def take_final_log(
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """
-    settings = settings or {}
+    run_dir, settings = run.run_dir, settings or {}
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     offsets = sum(end.end_offset - end.begin_offset for end in ends)
     own_options = client_settings.for_librdkafka(settings)
@@ -93,19 +85,19 @@ def take_final_log(
             take(options=own_options, reader=Reader.PYTHON)
             absent = isinstance(error, ConnectorMissing)
             why = "is absent" if absent else f"failed: {error}"
-            return _alone(Reader.PYTHON, f"Spark's Kafka connector {why}")
+            _note_alone(run, Reader.PYTHON, f"Spark's Kafka connector {why}")
+            return
         if second is None:
-            return _alone(Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
+            _note_alone(run, Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
+            return
         second.result()
         own = two_readers.fetched(spark, folder, run_id=run_dir.name, application=application)
         two_readers.store_disagreements(
             {Reader.CONNECTOR: taken.log, Reader.PYTHON: own}, run_dir=run_dir
         )
-        return Reading(readers=[Reader.CONNECTOR, Reader.PYTHON])
+        run.readers = [Reader.CONNECTOR, Reader.PYTHON]
 
 
-def _alone(reader: Reader, why: str) -> Reading:
-    return Reading(
-        readers=[reader],
-        unobserved=[f"a second reading of the final log ({reader} read alone: {why})"],
-    )
+def _note_alone(run: RunState, reader: Reader, why: str) -> None:
+    run.readers = [reader]
+    run.unobserved.append(f"a second reading of the final log ({reader} read alone: {why})")

@@ -121,8 +121,8 @@ def run_final_phase(
         ThreadPoolExecutor(max_workers=1) as beside,
     ):
         replicas = beside.submit(take_replicas, list(scenario.sends), cluster, run)
-        reading = take_final_log(
-            run.run_dir,
+        take_final_log(
+            run,
             bootstrap_servers=cluster.bootstrap_servers,
             settings=cluster.client_settings,
             committed_only=scenario.workload.transactions is not None,
@@ -143,8 +143,6 @@ def run_final_phase(
     if application is None and scenario.workload.transactions is None:
         # An application may continue to write, and markers of transactions are not records.
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
-    run.readers = reading.readers
-    run.unobserved += reading.unobserved
 
 
 def appended_since(

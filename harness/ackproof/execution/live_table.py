@@ -13,23 +13,18 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.ledger_stream import OUTCOMES, PATTERN, read_piece
 from ackproof_spark.tables import LOCATION
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcomes:
-    """Sends of a partition by outcome in the ledger."""
-
-    acked: int = 0
-    failed: int = 0
-    unknown: int = 0
+NO_SENDS = [0] * len(OUTCOMES)
 
 
 class LedgerCounts:
+    """The sends of each partition by outcome, in the order of `OUTCOMES`."""
+
     def __init__(self, run_dir: Path) -> None:
         self._folder = run_dir / LOCATION["ledger"]
         self._positions: dict[str, int] = {}
-        self._counts: dict[TopicPartition, Outcomes] = {}
+        self._counts: dict[TopicPartition, list[int]] = {}
 
-    def update(self) -> Mapping[TopicPartition, Outcomes]:
+    def update(self) -> Mapping[TopicPartition, Sequence[int]]:
         """Read new rows of the streams, and return the outcomes so far."""
         for path in sorted(self._folder.glob(PATTERN)):
             try:
@@ -45,15 +40,10 @@ class LedgerCounts:
                 counts = np.bincount(keys, minlength=len(OUTCOMES) * (int(partitions.max()) + 1))
                 for number, added in enumerate(counts.reshape(-1, len(OUTCOMES)).tolist()):
                     if any(added):
-                        self._add((piece.origin.topic, number), added)
+                        before = self._counts.get((piece.origin.topic, number), NO_SENDS)
+                        sums = [sum(pair) for pair in zip(before, added, strict=True)]
+                        self._counts[piece.origin.topic, number] = sums
         return self._counts
-
-    def _add(self, partition: TopicPartition, added: list[int]) -> None:
-        acked, failed, unknown = added
-        old = self._counts.get(partition, Outcomes())
-        self._counts[partition] = Outcomes(
-            acked=old.acked + acked, failed=old.failed + failed, unknown=old.unknown + unknown
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,15 +24,16 @@ from rich.markup import escape
 from ackproof.cluster.admin import Admin
 from ackproof.errors import SparkError
 from ackproof.execution.live_table import (
+    NO_SENDS,
     LedgerCounts,
     LivePartition,
-    Outcomes,
     live_line,
     live_table,
 )
 from ackproof.progress import Reporter
 from ackproof.waiting import Repeating, wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_spark.ledger_stream import OUTCOMES
 from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).
@@ -50,7 +51,8 @@ _RATE_S = 5.0
 #: Characters of the job's log that a failure quotes.
 _LOG_TAIL = 1000
 
-_OUTCOMES = ("acked", "failed", "unknown")
+#: The columns of `tables.LIVE_PARTITIONS` that only the job knows.
+_OF_JOB = ("read", "lag", "unseen", "candidates")
 
 
 @contextlib.contextmanager
@@ -112,8 +114,6 @@ class LiveJob:
             *(part for topic in topics for part in ("--topic", topic)),
         ]
         self._process: subprocess.Popen[str] | None = None
-        self._read_at = 0
-        self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
         self._log.parent.mkdir(exist_ok=True)
@@ -191,13 +191,10 @@ class LiveJob:
         import pyarrow.parquet as pq
 
         try:
-            changed = self._table.stat().st_mtime_ns
-            if changed != self._read_at:
-                self._rows = pq.read_table(self._table).to_pylist()
-                self._read_at = changed
+            rows: list[dict[str, Any]] = pq.read_table(self._table).to_pylist()
         except FileNotFoundError:
-            pass  # it has not started yet
-        return self._rows
+            return []  # it has not started yet
+        return rows
 
     @property
     def _table(self) -> Path:
@@ -272,15 +269,18 @@ class LiveView(Repeating):
         """Return the current state of the run's partitions."""
         views = self._admin.partitions()
         counts = self._counts.update()
-        rows = {(row["topic"], row["partition"]): row for row in self._job_rows()}
+        # After a failure the rows of the job are outdated.
+        job_rows = [] if self.job_failed else self._job.rows()
+        rows = {(row["topic"], row["partition"]): row for row in job_rows}
         now = time.monotonic()
         known = {key for key in views if key[0] in self._topics} | counts.keys() | rows.keys()
         partitions = []
         for key in sorted(known):
-            view, row, ours = views.get(key), rows.get(key), counts.get(key, Outcomes())
+            view, row = views.get(key), rows.get(key, {})
             # The job has read the ledger to its end, which `counts` may have missed.
             acked, failed, unknown = (
-                max(getattr(ours, word), row[word] if row else 0) for word in _OUTCOMES
+                max(count, row.get(word, 0))
+                for word, count in zip(OUTCOMES, counts.get(key, NO_SENDS), strict=True)
             )
             partitions.append(
                 LivePartition(
@@ -292,17 +292,10 @@ class LiveView(Repeating):
                     acked_per_s=self._rate(key, now, acked),
                     failed=failed,
                     unknown=unknown,
-                    read=row["read"] if row else None,
-                    lag=row["lag"] if row else None,
-                    unseen=row["unseen"] if row else None,
-                    candidates=row["candidates"] if row else None,
+                    **{name: row.get(name) for name in _OF_JOB},
                 )
             )
         return partitions
-
-    def _job_rows(self) -> Sequence[Mapping[str, Any]]:
-        # After a failure the rows are outdated.
-        return [] if self.job_failed else self._job.rows()
 
     def _rate(self, partition: TopicPartition, now: float, acked: int) -> float:
         history = self._acked.setdefault(partition, deque())

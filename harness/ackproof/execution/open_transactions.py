@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
-from ackproof.cluster.hanging_transactions import HangingTransaction
+from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -26,20 +25,6 @@ _ABORT_S = 20.0
 _LONGEST_S = 120.0
 
 
-class Partitions(Protocol):
-    """The requests to a cluster about open transactions."""
-
-    def stable_offsets(
-        self, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, int]: ...
-
-    def find(self, topics: Sequence[str]) -> Sequence[HangingTransaction]: ...
-
-    def abort(self, hanging: HangingTransaction) -> None: ...
-
-    def now(self) -> datetime: ...
-
-
 class OpenTransactions:
     """The transactions that keep partitions from being read up to `ends`.
 
@@ -48,7 +33,7 @@ class OpenTransactions:
 
     def __init__(
         self,
-        cluster: Partitions,
+        cluster: HangingTransactions,
         ends: Mapping[TopicPartition, int],
         *,
         say: Callable[[str], None],

@@ -12,7 +12,12 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ackproof.clients.shared_page import StoredPage, total
 from ackproof.clients.specs import ENDED_BY, in_force_path
@@ -31,12 +36,7 @@ from ackproof_spark.tables import (
     Outcome,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    Sequences = npt.NDArray[np.int64]
+_Sequences = npt.NDArray[np.int64]
 
 #: The tables of each kind of client; each client writes one file of them.
 _TABLES = {
@@ -260,10 +260,6 @@ def consumer_tables(evidence: Evidence) -> Iterator[str]:
 
 def _fingerprint(path: Path) -> int:
     """Return a hash of the records in a table of a consumer, independent of their order."""
-    import numpy as np
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     total = 0
     if not path.is_file():
         return total
@@ -280,8 +276,6 @@ def _fingerprint(path: Path) -> int:
 
 def transaction_tables(evidence: Evidence) -> Iterator[str]:
     """Compare each producer's transactions with the outcomes in its ledger."""
-    import pyarrow.parquet as pq
-
     workload = evidence.scenario.workload
     if workload.transactions is None:
         return
@@ -305,9 +299,6 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
     `doubtful`: the sends that it counted as unknown, if it ended by itself. Committed transactions
     cannot have more unknown sends than that.
     """
-    import numpy as np
-    import pyarrow.parquet as pq
-
     first, end = (transactions[name].to_numpy() for name in ("first_sequence", "end_sequence"))
     words = transactions["outcome"].to_pylist()
     committed, aborted = (
@@ -345,11 +336,9 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
 
 
 def _within(
-    sequence: Sequences, first: Sequences, end: Sequences, which: npt.NDArray[np.bool_]
+    sequence: _Sequences, first: _Sequences, end: _Sequences, which: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Return which sequences are in one of the transactions `which`, given in order."""
-    import numpy as np
-
     first, end = first[which], end[which]
     index = np.searchsorted(first, sequence, side="right") - 1
     within = index >= 0
@@ -359,8 +348,6 @@ def _within(
 
 def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
     """Compare the attempts of the probe with its ledgers (writes) and its page (reads)."""
-    import pyarrow.parquet as pq
-
     if not evidence.scenario.workload.probe:
         return
     folder = evidence.run_dir / LOCATION["probe"]
@@ -429,9 +416,6 @@ def _last_reads(evidence: Evidence) -> dict[str, dict[int, int]]:
 
 def _reads(path: Path) -> Iterator[tuple[str, int, int]]:
     """Yield groups, partitions and the last offset in each batch of a table of reads."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not path.is_file():
         return
     with pq.ParquetFile(path) as file:
@@ -454,9 +438,6 @@ def send_times(evidence: Evidence) -> Iterator[str]:
 
 
 def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterator[str]:
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     name, record = ledger.stem, evidence.record
     untimed = backwards = 0
     span: list[int] = []

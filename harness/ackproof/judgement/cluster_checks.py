@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from ackproof.judgement.evidence import Evidence
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
@@ -156,8 +158,6 @@ def _last_offsets(evidence: Evidence) -> Mapping[TopicPartition, int]:
 
 def _read_last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
     """Return the last offset of each partition, from the statistics of files that have them."""
-    import pyarrow.parquet as pq
-
     columns = ["topic", "partition", "offset"]
     last: dict[TopicPartition, int] = {}
     for path in files:
@@ -252,8 +252,6 @@ def _segments(evidence: Evidence) -> Iterator[str]:
 
 
 def _replicas_with_batches(evidence: Evidence) -> set[tuple[Any, ...]]:
-    import pyarrow.parquet as pq
-
     columns = ["topic", "partition", "broker"]
     replicas: set[tuple[Any, ...]] = set()
     for path in evidence.files("replica_batches"):

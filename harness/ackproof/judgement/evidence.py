@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ackproof.clients.shared_page import StoredPage, recorded
 from ackproof.errors import RunDirectoryError
@@ -16,10 +19,7 @@ from ackproof.runs.directory import PredictionRecord, RunRecord
 from ackproof.runs.verdict import FaultReport, Metrics, Step
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, TIME
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 
 _BATCH = 1 << 18
 
@@ -83,9 +83,6 @@ class Evidence:
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in a stable order, without those of files that cannot be read."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         for file in self.files(table):
             inside = file.relative_to(self.run_dir)
             try:
@@ -94,8 +91,7 @@ class Evidence:
                     if lacking:
                         self.note(f"{inside}: lacks {', '.join(lacking)}.")
                         continue
-                    for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):
-                        yield _in_utc_micros(batch)
+                    yield from parquet.iter_batches(batch_size=_BATCH, columns=list(columns))
             except (pa.ArrowException, OSError) as error:
                 first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self.note(f"{inside}: cannot be read ({first_line})")
@@ -172,17 +168,6 @@ class Evidence:
         return known
 
 
-def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Cast times to the type of the schemas; Spark may write INT96, in UTC."""
-    import pyarrow as pa
-
-    for index, column in enumerate(batch.schema):
-        if pa.types.is_timestamp(column.type) and column.type != TIME:
-            times = batch.column(index).cast(TIME, safe=False)
-            batch = batch.set_column(index, column.with_type(TIME), times)
-    return batch
-
-
 def _number(path: Path) -> int:
     try:
         return int(path.stem.removeprefix("producer-"))
@@ -192,6 +177,4 @@ def _number(path: Path) -> int:
 
 def row_count(path: Path) -> int:
     """Return the number of rows of a file, 0 if it is absent."""
-    import pyarrow.parquet as pq
-
     return int(pq.read_metadata(path).num_rows) if path.is_file() else 0

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import pyarrow as pa
+
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import client_checks, cluster_checks, expectations
 from ackproof.judgement.evidence import Evidence
@@ -272,8 +274,6 @@ class Audit:
 
 def audit(evidence: Evidence) -> Audit:
     """Ask every question. Raises RunDirectoryError if a recorded file is damaged."""
-    import pyarrow as pa
-
     try:
         return Audit(
             answers=[(invariant, [*invariant.check(evidence)]) for invariant in INVARIANTS]

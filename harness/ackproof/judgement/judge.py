@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,21 +15,11 @@ from ackproof.judgement.overview import collect as overview
 from ackproof.judgement.overview.safer import unclean_election
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import (
-    CauseReport,
-    Expectation,
-    Finding,
-    Likelihood,
-    Metrics,
-    TraceRecord,
-    Verdict,
-    Word,
-)
+from ackproof.runs.verdict import CauseReport, Expectation, Finding, Likelihood, Metrics, Verdict
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
-from ackproof_spark.anomaly import OF_REPLICAS
+from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import CAUSES, LOCATION
 
@@ -38,7 +28,6 @@ if TYPE_CHECKING:
 
     from ackproof_spark.analysis import Analysis
     from ackproof_spark.forensics.causes import Cause
-    from ackproof_spark.forensics.investigation import Investigation
 
 _T = TypeVar("_T")
 
@@ -81,31 +70,24 @@ def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """The result of comparing a run with the scenario's expectations."""
-
-    word: Word
-    reason: str
-    lines: list[Expectation]
-    causes: list[CauseReport]
-    metrics: Metrics
-    #: Metrics and counts that cannot be reported, for example latency of a busy client.
-    unobserved: list[str]
-    inconclusive: list[str]
-
-
 def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     """Judge a run by the counts of Spark and the rest of its directory; write all results."""
     evidence = _observe(evidence, compared)
-    run_dir, scenario, prediction = evidence.run_dir, evidence.scenario, evidence.prediction
-    predicted = _investigated(prediction.predicted, compared.investigation)
+    run_dir, scenario, record = evidence.run_dir, evidence.scenario, evidence.record
+    audit = invariants.audit(evidence)
+    inconclusive = audit.inconclusive(with_times=expectations.of_times(scenario.expect))
+    causes = _causes(run_dir, record.run_id, compared.causes)
+    metrics, unobserved = _reported(evidence, audit)
+    lines, undisputed = _expect(evidence, metrics, causes)
+    word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
+    if unobserved:
+        reason += f"; not observed: {', '.join(unobserved)}"
+    prediction = evidence.prediction
+    predicted = _investigated(prediction.predicted, compared.replicas)
     for anomaly in expectations.inapplicable(scenario):
         predicted.pop(anomaly, None)
-    outcome = _expect(evidence, invariants.audit(evidence), compared)
     trace = trace_validation.validate(evidence)
     runs.write_model(run_dir / "trace.json", trace)
-    record = evidence.record
     verdict = Verdict(
         run_id=record.run_id,
         scenario=scenario.name,
@@ -115,19 +97,23 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         image=record.image,
         started_at=record.started_at,
         finished_at=record.finished_at,
-        verdict=outcome.word,
-        reason=outcome.reason,
-        unobserved=outcome.unobserved,
+        verdict=word,
+        reason=reason,
+        unobserved=unobserved,
         observed=dict(evidence.observed),
         by_topic=compared.by_topic,
         predicted=predicted,
         prediction=prediction.prediction,
-        findings=_find(evidence, outcome, prediction, predicted, trace),
+        findings=[
+            *_contradictions(evidence, predicted, conclusive=not inconclusive),
+            *findings.disagreements(evidence).findings,
+            *trace_validation.findings(trace),
+        ],
         not_checked=trace.not_checked,
-        causes=outcome.causes,
-        expectations=outcome.lines,
+        causes=causes,
+        expectations=lines,
         faults=evidence.faults,
-        metrics=outcome.metrics,
+        metrics=metrics,
         steps=list(evidence.steps),
         readers=record.readers,
         configuration=record.configuration or _configuration(scenario),
@@ -139,7 +125,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
 def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
     """Return the evidence with what Spark counted and measured."""
     scenario = evidence.scenario
-    result, investigation = compared.comparison, compared.investigation
+    result = compared.comparison
     observed = {
         "sent": result.sent,
         "acked": result.acked,
@@ -148,10 +134,10 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
         **({"aborted": result.aborted} if scenario.workload.transactions else {}),
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
-    observed = _investigated(observed, investigation)
+    observed = _investigated(observed, compared.replicas)
     for anomaly in expectations.inapplicable(scenario):
         observed.pop(anomaly, None)
-    observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    observed |= {str(anomaly): count for anomaly, count in compared.replicas.items()}
     if result.removed is not None:
         observed["removed"] = result.removed
     observed |= client_counts(evidence)
@@ -160,11 +146,10 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
     return replace(evidence, observed=observed, metrics=metrics)
 
 
-def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
-    expect, record = evidence.scenario.expect, evidence.record
-    causes = _causes(evidence.run_dir, record.run_id, compared.investigation.causes)
+def _reported(evidence: Evidence, audit: Audit) -> tuple[Metrics, list[str]]:
+    """Return the reliable metrics, and the metrics and counts that cannot be reported."""
+    metrics, record = evidence.metrics, evidence.record
     doubts = [*record.bottlenecks, *audit.of(Consequence.UNTIMED)]
-    metrics = evidence.metrics
     if doubts:
         metrics = metrics.model_copy(update={"ack_latency_ms": None})
     unobserved = [*record.unobserved, *invariants.unreported(doubts)]
@@ -173,66 +158,49 @@ def _expect(evidence: Evidence, audit: Audit, compared: Analysis) -> _Outcome:
             f"whether {removed:,} acked sends had been lost before retention or compaction "
             "removed them"
         )
-    inconclusive = audit.inconclusive(with_times=expectations.of_times(expect))
-    lines = expectations.check_expectations(expect, evidence.observed, metrics, causes)
+    return metrics, unobserved
+
+
+def _expect(
+    evidence: Evidence, metrics: Metrics, causes: Sequence[CauseReport]
+) -> tuple[list[Expectation], list[Expectation]]:
+    """Return all expectations, and those for the records on which all readers agree."""
+    expect, observed = evidence.scenario.expect, evidence.observed
+    lines = expectations.check_expectations(expect, observed, metrics, causes)
     undisputed = lines
     disputed = findings.disagreements(evidence)
     if disputed.rows:
-        agreed = disputed.undisputed(
-            evidence.observed, runs.table_rows(evidence.run_dir, "anomalies")
-        )
+        agreed = disputed.undisputed(observed, runs.table_rows(evidence.run_dir, "anomalies"))
         undisputed = expectations.check_expectations(expect, agreed, metrics, causes)
-    lines = lines + expectations.check_steps(expect.steps, evidence.faults, evidence.steps)
-    word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
-    if unobserved:
-        reason += f"; not observed: {', '.join(unobserved)}"
-    return _Outcome(
-        word=word,
-        reason=reason,
-        lines=lines,
-        causes=causes,
-        metrics=metrics,
-        unobserved=unobserved,
-        inconclusive=inconclusive,
-    )
+    steps = expectations.check_steps(expect.steps, evidence.faults, evidence.steps)
+    return lines + steps, undisputed
 
 
-def _find(
-    evidence: Evidence,
-    outcome: _Outcome,
-    prediction: PredictionRecord,
-    predicted: Mapping[str, Likelihood],
-    trace: TraceRecord,
+def _contradictions(
+    evidence: Evidence, predicted: Mapping[str, Likelihood], *, conclusive: bool
 ) -> list[Finding]:
-    conclusive = not outcome.inconclusive
     return [
         *findings.contradictions(predicted, evidence.observed, conclusive=conclusive),
         *findings.of_availability(
-            prediction.prediction.availability,
+            evidence.prediction.prediction.availability,
             evidence.steps,
             settling_s=settling_s(evidence.scenario),
             conclusive=conclusive,
         ),
-        *findings.disagreements(evidence).findings,
-        *trace_validation.findings(trace),
     ]
 
 
 def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     """Return the settings that determine a record's durability, by topic."""
     return {
-        topic: Settings(
-            acks=sends.settings.acks,
-            min_insync_replicas=scenario.topics[topic].min_insync_replicas,
-            kafka_version=scenario.kafka,
-        )
+        topic: Settings(acks=sends.settings.acks, kafka_version=scenario.kafka)
         for topic, sends in scenario.sends.items()
     }
 
 
-def _investigated(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
+def _investigated(by_anomaly: Mapping[str, _T], replicas: Collection[Anomaly]) -> dict[str, _T]:
     """Return the entries without the anomalies of replicas that were not investigated."""
-    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
+    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, replicas))
     return {key: value for key, value in by_anomaly.items() if key not in unchecked}
 
 

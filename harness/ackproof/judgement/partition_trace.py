@@ -9,32 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
-from ackproof.judgement.ack_steps import FINAL_LOG_COLUMNS, LEDGER_COLUMNS, ack_steps
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+
 from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof_faults import registered
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.validation.partition_trace import (
-    Acked,
-    Election,
-    Ends,
-    Fetches,
-    Follows,
-    Leads,
-    Loads,
-    Log,
-    Shrinks,
-    Step,
-    Trace,
-    Truncates,
-)
+from ackproof_model.validation import partition_trace as model
 from ackproof_spark.tables import LOCATION
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Runs with more sends are not checked: the acks of a partition are held in memory.
 MOST_SENDS = 5_000_000
@@ -44,15 +32,11 @@ _SLACK = timedelta(seconds=1)
 #: With a larger difference, clocks do not order acks and elections.
 _FURTHEST_MS = 2_000.0
 
+_INFINITE = (1 << 63) - 1
+_UNKNOWN = 2
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedPartition:
-    """The trace of a partition, or the reason why it was not checked."""
-
-    topic: str
-    partition: int
-    trace: Trace | None = None
-    not_checked: str = ""
+_LEDGER_COLUMNS = ["offset", "producer", "sequence", "sent_at", "resolved_at"]
+_FINAL_LOG_COLUMNS = ["offset", "producer", "sequence"]
 
 
 class NotChecked(Exception):  # noqa: N818 - a result, not an error
@@ -82,7 +66,7 @@ class _Run:
         return self.logs[broker]
 
 
-def partitions(evidence: Evidence) -> Iterator[ObservedPartition]:
+def traces(evidence: Evidence) -> Iterator[tuple[TopicPartition, model.Trace | NotChecked]]:
     """Yield each written partition with its trace, or with the reason why it was not checked.
 
     Raises RunDirectoryError, OSError, ValueError or KeyError (pyarrow's errors are subclasses) if a
@@ -94,15 +78,13 @@ def partitions(evidence: Evidence) -> Iterator[ObservedPartition]:
         states=_by_partition([] if missing else evidence.rows("partition_states")),
         replicas=_by_partition([] if missing else evidence.rows("replica_logs")),
     )
-    for topic, partition in evidence.scenario.written:
+    for topic_partition in evidence.scenario.written:
         try:
             if missing:
                 raise NotChecked(missing)
-            trace = _trace(run, topic, partition)
+            yield topic_partition, _trace(run, *topic_partition)
         except NotChecked as reason:
-            yield ObservedPartition(topic=topic, partition=partition, not_checked=str(reason))
-        else:
-            yield ObservedPartition(topic=topic, partition=partition, trace=trace)
+            yield topic_partition, reason
 
 
 def _why_not_checked(evidence: Evidence) -> str:
@@ -123,7 +105,7 @@ def _why_not_checked(evidence: Evidence) -> str:
     return ""
 
 
-def _trace(run: _Run, topic: str, partition: int) -> Trace:
+def _trace(run: _Run, topic: str, partition: int) -> model.Trace:
     topic_partition = topic, partition
     if run.evidence.scenario.topics[topic].compacted:
         raise NotChecked("the topic is compacted, by each broker on its own")
@@ -133,7 +115,7 @@ def _trace(run: _Run, topic: str, partition: int) -> Trace:
     assigned = set(states[0]["replicas"])
     if any(set(state["replicas"]) != assigned for state in states):
         raise NotChecked("its replicas were reassigned")
-    brokers: dict[int, tuple[Step, ...]] = {}
+    brokers: dict[int, tuple[model.Step, ...]] = {}
     logged: dict[int, list[BrokerEvent]] = {}
     for broker in sorted(assigned):
         log = run.log(broker)
@@ -143,10 +125,11 @@ def _trace(run: _Run, topic: str, partition: int) -> Trace:
         logged[broker] = _in_order(events)
         brokers[broker] = tuple(_steps(run, f"{topic}-{partition}", broker, logged[broker]))
     _require_known_wording(logged)
-    ends = _ends(run, topic, partition, max(_time_of_last(steps) for steps in brokers.values()))
+    last = max(steps[-1].at if steps else 0.0 for steps in brokers.values())
+    ends = _ends(run, topic, partition, last)
     brokers = {broker: (*steps, *ends.get(broker, ())) for broker, steps in brokers.items()}
     elections = tuple(
-        Election(
+        model.Election(
             epoch=state["leader_epoch"],
             leader=state["leader"],
             isr=tuple(state["isr"]),
@@ -157,7 +140,7 @@ def _trace(run: _Run, topic: str, partition: int) -> Trace:
     )
     final = [end.log for end in ends.get(states[-1]["leader"], ())]
     acks = _acks(run, topic_partition, states, logged, final[0] if final else None)
-    return Trace(
+    return model.Trace(
         name=f"{topic}-{partition}", elections=elections, brokers=brokers, acks=tuple(acks)
     )
 
@@ -189,11 +172,9 @@ def _require_known_wording(logged: Mapping[int, Sequence[BrokerEvent]]) -> None:
         raise NotChecked("no broker's log has a line about fetching from a leader")
 
 
-def _time_of_last(steps: Sequence[Step]) -> float:
-    return steps[-1].at if steps else 0.0
-
-
-def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> Iterator[Step]:
+def _steps(
+    run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]
+) -> Iterator[model.Step]:
     losses = [
         row
         for row in run.windows
@@ -210,20 +191,20 @@ def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> 
         match event.kind:
             case Kind.LEADER:
                 isr = event.isr or ()
-                yield Leads(**role, isr=isr, high_watermark=watermark)
+                yield model.Leads(**role, isr=isr, high_watermark=watermark)
             case Kind.FOLLOWER:
                 leader = -1 if event.leader is None else event.leader
-                yield Follows(**role, leader=leader, high_watermark=watermark)
+                yield model.Follows(**role, leader=leader, high_watermark=watermark)
             case Kind.FETCHING:
-                yield Fetches(**role)
+                yield model.Fetches(**role)
             case Kind.TRUNCATED:
-                yield Truncates(**at)
+                yield model.Truncates(**at)
             case Kind.ISR_SHRINKING:
-                yield Shrinks(**at, high_watermark=watermark)
+                yield model.Shrinks(**at, high_watermark=watermark)
             case Kind.LOADED:
                 hits = [row for row in losses if row["injected_at"] <= event.at + _SLACK]
                 losses = [row for row in losses if row not in hits]
-                yield Loads(**at, **_cut_by(hits, broker, name))
+                yield model.Loads(**at, **_cut_by(hits, broker, name))
             case _:
                 pass
     if losses:
@@ -247,10 +228,8 @@ def _cut_by(hits: Sequence[Mapping[str, Any]], broker: int, name: str) -> dict[s
     return {"lossy": True, "before": cuts[0].get((broker, name)) if len(cuts) == 1 else None}
 
 
-def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[Ends]]:
+def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[model.Ends]]:
     """Return the log on each replica's disk that was read completely."""
-    import numpy as np
-
     columns = ["broker", "segment", "position", "base_offset", "last_offset", "leader_epoch"]
     batches = _of_partition(run, "replica_batches", (topic, partition), columns)
     ends_of = {}
@@ -271,7 +250,7 @@ def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[E
         first = np.flatnonzero(np.diff(epochs, prepend=-2))
         starts = tuple((int(epochs[index]), int(base[index])) for index in first)
         end = int(following[-1]) if len(following) else 0
-        ends_of[broker] = (Ends(broker=broker, end=end, at=at, log=Log(starts, end)),)
+        ends_of[broker] = (model.Ends(broker=broker, end=end, at=at, log=model.Log(starts, end)),)
     return ends_of
 
 
@@ -280,36 +259,133 @@ def _acks(
     topic_partition: TopicPartition,
     states: Sequence[Mapping[str, Any]],
     events: Mapping[int, Sequence[BrokerEvent]],
-    leader_log: Log | None,
-) -> Iterator[Acked]:
-    import pyarrow.dataset as ds
+    leader_log: model.Log | None,
+) -> Iterator[model.Acked]:
+    """Yield the acked sends of a partition, ordered by the states in which they were acked.
 
+    `leader_log` is the last leader's log in the end, None if its disk was not read.
+
+    The model cannot distinguish acks with the same final epoch at their offset and the same
+    elections that may have been in force. Each group of such acks is represented by its least and
+    its greatest offset.
+
+    The final log of a transactional topic lacks the records of aborted transactions, which the
+    replicas have. It does not show whether replication lost such a record.
+    """
     acks = str(run.evidence.scenario.sends[topic_partition[0]].settings.acks)
     if acks == "0":
-        return iter(())  # no broker returns an offset
+        return  # no broker returns an offset
     acked = ds.field("outcome") == "acked"
-    ledger = _of_partition(run, "ledger", topic_partition, LEDGER_COLUMNS, acked).drop_null()
+    ledger = _of_partition(run, "ledger", topic_partition, _LEDGER_COLUMNS, acked).drop_null()
+    if not len(ledger):
+        return
+    final_log = _of_partition(run, "final_log", topic_partition, _FINAL_LOG_COLUMNS)
     # The batches of transactions on the last leader's disk, without their markers.
-    transactional = ds.field("transactional") & ~ds.field("control")
-    transactional &= ds.field("broker") == states[-1]["leader"]
-    offsets = ["base_offset", "last_offset"]
-    return ack_steps(
-        ledger,
-        all_replicas=acks != "1",
-        final_log=_of_partition(run, "final_log", topic_partition, FINAL_LOG_COLUMNS),
-        final_log_complete=any(
-            row["complete"]
-            for row in run.evidence.rows("partition_ends")
-            if (row["topic"], row["partition"]) == topic_partition
-        ),
-        leader_log=leader_log,
-        transactional=_of_partition(
-            run, "replica_batches", topic_partition, offsets, transactional
-        ),
-        states=states,
-        events=events,
-        slack=_clock_slack(run),
+    where = ds.field("transactional") & ~ds.field("control")
+    where &= ds.field("broker") == states[-1]["leader"]
+    columns = ["base_offset", "last_offset"]
+    transactional = _of_partition(run, "replica_batches", topic_partition, columns, where)
+    offsets = ledger["offset"].to_numpy()
+    replaced = _replaced(ledger, final_log)
+    hidden = _within(offsets, transactional) & ~np.isin(offsets, final_log["offset"].to_numpy())
+    epochs = np.full(len(offsets), -1)
+    if leader_log is not None and leader_log.epochs:
+        starts = np.array([start for _, start in leader_log.epochs])
+        numbers = np.array([epoch for epoch, _ in leader_log.epochs])
+        present = offsets < leader_log.end
+        epochs[present] = numbers[np.searchsorted(starts, offsets[present], side="right") - 1]
+    slack = _clock_slack(run)
+    if slack is None:
+        first = np.zeros(len(offsets), dtype=np.int64)
+        last = np.full(len(offsets), len(states) - 1)
+    else:
+        first, last = _states_in_force(ledger, states, events, slack)
+    loss_known = leader_log is not None and any(
+        row["complete"]
+        for row in run.evidence.rows("partition_ends")
+        if (row["topic"], row["partition"]) == topic_partition
     )
+    keys = np.stack([epochs, np.where(hidden, _UNKNOWN, replaced), first, last], axis=1)
+    groups, group_of = np.unique(keys, axis=0, return_inverse=True)
+    group_of = group_of.reshape(-1)
+    greatest = np.full(len(groups), -1)
+    least = np.full(len(groups), _INFINITE)
+    np.maximum.at(greatest, group_of, offsets)
+    np.minimum.at(least, group_of, offsets)
+    for (epoch, lost, begin, end), low, high in sorted(
+        zip(groups.tolist(), least.tolist(), greatest.tolist(), strict=True),
+        key=lambda row: (row[0][2], row[2]),
+    ):
+        for offset in sorted({low, high}):
+            yield model.Acked(
+                offset=offset,
+                everyone=acks != "1",
+                epoch=None if epoch < 0 else epoch,
+                lost=bool(lost) if loss_known and lost != _UNKNOWN else None,
+                first=begin,
+                last=end,
+            )
+
+
+def _replaced(ledger: pa.Table, final_log: pa.Table) -> npt.NDArray[np.int64]:
+    """Return for each ack 1 if the final log has no record, or another one, at its offset."""
+    final_log = final_log.sort_by("offset")
+    offsets = ledger["offset"].to_numpy()
+    if not len(final_log):
+        return np.ones(len(offsets), dtype=np.int64)
+    index = np.searchsorted(final_log["offset"].to_numpy(), offsets)
+    index = np.minimum(index, len(final_log) - 1)
+    same = np.ones(len(offsets), dtype=bool)
+    for name in _FINAL_LOG_COLUMNS:
+        same &= final_log[name].fill_null(-1).to_numpy()[index] == ledger[name].to_numpy()
+    return (~same).astype(np.int64)
+
+
+def _within(offsets: npt.NDArray[np.int64], batches: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return for each offset whether it is in one of the batches."""
+    if not len(batches):
+        return np.zeros(len(offsets), dtype=bool)
+    batches = batches.sort_by("base_offset")
+    base, last = batches["base_offset"].to_numpy(), batches["last_offset"].to_numpy()
+    index = np.searchsorted(base, offsets, side="right") - 1
+    return np.asarray((index >= 0) & (offsets <= last[index]), dtype=bool)
+
+
+def _states_in_force(
+    ledger: pa.Table,
+    states: Sequence[Mapping[str, Any]],
+    events: Mapping[int, Sequence[BrokerEvent]],
+    slack: timedelta,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the first and the last state in which each ack may have been sent, by time."""
+    begins = np.array([_micros(state["at"] - slack) for state in states])
+    ends = np.array([_last_possible_ack(state, events, slack) for state in states])
+    sent = ledger["sent_at"].cast(pa.int64()).to_numpy()
+    resolved = ledger["resolved_at"].cast(pa.int64()).to_numpy()
+    first = np.searchsorted(np.maximum.accumulate(ends), sent, side="left")
+    last = np.searchsorted(np.maximum.accumulate(begins), resolved, side="right") - 1
+    return first, last
+
+
+def _last_possible_ack(
+    state: Mapping[str, Any], events: Mapping[int, Sequence[BrokerEvent]], slack: timedelta
+) -> int:
+    """Return the time after which the state's leader acks nothing with the state's ISR."""
+    epoch = state["leader_epoch"]
+    led = False
+    for event in events.get(state["leader"], ()):
+        isr_changed = event.partition_epoch is not None and (
+            event.partition_epoch > state["partition_epoch"]
+        )
+        later_epoch = event.leader_epoch is not None and event.leader_epoch > epoch
+        if isr_changed or later_epoch or (led and event.kind is Kind.LOADED):
+            return _micros(event.at + slack) if led else 0
+        led = led or (event.kind is Kind.LEADER and event.leader_epoch == epoch)
+    return _INFINITE if led else 0
+
+
+def _micros(moment: datetime) -> int:
+    return round(moment.timestamp() * 1e6)
 
 
 def _clock_slack(run: _Run) -> timedelta | None:
@@ -326,8 +402,6 @@ def _of_partition(
     run: _Run, table: str, topic_partition: TopicPartition, columns: list[str], where: Any = True
 ) -> pa.Table:
     """Return the rows of a partition in a table that satisfy `where`."""
-    import pyarrow.dataset as ds
-
     topic, partition = topic_partition
     rows = (ds.field("topic") == topic) & (ds.field("partition") == partition) & where
     return ds.dataset(run.evidence.run_dir / LOCATION[table]).to_table(columns=columns, filter=rows)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import partition_trace
 from ackproof.judgement.evidence import Evidence
-from ackproof.judgement.partition_trace import ObservedPartition
+from ackproof.judgement.partition_trace import NotChecked
 from ackproof.kafka_versions import numbers
 from ackproof.observation import metadata_log
 from ackproof.runs.verdict import Explained, Finding, PartitionTrace, TraceRecord
@@ -22,6 +24,7 @@ from ackproof_model.kafka.partition_change import ControllerRules
 from ackproof_model.validation import partition_replay
 from ackproof_model.validation.controller_state import MetadataRecord
 from ackproof_model.validation.metadata_replay import Replay, replay
+from ackproof_model.validation.partition_trace import Trace
 from ackproof_model.validation.replication_rules import ReplicationRules
 
 
@@ -42,13 +45,12 @@ def validate(evidence: Evidence) -> TraceRecord:
     A run with ZooKeeper, on an attached cluster, or that ended early has no metadata log. Raises
     RunDirectoryError if a table or log is damaged.
     """
-    import pyarrow as pa
-
     scenario = evidence.scenario
     controller = controllers_log(evidence.run_dir, scenario.kafka)
     try:
         partitions = [
-            _partition(observed, scenario) for observed in partition_trace.partitions(evidence)
+            _partition(topic, partition, trace, scenario)
+            for (topic, partition), trace in partition_trace.traces(evidence)
         ]
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise RunDirectoryError(
@@ -101,21 +103,17 @@ def findings(record: TraceRecord) -> list[Finding]:
     return unexplained
 
 
-def _partition(observed: ObservedPartition, scenario: Scenario) -> PartitionTrace:
-    local = None
-    if observed.trace is not None:
-        replicas = len(observed.trace.brokers)
-        rules = ReplicationRules(
-            min_isr=min(scenario.topics[observed.topic].min_insync_replicas, replicas),
-            freeze=Profile.of(scenario.kafka).hw_freeze,
-        )
-        local = _explained(partition_replay.replay(observed.trace, rules))
-    return PartitionTrace(
-        topic=observed.topic,
-        partition=observed.partition,
-        local=local,
-        not_checked=observed.not_checked,
+def _partition(
+    topic: str, partition: int, trace: Trace | NotChecked, scenario: Scenario
+) -> PartitionTrace:
+    if isinstance(trace, NotChecked):
+        return PartitionTrace(topic=topic, partition=partition, not_checked=str(trace))
+    rules = ReplicationRules(
+        min_isr=min(scenario.topics[topic].min_insync_replicas, len(trace.brokers)),
+        freeze=Profile.of(scenario.kafka).hw_freeze,
     )
+    local = _explained(partition_replay.replay(trace, rules))
+    return PartitionTrace(topic=topic, partition=partition, local=local)
 
 
 def _finding(anomaly: str, explained: Explained, steps: str) -> Finding:

@@ -18,7 +18,7 @@ import fcntl
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -188,6 +188,10 @@ class TableStream:
         ]
         self._writer.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
+    def write_rows(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Append one or more rows, each with the values of the columns `names`."""
+        self.write(dict(zip(names, zip(*rows, strict=True), strict=True)))
+
     def close(self) -> None:
         self._writer.close()
 
@@ -224,20 +228,19 @@ def close(
             for rows in tables:
                 writer.write_table(rows, row_group_size=_ROW_GROUP)
 
-    convert_all(run_dir / LOCATION[table], _SUFFIX, write)
+    convert_all(run_dir / LOCATION[table], write)
 
 
-def convert_all(folder: Path, suffix: str, write: Callable[[Path, Path], None]) -> None:
-    """Convert each `_<process><suffix>` to `<process>.parquet`, then remove it.
+def convert_all(folder: Path, write: Callable[[Path, Path], None]) -> None:
+    """Convert each stream of a folder to `<process>.parquet`, then remove it.
 
     `write` converts its first argument to the Parquet file at its second. An interrupted conversion
     is repeated. Raises `DiskError`, or `RunDirectoryError` if a stream and its Parquet file both
-    exist and differ, or if one is a link: SQLite would write to its target.
+    exist and differ, or if one is a link.
     """
-    for path in sorted(folder.glob(f"_*{suffix}*")):
+    for path in sorted(folder.glob(f"_*{_SUFFIX}")):
         if path.is_symlink():
             raise RunDirectoryError(f"{path} is a link", hint="Put the file itself there.")
-    for path in sorted(folder.glob(f"_*{suffix}")):
         target = path.with_name(path.stem.removeprefix("_") + ".parquet")
         if target.exists():
             _check_same(path, target, write)
@@ -310,12 +313,8 @@ def assemble(
 
 def _tables(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     with damage_reported(path):
-        yield from _undamaged(path, schema)
-
-
-def _undamaged(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    for batches in row_groups(StreamReader(path).batches(), _ROW_GROUP):
-        rows = pa.Table.from_batches(batches)
-        constants = json.loads(rows.schema.metadata[b"constants"])
-        columns = dict(zip(rows.column_names, rows.columns, strict=True))
-        yield assemble(schema, rows.num_rows, constants, columns)
+        for batches in row_groups(StreamReader(path).batches(), _ROW_GROUP):
+            rows = pa.Table.from_batches(batches)
+            constants = json.loads(rows.schema.metadata[b"constants"])
+            columns = dict(zip(rows.column_names, rows.columns, strict=True))
+            yield assemble(schema, rows.num_rows, constants, columns)

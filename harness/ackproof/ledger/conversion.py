@@ -17,16 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof import safe_files
-from ackproof.ledger import (
-    acked_log,
-    arrow_stream,
-    processed_records,
-    producer_ledger,
-    transaction_log,
-)
+from ackproof.ledger import acked_log, arrow_stream, producer_ledger, transaction_log
 from ackproof.ledger.acked_log import AckedSend, LogProblems
 from ackproof_spark.tables import (
     CONSUMER_EVENTS,
+    EFFECTS,
     IDENTITIES,
     LEDGER,
     LOCATION,
@@ -216,6 +211,6 @@ def close(run_dir: Path) -> None:
     producer_ledger.close(run_dir)
     arrow_stream.close(run_dir, "reads", READS)
     arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
-    processed_records.close(run_dir)
+    arrow_stream.close(run_dir, "effects", EFFECTS)
     _close_probe(run_dir)
     _close_acked_log(run_dir)

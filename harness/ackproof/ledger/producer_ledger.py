@@ -176,17 +176,15 @@ class _Reader:
 
         None if the schema message is incomplete. Raises RunDirectoryError if the stream is damaged.
         """
-        if self._stream.schema is not None:
-            with arrow_stream.damage_reported(self._path):
-                yield from self._tables()
-
-    def _tables(self) -> Iterator[pa.Table]:
-        origin = Origin.of(self._stream.schema)
-        for batches in arrow_stream.row_groups(self._sends(), ROW_GROUP):
-            rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
-            if self._transactions is not None:
-                rows = self._transactions.applied(rows)
-            yield _table(rows, origin)
+        if self._stream.schema is None:
+            return
+        with arrow_stream.damage_reported(self._path):
+            origin = Origin.of(self._stream.schema)
+            for batches in arrow_stream.row_groups(self._sends(), ROW_GROUP):
+                rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
+                if self._transactions is not None:
+                    rows = self._transactions.applied(rows)
+                yield _table(rows, origin)
 
     def extent(self) -> tuple[int, bool]:
         """Return the number of sends, and whether the producer has closed the stream."""
@@ -282,7 +280,7 @@ def close(run_dir: Path) -> list[Path]:
     `DiskError`.
     """
     folder = run_dir / LOCATION["ledger"]
-    arrow_stream.convert_all(folder, ".arrows", _write_parquet)
+    arrow_stream.convert_all(folder, _write_parquet)
     return sorted(folder.glob("producer-*.parquet"))
 
 

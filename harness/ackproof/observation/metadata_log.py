@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -139,27 +139,32 @@ def parse(dump: str) -> MetadataLog:
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
     for entry in records(dump):
-        at, offset, kind, data = entry.at, entry.offset, entry.kind, entry.data
+        kind, data = entry.kind, entry.data
         if kind == "TOPIC_RECORD":
             topics[data["topicId"]] = data["name"]
         elif kind == "REMOVE_TOPIC_RECORD":
             now = {key: state for key, state in now.items() if key[0] != data["topicId"]}
         elif kind == "CLEAR_ELR_RECORD":
-            cleared = dict(_cleared(now, data["topicName"], at, offset))
+            none = replace(entry, data={"eligibleLeaderReplicas": [], "lastKnownElr": []})
+            cleared = {
+                key: _changed(state, none)
+                for key, state in now.items()
+                if data["topicName"] in ("", state.topic) and (state.elr or state.last_known_elr)
+            }
             now |= cleared
             partitions += cleared.values()
         elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
             key = (data["topicId"], data["partitionId"])
             if kind == "PARTITION_RECORD":
-                state = _created(topics[data["topicId"]], at, offset, data)
+                state = _created(topics[data["topicId"]], entry)
             elif key in now:
-                state = _changed(now[key], at, offset, data)
+                state = _changed(now[key], entry)
             else:
-                raise ValueError(f"metadata offset {offset} changes an unknown partition")
+                raise ValueError(f"metadata offset {entry.offset} changes an unknown partition")
             now[key] = state
             partitions.append(state)
         else:
-            brokers.extend(_broker_states(kind, at, offset, data))
+            brokers.extend(_broker_states(entry))
     return MetadataLog(partitions=tuple(partitions), brokers=tuple(brokers))
 
 
@@ -201,10 +206,11 @@ def last_offset(dump: str) -> int:
     return max((entry.offset for entry in records(dump)), default=-1)
 
 
-def _created(topic: str, at: datetime, offset: int, data: dict[str, Any]) -> PartitionState:
+def _created(topic: str, entry: Entry) -> PartitionState:
+    data = entry.data
     return PartitionState(
-        at=at,
-        metadata_offset=offset,
+        at=entry.at,
+        metadata_offset=entry.offset,
         topic=topic,
         partition=data["partitionId"],
         leader=data["leader"],
@@ -217,15 +223,16 @@ def _created(topic: str, at: datetime, offset: int, data: dict[str, Any]) -> Par
     )
 
 
-def _changed(
-    old: PartitionState, at: datetime, offset: int, data: dict[str, Any]
-) -> PartitionState:
-    new = replace(old, at=at, metadata_offset=offset, partition_epoch=old.partition_epoch + 1)
+def _changed(old: PartitionState, entry: Entry) -> PartitionState:
+    data = entry.data
     if "leader" in data:
-        new = replace(new, leader=data["leader"], leader_epoch=old.leader_epoch + 1)
+        old = replace(old, leader=data["leader"], leader_epoch=old.leader_epoch + 1)
     # An absent or null list is unchanged.
     return replace(
-        new,
+        old,
+        at=entry.at,
+        metadata_offset=entry.offset,
+        partition_epoch=old.partition_epoch + 1,
         replicas=_or(data.get("replicas"), old.replicas),
         isr=_or(data.get("isr"), old.isr),
         elr=_or(data.get("eligibleLeaderReplicas"), old.elr),
@@ -233,27 +240,17 @@ def _changed(
     )
 
 
-def _cleared(
-    now: Mapping[TopicPartition, PartitionState], topic: str, at: datetime, offset: int
-) -> Iterator[tuple[TopicPartition, PartitionState]]:
-    """Yield the partitions of `topic` (of all topics if empty) whose ELRs are cleared."""
-    change: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
-    for key, state in now.items():
-        if topic in ("", state.topic) and (state.elr or state.last_known_elr):
-            yield key, _changed(state, at, offset, change)
-
-
 def _or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
     return old if new is None else tuple(new)
 
 
-def _broker_states(
-    kind: str, at: datetime, offset: int, data: dict[str, Any]
-) -> Iterator[BrokerState]:
+def _broker_states(entry: Entry) -> Iterator[BrokerState]:
+    kind, data = entry.kind, entry.data
+
     def state(name: str) -> BrokerState:
         return BrokerState(
-            at=at,
-            metadata_offset=offset,
+            at=entry.at,
+            metadata_offset=entry.offset,
             broker=data["brokerId"],
             state=name,
             broker_epoch=data["brokerEpoch"],

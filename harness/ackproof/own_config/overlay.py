@@ -150,11 +150,10 @@ class Overlay:
             if reason := ignored("topic", key, self.kafka):
                 self.warnings.append(f"{settings.pop(key).source}: {key}: {reason}")
         self._settings((*self.topic, "settings"), settings)
-        least = settings["min.insync.replicas"].value if "min.insync.replicas" in settings else "1"
         text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
         if "min.insync.replicas" not in settings:
-            self.used.append(f"min.insync.replicas={least} (Kafka's default)")
+            self.used.append("min.insync.replicas=1 (Kafka's default)")
 
     def _of_a_broker(self, broker: Settings) -> None:
         """Warn of a min.insync.replicas that Kafka does not take from brokers."""

@@ -71,6 +71,7 @@ _RENAMED = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms",
 }
+_LIBRDKAFKA_DEFAULTS = {"acks": "all", "enable.idempotence": "false"}
 _BUFFER = "buffer.memory"
 _CONNECTION = ("ssl.", "sasl.", "security.")
 #: KIP-679: acks=all and idempotence by default.
@@ -109,7 +110,8 @@ def convert(settings: Settings, kafka: str) -> Converted:
         elif given.value != "-1" or name in ("acks", "retries"):
             converted[name] = given
     client = f"the Java client {kafka}" if java else "librdkafka"
-    added = _java_defaults(converted, kafka) if java else _librdkafka_defaults(converted)
+    defaults = _java_defaults(converted, kafka) if java else _LIBRDKAFKA_DEFAULTS
+    added = {key: value for key, value in defaults.items() if key not in converted}
     text = ", ".join(f"{key}={value}" for key, value in added.items())
     return Converted(
         settings={**{key: Given(value, client) for key, value in added.items()}, **converted},
@@ -147,7 +149,7 @@ def _unused(key: str, name: str) -> str:
 
 
 def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
-    """Return the defaults of ProducerConfig that losses depend on, for keys not in the file."""
+    """Return the defaults of ProducerConfig that losses depend on."""
     safe = numbers(kafka) >= _SAFE_DEFAULTS
     values = {key: given.value for key, given in settings.items()}
     acks = values.get("acks", "all" if safe else "1")
@@ -157,14 +159,8 @@ def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
         or values.get("retries") == "0"
         or int(values.get("max.in.flight.requests.per.connection", "5") or 5) > 5
     )
-    defaults = {
+    return {
         "acks": acks,
         "enable.idempotence": "true" if safe and not conflict else "false",
         "linger.ms": "5" if numbers(kafka) >= _LINGERING else "0",
     }
-    return {key: value for key, value in defaults.items() if key not in settings}
-
-
-def _librdkafka_defaults(given: Mapping[str, Given]) -> dict[str, str]:
-    defaults = {"acks": "all", "enable.idempotence": "false"}
-    return {key: value for key, value in defaults.items() if key not in given}

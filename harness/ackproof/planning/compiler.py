@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+from ruamel.yaml import YAML
 
+from ackproof.errors import DiskError
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.planning.question import Timers, timers
+from ackproof.planning.search import SearchResult
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model.planning import (
@@ -59,11 +62,32 @@ class Phase(BaseModel):
     fate: str
 
 
-def compile_plan(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Document:
+def write_all(
+    scenario: Scenario, result: SearchResult, *, name: str, records: int, out: Path
+) -> list[tuple[Path, Plan]]:
+    """Write the scenario that loses records and its control, or the scenarios without loss.
+
+    In each stage in which records are acked, a schedule waits for `records` of them. Raises
+    DiskError if `out` cannot be written.
+    """
+    named = {f"{name}-loss": result.loss, f"{name}-clean": result.clean}
+    named |= {f"{name}-safe-{number}": one for number, one in enumerate(result.lossless, start=1)}
+    plans = [(out / f"{own}.yaml", plan) for own, plan in named.items() if plan is not None]
+    for path, plan in plans:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            _write(_document(scenario, plan, name=path.stem, records=records), path)
+        except OSError as error:
+            raise DiskError(
+                f"{path} cannot be written: {error}", hint="Name another folder with --out."
+            ) from error
+    return plans
+
+
+def _document(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Document:
     """Return the document of a scenario that runs a plan on `scenario`'s cluster.
 
-    The topic has one partition, with the preferred leader first. In each stage in which records are
-    acked, the schedule waits for `records` of them.
+    The topic has one partition, with the preferred leader first.
     """
     document = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"matrix", "blast_radius"}
@@ -86,9 +110,7 @@ def compile_plan(scenario: Scenario, plan: Plan, *, name: str, records: int) -> 
     }
 
 
-def write(document: Document, path: Path) -> None:
-    from ruamel.yaml import YAML
-
+def _write(document: Document, path: Path) -> None:
     yaml = YAML()
     yaml.width = 100
     with path.open("w", encoding="utf-8") as file:
@@ -128,7 +150,7 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         OperationKind.JOIN: "Broker {} is connected to the others again.",
     }
     for number, stage in enumerate(plan.stages):
-        controller = stage.plan_state.state.partition.controller
+        controller = stage.plan_state.state.controller
         isr = ", ".join(str(brokers[r]) for r in range(len(brokers)) if controller.isr >> r & 1)
         leader = f"broker {brokers[controller.leader]}" if controller.leader >= 0 else "none"
         operation = (
@@ -230,10 +252,10 @@ def _settled_conditions(
 def _state_conditions(stage: Stage, brokers: Sequence[int], partition: str) -> list[str]:
     """Return the conditions on the partition's state; empty if no broker can report it."""
     scene = stage.plan_state
-    controller = scene.state.partition.controller
+    controller = scene.state.controller
     informed = [
         number
-        for number, replica in enumerate(scene.state.replicas)
+        for number, replica in enumerate(scene.state.brokers)
         if replica.alive and not scene.is_in_force(OperationKind.CUT_OFF, number)
     ]
     if not informed:

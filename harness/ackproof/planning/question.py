@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ackproof.errors import ScenarioError
-from ackproof.kafka_versions import numbers, uses_zookeeper
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.configuration import Profile
 
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"
 _ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
-#: The first version with the longer default timeouts of KIP-537.
-_LONGER_DEFAULTS = (2, 5)
-
 _ELR = "eligible.leader.replicas.version"
 
 
@@ -37,7 +34,7 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
     """
     if problem := next(_unsupported(scenario), None):
         raise ScenarioError(f"no plan for {scenario.name}: {problem}")
-    if uses_zookeeper(scenario.kafka):
+    if Profile.of(scenario.kafka).zookeeper:
         budgets = replace(budgets, shrinks=0)
     topic = scenario.topic
     level = scenario.cluster.features.get(_ELR)
@@ -57,12 +54,12 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
 
 
 def timers(scenario: Scenario) -> Timers:
-    settings, longer = scenario.cluster.settings, numbers(scenario.kafka) >= _LONGER_DEFAULTS
-    session = settings.get(_SESSION, 9_000)
-    if uses_zookeeper(scenario.kafka):
-        session = settings.get(_ZOOKEEPER_SESSION, 18_000 if longer else 6_000)
-    lag = settings.get(_LAG_TIME, 30_000 if longer else 10_000)
-    return Timers(session=float(session) / 1000, lag=float(lag) / 1000)
+    settings, profile = scenario.cluster.settings, Profile.of(scenario.kafka)
+    session = _ZOOKEEPER_SESSION if profile.zookeeper else _SESSION
+    return Timers(
+        session=float(settings.get(session, 1000 * profile.session_timeout_s)) / 1000,
+        lag=float(settings.get(_LAG_TIME, 1000 * profile.lag_time_s)) / 1000,
+    )
 
 
 def _unsupported(scenario: Scenario) -> Iterator[str]:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache as remembered
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ from ackproof_model import Configuration, Injection, Likelihood, Prediction, Pro
 from ackproof_model.bounds import bound
 from ackproof_model.effects import AddsPartitions, Configures, Partition
 from ackproof_model.exposure import Exposure
-from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED
+from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
@@ -163,14 +163,8 @@ def not_modelled(scenario: Scenario, reason: str, *, version: str) -> Prediction
         of_clients += OF_CONSUMERS
     if scenario.workload.consumers or scenario.workload.probe:
         of_clients += OF_READS
-    anomalies = [str(anomaly) for anomaly in (*PREDICTED, *of_clients)]
-    return PredictionRecord(
-        predicted=dict.fromkeys(anomalies, "not modelled"),
-        prediction=PredictionReport(
-            trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=f"not modelled: {reason}"
-        ),
-        kafka_version=version,
-    )
+    record = _alike((*PREDICTED, *of_clients), "not modelled", reason, f"not modelled: {reason}")
+    return record.model_copy(update={"kafka_version": version})
 
 
 def _with_clients(
@@ -202,8 +196,7 @@ def predict_clients(
 ) -> Iterator[ClientPrediction]:
     """Yield the predictions for transactions, consumer groups and a defect of the Java producer.
 
-    The model must have a profile of the scenario's Kafka version. loses: whether the topic of a
-    scenario's workload may lose acked records.
+    loses: whether the topic of a scenario's workload may lose acked records.
     """
 
     @remembered
@@ -292,7 +285,7 @@ def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
 
 def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     if unknown := unknown_rules(scenario):
-        return _everything_possible(unknown)
+        return _alike((*PREDICTED, *OF_READS), Likelihood.POSSIBLE.value, unknown, unknown)
     configuration = _configuration(scenario, scenario.topic)
     several = "faults on several of many brokers"
     distinct: dict[object, Prediction] = {}
@@ -329,13 +322,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             error_codes=list(joined.error_codes),
             reasons=dict(joined.reasons),
             availability=[
-                PartAvailability(
-                    part=one.part,
-                    begun=one.begun,
-                    healed=list(one.healed),
-                    readable=one.readable.value,
-                    writable=one.writable.value,
-                )
+                PartAvailability.model_validate(asdict(one))
                 for one in (
                     joined.availability if searched else bounds.availability(scenario, partitions)
                 )
@@ -347,13 +334,14 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     )
 
 
-def _everything_possible(reason: str) -> PredictionRecord:
-    anomalies = list(map(str, (*PREDICTED, *OF_READS)))
+def _alike(
+    anomalies: Iterable[Anomaly], predicted: str, reason: str, bounds: str
+) -> PredictionRecord:
+    """Return a record with the same prediction and reason for each anomaly."""
+    names = list(map(str, anomalies))
     return PredictionRecord(
-        predicted=dict.fromkeys(anomalies, Likelihood.POSSIBLE.value),
-        prediction=PredictionReport(
-            trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=reason
-        ),
+        predicted=dict.fromkeys(names, predicted),
+        prediction=PredictionReport(trace=[], reasons=dict.fromkeys(names, reason), bounds=bounds),
     )
 
 

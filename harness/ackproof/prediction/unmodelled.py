@@ -16,7 +16,7 @@ from ackproof.scenario.cluster import TIMERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Setting
-from ackproof_model import Likelihood, Prediction, Profile
+from ackproof_model import Likelihood, Prediction
 from ackproof_model.effects import SLACK_S, expiring
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
@@ -40,10 +40,6 @@ def unknown_rules(scenario: Scenario) -> str:
     """Return the reason why the model has no rules for this cluster; '' if it has."""
     if scenario.cluster.attach is not None:
         return "an attached cluster's settings are unknown before a run, so no anomaly is excluded"
-    try:
-        Profile.of(scenario.kafka)
-    except ValueError as error:
-        return f"the model has no profile of this version ({error}), so no anomaly is excluded"
     if "metadata.version" in scenario.cluster.features:
         return (
             "the model knows only a version's default metadata.version, and cluster.features sets "

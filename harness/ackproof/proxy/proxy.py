@@ -2,6 +2,11 @@
 
 It runs in a thread of this process, so it ends with the harness. Without a rule, it forwards every
 message as soon as the message is complete.
+
+It reads only Kafka's framing. A message is a length (int32) and that number of bytes. A request
+begins with API key (int16), API version (int16), correlation id (int32) and client id (nullable
+string); a response with the correlation id. This is the same in every version
+(`RequestHeader.json`, `ResponseHeader.json`).
 """
 
 from __future__ import annotations
@@ -9,25 +14,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ackproof.errors import ClusterError
-from ackproof.proxy.protocol import (
-    Framer,
-    FramingError,
-    Pending,
-    RequestHeader,
-    correlation_id,
-    request_header,
-)
 from ackproof_faults.interfaces.kafka_proxy import API_KEYS, Direction, Link, Rule
 
 T = TypeVar("T")
 
 _CHUNK = 1 << 18
+
+_LENGTH = struct.Struct(">i")
+_REQUEST = struct.Struct(">hhih")
+_RESPONSE = struct.Struct(">i")
+#: `socket.request.max.bytes` is 100 MiB by default. The first bytes of TLS look like more.
+_MAX_LENGTH = 200 << 20
+
+
+class FramingError(ValueError):
+    """The bytes are not Kafka's protocol; they may be TLS."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHeader:
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +178,7 @@ class LinkProxy(Link):
             except OSError:
                 return  # the broker is down, so the client's connection is closed, too
             with _closing(requests):
-                pending = Pending()
+                pending: dict[int, RequestHeader] = {}
                 pumps = [
                     asyncio.create_task(self._pump(route, "request", reader, requests, pending)),
                     asyncio.create_task(self._pump(route, "response", responses, writer, pending)),
@@ -180,19 +196,26 @@ class LinkProxy(Link):
         direction: Direction,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        pending: Pending,
+        pending: dict[int, RequestHeader],
     ) -> None:
-        """Forward one direction of a connection until it ends or a rule cuts it."""
-        framer = Framer()
-        with contextlib.suppress(OSError, FramingError):
-            while data := await reader.read(_CHUNK):
-                for message in framer.feed(data):
-                    header = _header(direction, message, pending)
-                    copies = await self._copies(route, direction, header)
-                    if copies is None:
-                        return
-                    for _ in range(copies):
-                        writer.write(message)
+        """Forward one direction of a connection until it ends or a rule cuts it.
+
+        `pending` are the connection's requests without a response, by correlation id.
+        """
+        with contextlib.suppress(OSError, EOFError, FramingError):
+            while True:
+                message = await read_message(reader)
+                header: RequestHeader | None
+                if direction == "request":
+                    header = request_header(message)
+                    pending[header.correlation_id] = header
+                else:
+                    header = answered(pending, message)
+                copies = await self._copies(route, direction, header)
+                if copies is None:
+                    return
+                for _ in range(copies):
+                    writer.write(_LENGTH.pack(len(message)) + message)
                 await writer.drain()
 
     async def _copies(
@@ -242,12 +265,47 @@ class LinkProxy(Link):
             self._hit.notify_all()
 
 
-def _header(direction: Direction, message: bytes, pending: Pending) -> RequestHeader | None:
-    """Return the header of a request or of a response's request, None for a second response."""
-    if direction == "response":
-        return pending.answered(correlation_id(message))
-    header = request_header(message)
-    pending.sent(header)
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """Return the next message without its length.
+
+    Raises FramingError for an invalid length, EOFError if the stream ends before the message does.
+    """
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if not 0 < length < _MAX_LENGTH:
+        raise FramingError(f"a message of {length} bytes")
+    return await reader.readexactly(length)
+
+
+def request_header(message: bytes) -> RequestHeader:
+    """Return a request's header; raise FramingError if the message is too short."""
+    if len(message) < _REQUEST.size:
+        raise FramingError(f"a request of {len(message)} bytes")
+    key, version, correlation_id, length = _REQUEST.unpack_from(message)
+    name = message[_REQUEST.size : _REQUEST.size + max(0, length)]
+    return RequestHeader(
+        api_key=key,
+        api_version=version,
+        correlation_id=correlation_id,
+        client_id=name.decode(errors="replace"),
+    )
+
+
+def answered(pending: dict[int, RequestHeader], response: bytes) -> RequestHeader | None:
+    """Remove and return the request of this response; None for a second response.
+
+    A broker answers a connection's requests in order. A request that is older than an answered one
+    gets no response (Produce with acks=0) and is removed, too. Raises FramingError if the response
+    is too short.
+    """
+    if len(response) < _RESPONSE.size:
+        raise FramingError(f"a response of {len(response)} bytes")
+    (answer,) = _RESPONSE.unpack_from(response)
+    header = pending.get(answer)
+    if header is not None:
+        for number in list(pending):
+            del pending[number]
+            if number == answer:
+                break
     return header
 
 

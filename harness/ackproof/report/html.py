@@ -9,7 +9,7 @@ import importlib.metadata
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -44,7 +44,7 @@ _LABELS = ("text", "hovertext")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The documents of a run directory that a page shows."""
+    """The documents of a run directory, and how a page shows them."""
 
     directory: Path
     verdict: Verdict | None
@@ -53,37 +53,27 @@ class Run:
     missing: Sequence[str]
     #: Errors during the run, from `run.json`.
     troubles: Sequence[str]
-    #: The configuration, else the scenario, else the directory.
+    #: The configuration, else the scenario, else the directory; unique on a page.
     name: str
     overview: Overview
     timeline: Timeline | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunView:
-    anchor: str
-    run: Run
-    name: str
-    figures: list[Figure]
-    outcome: wording.Outcome | None
-    advice: str
-    #: Sequence diagrams with titles and captions.
-    diagrams: list[tuple[Diagram, str, str]]
+    anchor: str = ""
+    figures: Sequence[Figure] = ()
+    advice: str = ""
     #: Lengths of the bars in the comparison's table, 0 to 1; empty without a verdict.
-    bars: Mapping[str, float]
+    bars: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def verdict(self) -> Verdict | None:
-        return self.run.verdict
+    def outcome(self) -> wording.Outcome | None:
+        return wording.outcome(self.verdict) if self.verdict else None
 
     @property
     def stories(self) -> list[str]:
-        overview = self.run.overview
-        return [wording.story(group, overview.windows) for group in overview.groups]
+        return [wording.story(group, self.overview.windows) for group in self.overview.groups]
 
     def span(self, window: FaultReport) -> str:
         """Return a fault's times in seconds since the origin."""
-        second = self.run.overview.second
+        second = self.overview.second
         begin = f"{second(window.verified_at or window.injected_at):.2f}"
         if window.healed_at is None:
             return f"{begin} s, never healed"
@@ -91,7 +81,36 @@ class _RunView:
 
     def zoom(self, window: FaultReport) -> str:
         """Return the time range that the fault's zoom button shows."""
-        return json.dumps(zoom_range(self.run.overview, window))
+        return json.dumps(zoom_range(self.overview, window))
+
+    @property
+    def diagrams(self) -> list[tuple[Diagram, str, str]]:
+        """The model's trace and the history of most lost records, with titles and captions.
+
+        Empty if no records were lost.
+        """
+        overview = self.overview
+        if self.verdict is None or not (overview.losses and overview.losses.count):
+            return []
+        happened = None
+        if overview.histories:
+            happened = sequence.of_history(overview.histories[0], overview.windows)
+        return [
+            (diagram, title, caption)
+            for diagram, title, caption in (
+                (
+                    overview.trace,
+                    "What the model foresaw",
+                    "The model's shortest trace to a loss; it numbers its steps.",
+                ),
+                (
+                    happened,
+                    "What happened",
+                    "The loss of most records, by the logs of cluster and clients, UTC.",
+                ),
+            )
+            if diagram is not None
+        ]
 
 
 #: The bars in the comparison's table.
@@ -114,12 +133,11 @@ def write_html(
     directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
-    runs = [read_run(directory, bins=bins) for directory in run_dirs]
-    views = _views(runs)
-    verdicts = [run.verdict for run in runs if run.verdict]
+    views = _on_one_page([read_run(directory, bins=bins) for directory in run_dirs])
+    verdicts = [view.verdict for view in views if view.verdict]
     of_trials = summary if summary is not None and summary.plan.trials > 1 else None
     summary_figures = comparison_plots.figures(of_trials) if of_trials else []
-    several = len(runs) > 1
+    several = len(views) > 1
     general = advice.of_trials(of_trials) if of_trials else advice.of_runs(verdicts)
     write_page(
         path,
@@ -152,7 +170,7 @@ def write_missing_pages(run_dirs: Sequence[Path]) -> None:
 def write_page(
     path: Path,
     template_name: str,
-    plots: Mapping[str, tuple[Figure, _RunView | None]],
+    plots: Mapping[str, tuple[Figure, Run | None]],
     **values: Any,
 ) -> None:
     """Render a template with its plots by element id, and write the page."""
@@ -225,51 +243,23 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
     return None
 
 
-def _diagrams(run: Run) -> list[tuple[Diagram, str, str]]:
-    """Return the model's trace and the history of most lost records, if records were lost."""
-    overview = run.overview
-    if run.verdict is None or not (overview.losses and overview.losses.count):
-        return []
-    happened = None
-    if overview.histories:
-        happened = sequence.of_history(overview.histories[0], overview.windows)
-    return [
-        (diagram, title, caption)
-        for diagram, title, caption in (
-            (
-                overview.trace,
-                "What the model foresaw",
-                "The model's shortest trace to a loss; it numbers its steps.",
-            ),
-            (
-                happened,
-                "What happened",
-                "The loss of most records, by the logs of cluster and clients, UTC.",
-            ),
-        )
-        if diagram is not None
-    ]
-
-
-def _views(runs: Sequence[Run]) -> list[_RunView]:
+def _on_one_page(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with unique names, and with bars that are relative to the longest one."""
     verdicts = [run.verdict for run in runs if run.verdict]
     longest = {name: max(map(bar, verdicts), default=0.0) for name, bar in _BARS.items()}
     names = [run.name for run in runs]
-    views = []
+    shown = []
     for number, run in enumerate(runs, start=1):
-        trial = names[: number - 1].count(run.name) + 1
-        verdict, overview = run.verdict, run.overview
+        verdict, trial = run.verdict, names[:number].count(run.name)
+        # A comparison has one advice, drawn from all of its configurations.
         alone = verdict if len(runs) == 1 else None
-        views.append(
-            _RunView(
+        shown.append(
+            replace(
+                run,
                 anchor=f"run-{number}",
-                run=run,
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=figures(overview, run.timeline),
-                outcome=wording.outcome(verdict) if verdict else None,
-                # A comparison has one advice, drawn from all of its configurations.
-                advice=advice.of_run(alone, overview.safer) if alone else "",
-                diagrams=_diagrams(run),
+                figures=figures(run.overview, run.timeline),
+                advice=advice.of_run(alone, run.overview.safer) if alone else "",
                 bars={
                     name: round(bar(verdict) / longest[name], 4) if longest[name] else 0.0
                     for name, bar in _BARS.items()
@@ -278,12 +268,12 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 else {},
             )
         )
-    return views
+    return shown
 
 
-def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:
+def plot_data(figure: Figure, view: Run | None = None) -> dict[str, Any]:
     """Return a figure as `report.js` reads it; `origin` is in milliseconds since 1970."""
-    origin = view.run.overview.origin if view else None
+    origin = view.overview.origin if view else None
     return {
         "data": [_as_text(trace.to_plotly_json()) for trace in figure.traces],
         "layout": figure.layout.to_plotly_json(),
@@ -315,7 +305,7 @@ def environment() -> Environment:
         "trials": comparison,
         "Word": Word,
         "as_expected": {word.value: answer for word, answer in wording.AS_EXPECTED.items()},
-        "whole_run": lambda view: json.dumps(time_range(view.run.overview)),
+        "whole_run": lambda view: json.dumps(time_range(view.overview)),
     }
     return environment
 

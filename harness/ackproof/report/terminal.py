@@ -18,13 +18,7 @@ from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import advice, comparison, wording
 from ackproof.report import formatting as fmt
 from ackproof.report.console_tables import TONE, print_item
-from ackproof.report.wording import (
-    agreement,
-    agreement_of,
-    agreement_sentences,
-    outcome,
-    sentence,
-)
+from ackproof.report.wording import agreement, agreement_of, agreement_sentences, outcome, sentence
 from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 

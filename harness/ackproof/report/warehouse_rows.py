@@ -247,7 +247,7 @@ def opened(
         for known in (Format.DELTA, Format.ICEBERG):
             if not is_connect() and (has_jars(known) or known is kind):
                 use(Package(known.value))
-        stored = read_format(Storage(session(), location))
+        stored = read_format(Storage.of(session(), location))
         if stored is not None and not has_jars(stored) and not is_connect():
             use(Package(stored.value))  # raises an error with the command that fetches them
         if create:

@@ -187,14 +187,14 @@ class LossOracle:
         for failures in range(1, GIVE_UP_AFTER + 1):
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 raise BudgetSpentError
-            ended = attempt(run_in_phase, configured)
-            trial = CandidateTrial(candidate=key, what=what, seconds=ended.seconds)
-            if isinstance(ended.result, AckproofError):
-                self.store.add(trial.model_copy(update={"error": ended.result.message}))
+            result, seconds = attempt(run_in_phase, configured)
+            trial = CandidateTrial(candidate=key, what=what, seconds=seconds)
+            if isinstance(result, AckproofError):
+                self.store.add(trial.model_copy(update={"error": result.message}))
                 if failures == GIVE_UP_AFTER:
-                    raise ended.result
+                    raise result
                 continue
-            run_dir, verdict = ended.result
+            run_dir, verdict = result
             changes = {
                 "run_id": run_dir.name,
                 "count": verdict.observed.get(self.store.plan.anomaly, 0),

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ackproof.errors import RunDirectoryError
 from ackproof_spark import tables
 from ackproof_spark.tables import SCHEMA_VERSION, TIME
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 #: Columns that older runs do not have.
 _LATER = {("fault_windows", "facts")}
@@ -36,20 +36,22 @@ _EARLIEST, _LATEST = ((end - _EPOCH) // _MICROSECOND for end in (datetime.min, d
 
 def check(path: Path, table: str, run_id: str) -> None:
     """Raise RunDirectoryError unless a file has the table's columns, and rows of this run only."""
-    versions, ids = constants(path)
-    if other := versions - {SCHEMA_VERSION}:
+    if other := distinct(path, "schema_version") - {SCHEMA_VERSION}:
         raise RunDirectoryError(
             f"{path} has rows of a table of schema version {', '.join(map(str, other))}; this "
             f"ackproof reads version {SCHEMA_VERSION}",
             hint="Read it with the ackproof that wrote it.",
         )
-    if other := ids - {run_id}:
+    if other := distinct(path, "run_id") - {run_id}:
         raise RunDirectoryError(
             f"{path} has rows of another run ({', '.join(map(str, sorted(other, key=str)))}), "
             f"and run.json is of the run {run_id}",
             hint="Judge the directory as it was recorded: restore the file from a copy.",
         )
-    if wrong := problems(path, table):
+    schema = tables.SCHEMAS[table]
+    with open_file(path) as file:
+        wrong = [*_of_columns(file, table, schema)] or [*_of_values(path, file, table, schema)]
+    if wrong:
         raise RunDirectoryError(
             f"{path} is not a valid table {table}: {'; '.join(wrong)}",
             hint="Judge the directory as it was recorded: restore the file from a copy.",
@@ -58,15 +60,8 @@ def check(path: Path, table: str, run_id: str) -> None:
 
 def open_file(path: Path) -> pq.ParquetFile:
     """Open a Parquet file. Raises RunDirectoryError if it is damaged."""
-    import pyarrow.parquet as pq
-
     with _readable(path):
         return pq.ParquetFile(path)
-
-
-def constants(path: Path) -> tuple[set[Any], set[Any]]:
-    """Return all values of the columns `schema_version` and `run_id`."""
-    return distinct(path, "schema_version"), distinct(path, "run_id")
 
 
 def distinct(path: Path, name: str) -> set[Any]:
@@ -74,8 +69,6 @@ def distinct(path: Path, name: str) -> set[Any]:
 
     Raises RunDirectoryError if the file is damaged or has no such column.
     """
-    import pyarrow.compute as pc
-
     with open_file(path) as file:
         names = file.schema_arrow.names
         if name not in names:
@@ -89,13 +82,6 @@ def distinct(path: Path, name: str) -> set[Any]:
             else:
                 values |= set(pc.unique(_column(path, file, name, group)).to_pylist())
     return values
-
-
-def problems(path: Path, table: str) -> list[str]:
-    """Return the differences between a file and the definition of its table."""
-    schema: pa.Schema = getattr(tables, table.upper())
-    with open_file(path) as file:
-        return list(_of_columns(file, table, schema)) or list(_of_values(path, file, table, schema))
 
 
 def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
@@ -148,9 +134,6 @@ def _has_nulls(path: Path, file: pq.ParquetFile, name: str) -> bool:
 
 def _extremes(path: Path, file: pq.ParquetFile, name: str) -> tuple[int, int]:
     """Return the earliest and latest time of a column and 1970, in microseconds since 1970."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     index = file.schema_arrow.names.index(name)
     ends = [0]
     for group in range(file.metadata.num_row_groups):
@@ -170,8 +153,6 @@ def _column(path: Path, file: pq.ParquetFile, name: str, group: int) -> pa.Chunk
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, OSError) as error:

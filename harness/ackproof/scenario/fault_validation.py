@@ -126,8 +126,7 @@ def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Itera
             yield path, f"ackproof does not know the {target} of an attached cluster: name brokers"
         return
     for broker in target.brokers:
-        if not 1 <= broker <= last:
-            yield path, f"there is no broker {broker} (the brokers are 1 to {last})"
+        yield from _broker_problems(scenario, path, broker)
     if target.count > last:
         yield path, f"'{target}' is more than all brokers: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
@@ -190,12 +189,10 @@ def _condition_problems(
                 f"there is no fault with the name or id {condition.fault!r} here "
                 f"({', '.join(sorted(names))})",
             )
-        case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
-            yield from _broker_problems(scenario, path, broker)
+        case LeaderIs() | LogSays() | LastKnownLeaderIs() if condition.broker is not None:
+            yield from _broker_problems(scenario, path, condition.broker)
         case IsrIs() if not _possible_size(scenario, condition):
             yield path, f"'{condition}' never holds with that many replicas"
-        case LastKnownLeaderIs(broker=broker):
-            yield from _broker_problems(scenario, path, broker)
         case IsrIsExactly() | ElrIsExactly():
             for broker in condition.members:
                 yield from _broker_problems(scenario, path, broker)

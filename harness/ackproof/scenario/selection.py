@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.kafka_versions import numbers
@@ -23,28 +22,18 @@ T = TypeVar("T")
 _LISTED = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """The part of a suite for one CI job: `number` of `of`, counted from 1."""
+def share(items: Sequence[T], shard: str) -> list[T]:
+    """Return the items of a shard such as `2/5`; an empty text means all items.
 
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse `2/5`; an empty text means everything. Raises ScenarioError for any other text."""
-        match = re.fullmatch(r"([0-9]+)/([0-9]+)", text or "1/1")
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise ScenarioError(
-                f"{text!r} is not a shard",
-                hint="Write I/N with I from 1 to N: 2/5 is the second of five shards.",
-            )
-        return cls(number=int(match[1]), of=int(match[2]))
-
-
-def share(items: Sequence[T], shard: Shard) -> list[T]:
-    """Return the items of a shard. Sizes of shards differ by at most 1."""
-    return list(items[shard.number - 1 :: shard.of])
+    Sizes of shards differ by at most 1. Raises ScenarioError for any other text.
+    """
+    match = re.fullmatch(r"([0-9]+)/([0-9]+)", shard or "1/1")
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ScenarioError(
+            f"{shard!r} is not a shard",
+            hint="Write I/N with I from 1 to N: 2/5 is the second of five shards.",
+        )
+    return list(items[int(match[1]) - 1 :: int(match[2])])
 
 
 def check_kafka(version: str) -> None:
@@ -61,7 +50,7 @@ def select(
     *,
     note: Callable[[str], None],
     warn: Callable[[Sequence[str]], None],
-    shard: str,
+    shard: str = "",
     arm: str = "",
     kafka: str = "",
     overriding: Overriding = changes.none,
@@ -98,7 +87,7 @@ def select(
     every = [one for one in selected if not one.skip]
     if not every:
         raise AckproofError(f"{path}: nothing to run: every configuration is skipped")
-    configurations = share(every, Shard.parse(shard))
+    configurations = share(every, shard)
     if not configurations:
         raise ScenarioError(
             f"--shard {shard}: this shard is empty, since there are only {len(every)} "

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from ackproof.kafka_versions import numbers
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.types import Setting, StrictModel
+from ackproof_model.configuration import Profile
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -24,9 +24,6 @@ _PREFIXES = {OFFSETS: "offsets.topic", TRANSACTIONS: "transaction.state.log"}
 
 _MINIMUM_ISR = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
-
-#: Unclean elections were the default before.
-_CLEAN_SINCE = (0, 11)
 
 #: Few partitions suffice for a test, and brokers load them faster.
 _PARTITIONS = 4
@@ -110,11 +107,10 @@ SETTINGS = (
 
 def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]:
     settings = {**default_settings(cluster.brokers), **cluster.settings}
-    older = numbers(kafka)[:2] < _CLEAN_SINCE
     own: dict[str, dict[str, Setting]] = {
         OFFSETS: {
             _MINIMUM_ISR: settings.get(_MINIMUM_ISR, 1),
-            _UNCLEAN: settings.get(_UNCLEAN, older),
+            _UNCLEAN: settings.get(_UNCLEAN, Profile.of(kafka).unclean_by_default),
         },
         TRANSACTIONS: {
             _MINIMUM_ISR: settings["transaction.state.log.min.isr"],

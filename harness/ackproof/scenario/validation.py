@@ -50,13 +50,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     if attach is None:
         yield from cluster_problems(scenario.cluster, scenario.kafka)
     else:
-        yield from _attach_problems(
-            attach,
-            others=scenario.cluster.changed - {"attach", "implementation"},
-            topics=scenario.topics,
-            creates_topics=scenario.workload.application is None
-            or bool(scenario.workload.application.command),
-        )
+        yield from _attach_problems(scenario, attach)
     for name, topic in scenario.topics.items():
         yield from _topic_problems(name, topic)
         if attach is None and topic.replication_factor > scenario.cluster.brokers:
@@ -103,20 +97,10 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
         )
 
 
-def _attach_problems(
-    attach: AttachSpec,
-    *,
-    others: set[str],
-    topics: Mapping[str, object],
-    creates_topics: bool,
-) -> Iterator[Problem]:
-    """Yield the problems of a scenario for an attached cluster.
-
-    others: the other keys in `cluster`. topics: those of the scenario. creates_topics: whether a
-    run creates and deletes them.
-    """
+def _attach_problems(scenario: Scenario, attach: AttachSpec) -> Iterator[Problem]:
+    """Yield the problems of a scenario for an attached cluster."""
     where: YamlPath = ("cluster", "attach")
-    for key in sorted(others):
+    for key in sorted(scenario.cluster.changed - {"attach", "implementation"}):
         yield (
             ("cluster", key),
             f"{key} is for clusters that ackproof starts: remove it, or remove cluster.attach",
@@ -138,8 +122,10 @@ def _attach_problems(
             yield (*where, "client", key), problem
     for key, problem in unreadable_files(attach.client):
         yield (*where, "client", key), problem
-    for name in topics if creates_topics else ():
-        if not name.startswith(attach.topic_prefix):
+    application = scenario.workload.application
+    creates_topics = application is None or application.command
+    for name in scenario.topics:
+        if creates_topics and not name.startswith(attach.topic_prefix):
             yield (
                 ("topics", name),
                 f"{name!r} must begin with {attach.topic_prefix!r} (cluster.attach.topic_prefix)",

@@ -1,7 +1,7 @@
 """Checkpoints: the finished levels of a search in files, so that an interrupted search can resume.
 
 Each combination of `AdversaryModel`, number of processes and source digest has a folder with one
-file for each level of each process. The first line has the replica values that were numbered since
+file for each level of each process. The first line has the broker values that were numbered since
 the previous level; each other line has a head and its tails.
 """
 
@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ackproof_model import source_digest
-from ackproof_model.adversary.state import AdversaryModel, Replica
+from ackproof_model.adversary.state import AdversaryModel
+from ackproof_model.replication.state import Broker
 
 #: One level of one process: the tails of its states by their heads.
 Level = Mapping[int, Collection[int]]
@@ -39,7 +40,7 @@ class Checkpoint:
     def _path(self, number: int) -> Path:
         return self._folder / f"level-{number}-{self._me}.jsonl"
 
-    def store(self, number: int, values: Sequence[Replica], level: Level) -> None:
+    def store(self, number: int, values: Sequence[Broker], level: Level) -> None:
         """Write a level atomically; raise OSError if that fails."""
         self._folder.mkdir(parents=True, exist_ok=True)
         partial = self._path(number).with_suffix(".partial")
@@ -49,14 +50,14 @@ class Checkpoint:
                 file.write(f"{json.dumps([head, _encoded(tails)])}\n")
         partial.replace(self._path(number))
 
-    def load(self, number: int) -> tuple[list[Replica], dict[int, Collection[int]]]:
+    def load(self, number: int) -> tuple[list[Broker], dict[int, Collection[int]]]:
         """Read a level; raise OSError or ValueError if it is missing or damaged."""
         with self._path(number).open(encoding="ascii") as file:
-            values = map(Replica._make, json.loads(file.readline()))
-            replicas = [
-                value._replace(log=tuple(value.log), ends=tuple(value.ends)) for value in values
+            values = map(Broker._make, json.loads(file.readline()))
+            brokers = [
+                value._replace(log=tuple(value.log), remote=tuple(value.remote)) for value in values
             ]
-            return replicas, {head: _decoded(tails) for head, tails in map(json.loads, file)}
+            return brokers, {head: _decoded(tails) for head, tails in map(json.loads, file)}
 
 
 def _encoded(tails: Collection[int]) -> str | list[int]:

@@ -1,7 +1,7 @@
 """The inner loop of the search: the successors of packed states.
 
-States with the same head are expanded together: they have the same partition and producer, so only
-their replicas differ.
+States with the same head are expanded together: they have the same controller and producer, so only
+their brokers differ.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from ackproof_model.adversary.packing import (
-    REPLICA_BITS,
+    BROKER_BITS,
+    Brokers,
     Difference,
     PackedSteps,
     Packing,
-    Replicas,
     Steps,
 )
 from ackproof_model.adversary.state import AdversaryModel, State, initial
-from ackproof_model.adversary.successors import OF_PARTITION
+from ackproof_model.adversary.successors import OF_CONTROLLER
 
 #: States: the tails by their head.
 Tails = defaultdict[int, set[int]]
@@ -28,7 +28,7 @@ Tails = defaultdict[int, set[int]]
 _Controlled = dict[int, Steps]
 _Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
 
-_REPLICA_MASK = (1 << REPLICA_BITS) - 1
+_BROKER_MASK = (1 << BROKER_BITS) - 1
 
 
 class Explorer:
@@ -36,31 +36,31 @@ class Explorer:
 
     def __init__(self, model: AdversaryModel) -> None:
         self.packing = Packing(model)
-        self.replicas = Replicas(self.packing)
-        self._steps = PackedSteps(self.packing, self.replicas)
+        self.brokers = Brokers(self.packing)
+        self._steps = PackedSteps(self.packing, self.brokers)
         n = model.replicas
-        self._shifts = [number * REPLICA_BITS for number in range(n)]
+        self._shifts = [number * BROKER_BITS for number in range(n)]
         self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
         self._free: dict[int, list[_Controlled]] = {}
         self._perturbed: dict[tuple[int, int], list[dict[int, tuple[Difference, ...]]]] = {}
         self._served: dict[int, list[_Served]] = {}
-        self._fetches: dict[int, list[dict[int, int]]] = {}
+        self._fetches: list[dict[int, int]] = [{} for _ in range(n * n)]
         self._restarts: list[dict[int, int]] = [{} for _ in range(n * n)]
         self._left: dict[int, tuple[tuple[int, ...], bool]] = {}
         self.start = self.pack(initial(model))
 
     def pack(self, state: State) -> tuple[int, int]:
         tails = (
-            self.replicas.of(replica) << shift
-            for shift, replica in zip(self._shifts, state.replicas, strict=True)
+            self.brokers.of(broker) << shift
+            for shift, broker in zip(self._shifts, state.brokers, strict=True)
         )
-        return self.packing.head(state.partition, state.writes, state.left), sum(tails)
+        return self.packing.head(state.controller, state.writes, state.left), sum(tails)
 
     def read(self, head: int, tail: int) -> State:
         part, written, left = self._split(head)
         return State(
-            self.packing.read_partition(part),
-            tuple(self.replicas.values[tail >> shift & _REPLICA_MASK] for shift in self._shifts),
+            self.packing.read_controller(part),
+            tuple(self.brokers.values[tail >> shift & _BROKER_MASK] for shift in self._shifts),
             self.packing.read_writes(written),
             self.packing.read_left(left),
         )
@@ -68,7 +68,7 @@ class Explorer:
     def _split(self, head: int) -> tuple[int, int, int]:
         packing = self.packing
         return (
-            head & (1 << packing.partition_bits) - 1,
+            head & (1 << packing.controller_bits) - 1,
             head >> packing.writes_at & (1 << packing.writes_bits) - 1,
             head >> packing.left_at,
         )
@@ -90,23 +90,22 @@ class Explorer:
         Returns the tails of the states that lost acked records (`successors.lost`); they have no
         successors. `successors.successors` is inlined here, which doubles the speed.
         """
-        packing, steps, replicas = self.packing, self._steps, self.replicas
+        packing, steps, brokers = self.packing, self._steps, self.brokers
         n, reduction = packing.model.replicas, packing.model.reduction
         part, written, left = self._split(head)
         kinds, deposing = self._left.get(left) or self._of_left(left)
         controlled = self._controlled.setdefault((part, kinds), [{} for _ in range(n)])
         served = self._served.setdefault(written, [{} for _ in range(n)])
-        epochs = written & (1 << packing.acked_at) - 1
-        fetches = self._fetches.setdefault(epochs, [{} for _ in range(n * n)])
-        leaders, terms, logs = replicas.leaders, replicas.terms, replicas.logs
-        living, shifts, everyone = replicas.living, self._shifts, range(n)
+        fetches = self._fetches
+        leaders, terms, logs = brokers.leaders, brokers.terms, brokers.logs
+        living, shifts, everyone = brokers.living, self._shifts, range(n)
         acked, chief = written >> packing.acked_at, part & packing.leader_mask
         term = part & (1 << packing.term_bits) - 1
         others = [number for number in everyone if number + 1 != chief]
         here = successors[head]
         losing: list[int] = []
         for tail in tails:
-            own = [tail >> shift & _REPLICA_MASK for shift in shifts]
+            own = [tail >> shift & _BROKER_MASK for shift in shifts]
             if chief:
                 mine = own[chief - 1]
                 missing = acked & ~logs[mine]
@@ -142,12 +141,10 @@ class Explorer:
                     theirs = own[leader - 1]
                     if leaders[theirs] == leader:
                         memory = fetches[number * n + leader - 1]
-                        key = theirs << REPLICA_BITS | mine
+                        key = theirs << BROKER_BITS | mine
                         fetched = memory.get(key)
                         if fetched is None:
-                            fetched = memory[key] = steps.of_fetch(
-                                number, mine, leader - 1, theirs, epochs
-                            )
+                            fetched = memory[key] = steps.of_fetch(number, mine, leader - 1, theirs)
                         if fetched:
                             same.append(fetched)
                 known = controlled[number].get(mine)
@@ -179,7 +176,7 @@ class Explorer:
             known = free[mine] = self._steps.of_controller(number, part, mine)
         unchanged, changed, started = known
         for kind in kinds:
-            key = (kind, part if kind in OF_PARTITION else 0)
+            key = (kind, part if kind in OF_CONTROLLER else 0)
             perturbed = self._perturbed.setdefault(key, [{} for _ in self._shifts])[number]
             steps = perturbed.get(mine)
             if steps is None:

@@ -1,8 +1,8 @@
 """States packed into two integers.
 
-The head has the partition, the writes and the remaining budgets. The tail has a number for each
-replica: each distinct replica value gets a number when it first occurs (collapse compression, as in
-SPIN), so a tail of three replicas fits into 60 bits. Each process has its own numbers.
+The head has the controller, the writes and the remaining budgets. The tail has a number for each
+broker: each distinct broker value gets a number when it first occurs (collapse compression, as in
+SPIN), so a tail of three brokers fits into 60 bits. Each process has its own numbers.
 
 Each rule runs once for each value of the parts that it reads. Its effect is stored as a difference
 of head and tail, which is added to every state with those parts. A test compares this with
@@ -15,21 +15,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ackproof_model.adversary.metadata import Move, moves, restart
-from ackproof_model.adversary.replicas import fetch, forget, writes
+from ackproof_model.adversary.moves import Move, moves, restart, writes
 from ackproof_model.adversary.state import (
     LARGEST_EPOCH,
     PERTURBATIONS,
     AdversaryModel,
-    Partition,
-    Replica,
     Writes,
 )
 from ackproof_model.adversary.successors import DEPOSING, KINDS
-from ackproof_model.replication.state import Controller
+from ackproof_model.replication.replica import fetch, forget
+from ackproof_model.replication.state import Broker, Controller
 
-#: Width of a replica's number in a tail, in bits.
-REPLICA_BITS = 20
+#: Width of a broker's number in a tail, in bits.
+BROKER_BITS = 20
 
 _EPOCH_BITS = 4
 _BUDGET_BITS = 3
@@ -51,15 +49,11 @@ class Packing:
     def _name(self) -> int:
         return self.model.replicas.bit_length()
 
-    @cached_property
-    def _offset(self) -> int:
-        return (self.model.budgets.records + 1).bit_length()
-
-    def _partition(self, partition: Partition) -> Fields:
-        controller, n = partition.controller, self.model.replicas
+    def _controller(self, controller: Controller) -> Fields:
+        n = self.model.replicas
         yield controller.leader + 1, self._name
         yield controller.epoch, _EPOCH_BITS
-        yield partition.version, _EPOCH_BITS
+        yield controller.version, _EPOCH_BITS
         yield controller.isr, n
         yield controller.elr, n
         yield controller.last_known + 1, self._name
@@ -67,36 +61,32 @@ class Packing:
         yield controller.stopping, n
 
     def _writes(self, written: Writes) -> Fields:
-        records = self.model.budgets.records
-        yield len(written.epochs), self._offset
-        for record in range(records):
-            epoch = written.epochs[record] if record < len(written.epochs) else 0
-            yield epoch, _EPOCH_BITS
-        yield written.acked, records
+        yield written.records, self.acked_at
+        yield written.acked, self.model.budgets.records
 
-    def partition(self, partition: Partition) -> int:
-        return _joined(self._partition(partition))
+    def controller(self, controller: Controller) -> int:
+        return _joined(self._controller(controller))
 
     def writes(self, written: Writes) -> int:
         return _joined(self._writes(written))
 
-    def head(self, partition: Partition, written: Writes, left: tuple[int, ...]) -> int:
+    def head(self, controller: Controller, written: Writes, left: tuple[int, ...]) -> int:
         budgets = _joined((budget, _BUDGET_BITS) for budget in left)
         return (
-            self.partition(partition)
+            self.controller(controller)
             | self.writes(written) << self.writes_at
             | budgets << self.left_at
         )
 
     @cached_property
-    def partition_bits(self) -> int:
-        empty = Partition(Controller(0, 0, 0, 0, 0, 0, 0), 0)
-        return sum(width for _, width in self._partition(empty))
+    def controller_bits(self) -> int:
+        empty = Controller(0, 0, 0, 0, 0, 0, 0)
+        return sum(width for _, width in self._controller(empty))
 
     @cached_property
     def acked_at(self) -> int:
         """Offset of the acked records in the writes."""
-        return self._offset + self.model.budgets.records * _EPOCH_BITS
+        return (self.model.budgets.records + 1).bit_length()
 
     @cached_property
     def writes_bits(self) -> int:
@@ -104,7 +94,7 @@ class Packing:
 
     @cached_property
     def writes_at(self) -> int:
-        return self.partition_bits
+        return self.controller_bits
 
     @cached_property
     def left_at(self) -> int:
@@ -112,7 +102,7 @@ class Packing:
 
     @cached_property
     def leader_mask(self) -> int:
-        """Mask of the leader within a partition (0: no leader)."""
+        """Mask of the leader within a controller (0: no leader)."""
         return (1 << self._name) - 1
 
     @cached_property
@@ -120,20 +110,18 @@ class Packing:
         return self._name + _EPOCH_BITS
 
     def term(self, leader: int, epoch: int) -> int:
-        """Return leader and leader epoch as the low bits of a partition."""
+        """Return leader and leader epoch as the low bits of a controller."""
         return leader + 1 | epoch << self._name
 
-    def read_partition(self, number: int) -> Partition:
+    def read_controller(self, number: int) -> Controller:
         n, take = self.model.replicas, _Taker(number)
         leader, epoch, version = take(self._name) - 1, take(_EPOCH_BITS), take(_EPOCH_BITS)
         isr, elr, last = take(n), take(n), take(self._name) - 1
-        return Partition(Controller(leader, epoch, isr, elr, last, take(n), take(n)), version)
+        return Controller(leader, epoch, isr, elr, last, take(n), take(n), version)
 
     def read_writes(self, number: int) -> Writes:
-        take, records = _Taker(number), self.model.budgets.records
-        count = take(self._offset)
-        epochs = [take(_EPOCH_BITS) for _ in range(records)]
-        return Writes(tuple(epochs[:count]), take(records))
+        take = _Taker(number)
+        return Writes(take(self.acked_at), take(self.model.budgets.records))
 
     def read_left(self, number: int) -> tuple[int, ...]:
         take = _Taker(number)
@@ -147,35 +135,35 @@ class Packing:
         )
 
 
-class Replicas:
-    """The values that replicas take, numbered.
+class Brokers:
+    """The values that brokers take, numbered.
 
-    All lists are indexed by number. values: the replicas. leaders: the leader it knows plus 1 (0:
+    All lists are indexed by number. values: the brokers. leaders: the leader it knows plus 1 (0:
     none). terms: that with the leader epoch. logs: the records of its log. living: whether it runs.
     """
 
     def __init__(self, packing: Packing) -> None:
         self._packing = packing
-        self._numbers: dict[Replica, int] = {}
-        self.values: list[Replica] = []
+        self._numbers: dict[Broker, int] = {}
+        self.values: list[Broker] = []
         self.leaders: list[int] = []
         self.terms: list[int] = []
         self.logs: list[int] = []
         self.living: list[bool] = []
 
-    def of(self, replica: Replica) -> int:
-        """Return the number of a replica's value; a new value gets a new number."""
-        known = self._numbers.get(replica)
+    def of(self, broker: Broker) -> int:
+        """Return the number of a broker's value; a new value gets a new number."""
+        known = self._numbers.get(broker)
         if known is not None:
             return known
-        number = self._numbers[replica] = len(self.values)
-        if number >> REPLICA_BITS:
-            raise EpochOverflowError(f"more than {1 << REPLICA_BITS} values of a replica")
-        self.values.append(replica)
-        self.leaders.append(replica.leader + 1)
-        self.terms.append(self._packing.term(replica.leader, replica.epoch))
-        self.logs.append(replica.records)
-        self.living.append(replica.alive)
+        number = self._numbers[broker] = len(self.values)
+        if number >> BROKER_BITS:
+            raise EpochOverflowError(f"more than {1 << BROKER_BITS} values of a broker")
+        self.values.append(broker)
+        self.leaders.append(broker.leader + 1)
+        self.terms.append(self._packing.term(broker.leader, broker.epoch))
+        self.logs.append(broker.records)
+        self.living.append(broker.alive)
         return number
 
 
@@ -211,17 +199,17 @@ Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
 class PackedSteps:
     """Runs the rules on parts of a packed state."""
 
-    def __init__(self, packing: Packing, replicas: Replicas) -> None:
+    def __init__(self, packing: Packing, brokers: Brokers) -> None:
         self._packing = packing
-        self._replicas = replicas
+        self._brokers = brokers
         self._model = packing.model
-        self._partitions: dict[int, Partition] = {}
+        self._controllers: dict[int, Controller] = {}
         self._written: dict[int, Writes] = {}
 
-    def _partition(self, part: int) -> Partition:
-        known = self._partitions.get(part)
+    def _controller(self, part: int) -> Controller:
+        known = self._controllers.get(part)
         if known is None:
-            known = self._partitions[part] = self._packing.read_partition(part)
+            known = self._controllers[part] = self._packing.read_controller(part)
         return known
 
     def _writes(self, written: int) -> Writes:
@@ -230,40 +218,40 @@ class PackedSteps:
             known = self._written[written] = self._packing.read_writes(written)
         return known
 
-    def _tail(self, number: int, after: Replica, own: int) -> int:
+    def _tail(self, number: int, after: Broker, own: int) -> int:
         """Return the difference of the tail when broker `number` changes."""
-        return self._replicas.of(after) - own << number * REPLICA_BITS
+        return self._brokers.of(after) - own << number * BROKER_BITS
 
     def _steps(
         self, moved: Iterable[Move], number: int, part: int, own: int, cost: int = 0
     ) -> Iterator[Difference]:
-        before = self._partition(part)
-        for _, partition, after in moved:
-            head = 0 if partition == before else self._packing.partition(partition) - part
+        before = self._controller(part)
+        for _, controller, after in moved:
+            head = 0 if controller == before else self._packing.controller(controller) - part
             yield head - cost, self._tail(number, after, own)
 
     def of_controller(self, number: int, part: int, own: int) -> Steps:
         """Return the free steps between controller and broker `number`.
 
-        Its restart is separate: it changes the other replicas, too.
+        Its restart is separate: it changes the other brokers, too.
         """
-        model, partition = self._model, self._partition(part)
-        replica = self._replicas.values[own]
-        moved = moves(model, partition, replica, number)
+        model, controller = self._model, self._controller(part)
+        broker = self._brokers.values[own]
+        moved = moves(model, controller, broker, number)
         same, other = _sorted(self._steps(moved, number, part, own))
-        started = restart(model, partition, replica, number)
+        started = restart(model, controller, broker, number)
         return same, other, next(self._steps([started], number, part, own)) if started else None
 
     def of_perturbation(
         self, kind: int, number: int, part: int, own: int
     ) -> tuple[Difference, ...]:
         """Return the perturbations of one kind at broker `number`."""
-        moved = KINDS[kind](self._model, self._partition(part), self._replicas.values[own], number)
+        moved = KINDS[kind](self._model, self._controller(part), self._brokers.values[own], number)
         return tuple(self._steps(moved, number, part, own, self._packing.cost(kind)))
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
         """Return the difference in broker `number` when broker `restarted` restarts."""
-        after = forget(self._model, self._replicas.values[own], restarted)
+        after = forget(self._model.policy, self._brokers.values[own], restarted)
         return self._tail(number, after, own)
 
     def of_writes(
@@ -271,23 +259,22 @@ class PackedSteps:
     ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
         """Return the appends and the acks at leader `number`."""
         packing = self._packing
-        replica, before = self._replicas.values[own], self._writes(written)
+        broker, before = self._brokers.values[own], self._writes(written)
         appends: list[Difference] = []
         acks: list[Difference] = []
-        for label, after, then in writes(self._model, replica, number, before):
+        for label, after, then in writes(self._model, broker, number, before):
             head = packing.writes(then) - written << packing.writes_at
             (acks if label[0] == "ack" else appends).append((head, self._tail(number, after, own)))
         return tuple(appends), tuple(acks)
 
-    def of_fetch(self, number: int, own: int, source: int, other: int, written: int) -> int:
+    def of_fetch(self, number: int, own: int, source: int, other: int) -> int:
         """Return the difference of the tail by a fetch of broker `number` from `source`, or 0."""
-        values = self._replicas.values
-        epochs = self._writes(written).epochs
-        fetched = fetch(self._model, values[own], number, values[other], source, epochs)
+        values = self._brokers.values
+        fetched = fetch(self._model.policy, values[own], number, values[other], source)
         if fetched is None:
             return 0
-        _, fetcher, leader = fetched
-        return self._tail(number, fetcher, own) + self._tail(source, leader, other)
+        _, follower, leader = fetched
+        return self._tail(number, follower, own) + self._tail(source, leader, other)
 
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
         """Return the perturbations that have a budget left, and whether one can depose a leader."""

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Label, State, initial
+from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, State, initial
 from ackproof_model.adversary.successors import successors
 from ackproof_model.adversary.workers import Workers
+from ackproof_model.replication.state import Label
 
 #: The default limit of stored states.
 MAX_STATES = 30_000_000

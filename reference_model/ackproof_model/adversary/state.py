@@ -1,9 +1,8 @@
 """The input and the states of the search: configuration, budgets, partition, replicas.
 
 Only perturbations are counted. Steps that heal (restarts, unfencing, fetches, metadata, a replica
-that joins the ISR) are free and may happen at any time, so the model has no notion of speed. A
-record is written once; `Writes.epochs` has its leader epoch. Sets of records and of replicas are
-bitmasks; replicas are numbered in assignment order.
+that joins the ISR) are free and may happen at any time, so the model has no notion of speed. Sets
+of records and of replicas are bitmasks; replicas are numbered in assignment order.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import NamedTuple
 
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.replication.policy import Policy
-from ackproof_model.replication.state import NOBODY, Controller, Log
+from ackproof_model.replication.state import Broker, Controller
+from ackproof_model.replication.state import initial as full_isr
 
 #: Epochs and versions are packed into four bits.
 LARGEST_EPOCH = 15
@@ -75,6 +75,8 @@ class AdversaryModel:
     off, and may switch it on).
     flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
     reduction: False searches every state (see `adversary.successors`).
+    start: the state in which the search begins, with the budgets of this model; None for a full ISR
+    and empty logs. `Budgets.records` counts the records in its logs, too.
     """
 
     kafka_version: str
@@ -86,6 +88,7 @@ class AdversaryModel:
     elr_enabled: bool | None = None
     budgets: Budgets = Budgets()
     reduction: bool = True
+    start: State | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.replicas <= 5:
@@ -111,67 +114,14 @@ class AdversaryModel:
             else self.unclean_election,
             elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
             profile=self.profile,
+            in_flight=True,
         )
 
 
-DOWN, UP, STOPPING = range(3)
-
-
-class Partition(NamedTuple):
-    """What the controller has committed.
-
-    version: stands for the partition epoch; it counts changes since the leader learned of one.
-    """
-
-    controller: Controller
-    version: int
-
-
-class Replica(NamedTuple):
-    """One broker and its replica.
-
-    clean: it stopped by controlled shutdown (`.kafka_cleanshutdown`). leader, epoch: as far as it
-    knows. hw: the high watermark; followers have one before 2.0 only, when they truncate to it.
-    truncating: a follower that has to truncate before it fetches (from 0.11 to 2.6). The rest is
-    for a leader only. version, isr: the partition version and ISR that it knows. pending: the ISR
-    that it has requested (0: no request in flight). start: the start offset of its epoch. ends: the
-    followers' log end offsets as of their last fetch (`NOBODY` for none in this epoch). stale: the
-    followers that have restarted since their last fetch, or since the request in flight was made.
-    """
-
-    status: int
-    clean: bool
-    log: Log
-    leader: int
-    epoch: int
-    hw: int
-    version: int
-    isr: int
-    pending: int
-    start: int
-    ends: tuple[int, ...]
-    stale: int
-    truncating: bool = False
-
-    @property
-    def alive(self) -> bool:
-        """Whether its process runs."""
-        return self.status != DOWN
-
-    @property
-    def end(self) -> int:
-        return len(self.log)
-
-    @property
-    def records(self) -> int:
-        """The set of records that its log holds."""
-        return sum(1 << record for record in self.log)
-
-
 class Writes(NamedTuple):
-    """The leader epoch of each written record, and the set of acked records."""
+    """How many records were written, and the set of acked records."""
 
-    epochs: tuple[int, ...]
+    records: int
     acked: int
 
 
@@ -181,30 +131,15 @@ class State(NamedTuple):
     left: what is left of each budget of `PERTURBATIONS`, and of all of them together.
     """
 
-    partition: Partition
-    replicas: tuple[Replica, ...]
+    controller: Controller
+    brokers: tuple[Broker, ...]
     writes: Writes
     left: tuple[int, ...]
 
 
-Label = tuple[str, *tuple[int, ...]]
-
-
 def initial(model: AdversaryModel) -> State:
-    """Return the initial state: full ISR, leader 0, empty logs."""
-    n = model.replicas
-    leader = Replica(
-        UP, False, (), 0, 0, 0, 0, model.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
-    )
-    return State(
-        Partition(Controller(0, 0, model.policy.everyone, 0, NOBODY, 0, 0), 0),
-        (leader, *(follower(n, 0, 0),) * (n - 1)),
-        Writes((), 0),
-        (*model.budgets.of_kinds, model.budgets.perturbations),
-    )
-
-
-def follower(
-    replicas: int, leader: int, epoch: int, *, log: Log = (), hw: int = 0, status: int = UP
-) -> Replica:
-    return Replica(status, False, log, leader, epoch, hw, 0, 0, 0, 0, (NOBODY,) * replicas, 0)
+    """Return the state in which the search begins."""
+    left = (*model.budgets.of_kinds, model.budgets.perturbations)
+    if model.start is not None:
+        return model.start._replace(left=left)
+    return State(*full_isr(model.replicas), Writes(0, 0), left)

@@ -1,7 +1,7 @@
 """The states of a search, in one process or partitioned over several.
 
 The head decides which process stores a state. Most steps leave the head unchanged. The processes
-exchange the other successors after each level, with the replica values that the receiver lacks.
+exchange the other successors after each level, with the broker values that the receiver lacks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Self
 
 from ackproof_model.adversary.checkpoint import Checkpoint
 from ackproof_model.adversary.explorer import Explorer, Tails
-from ackproof_model.adversary.packing import REPLICA_BITS
-from ackproof_model.adversary.state import AdversaryModel, Replica, State
+from ackproof_model.adversary.packing import BROKER_BITS
+from ackproof_model.adversary.state import AdversaryModel, State
+from ackproof_model.replication.state import Broker
 
 #: Timeout for messages of other processes, in seconds: a lost message must not block a search.
 _PATIENCE_S = 600
@@ -30,8 +31,8 @@ _PATIENCE_S = 600
 #: States with one head: the head, their tails.
 _States = tuple[int, Collection[int]]
 
-#: A message between processes: the sender, its new replica values, states.
-_Parcel = tuple[int, list[Replica], list[_States]]
+#: A message between processes: the sender, its new broker values, states.
+_Parcel = tuple[int, list[Broker], list[_States]]
 
 #: Distributes heads over processes.
 _PRIME = 1_000_003
@@ -89,9 +90,9 @@ class Share:
         self.explorer = Explorer(model)
         self.levels: list[dict[int, Collection[int]]] = []
         self._seen: dict[int, list[Collection[int]]] = {}
-        self._narrow = model.replicas * REPLICA_BITS <= 64
+        self._narrow = model.replicas * BROKER_BITS <= 64
         self._checkpoint = checkpoint
-        self._stored = 0  # number of replica values in the checkpoint
+        self._stored = 0  # number of broker values in the checkpoint
 
     @property
     def stored_levels(self) -> int:
@@ -103,11 +104,11 @@ class Share:
             assert self._checkpoint is not None
             values, level = self._checkpoint.load(number)
             for value in values:
-                self.explorer.replicas.of(value)
+                self.explorer.brokers.of(value)
             for head, tails in level.items():
                 self._seen.setdefault(head, []).append(tails)
             self.levels.append(level)
-        self._stored = len(self.explorer.replicas.values) if levels else 0
+        self._stored = len(self.explorer.brokers.values) if levels else 0
         if not levels:
             head, tail = self.explorer.start
             self.enter(defaultdict(set, {head: {tail}} if first else {}))
@@ -139,7 +140,7 @@ class Share:
                 level[head] = self.compact(new)
                 seen.append(level[head])
         if self._checkpoint is not None:
-            values = self.explorer.replicas.values
+            values = self.explorer.brokers.values
             self._checkpoint.store(len(self.levels), values[self._stored :], level)
             self._stored = len(values)
         self.levels.append(level)
@@ -308,19 +309,19 @@ class _Exchange:
 
     def __init__(self, share: Share, me: int, inboxes: list[Queue[_Parcel]]) -> None:
         self._share, self._me, self._inboxes = share, me, inboxes
-        self._known = [0] * len(inboxes)  # number of our replica values that each process knows
+        self._known = [0] * len(inboxes)  # number of our broker values that each process knows
         self._numbers: list[list[int]] = [
             [] for _ in inboxes
         ]  # our numbers for the values of each process
         n = share.explorer.packing.model.replicas
-        self._shifts = [number * REPLICA_BITS for number in range(n)]
+        self._shifts = [number * BROKER_BITS for number in range(n)]
 
     def owner(self, head: int) -> int:
         return head % _PRIME % len(self._inboxes)
 
     def run(self, successors: Tails) -> None:
         """Send the successors of other processes, and add those that they send."""
-        values = self._share.explorer.replicas.values
+        values = self._share.explorer.brokers.values
         parcels: list[list[_States]] = [[] for _ in self._inboxes]
         for head in [head for head in successors if self.owner(head) != self._me]:
             parcels[self.owner(head)].append((head, self._share.compact(successors.pop(head))))
@@ -336,13 +337,13 @@ class _Exchange:
     def _take(
         self,
         sender: int,
-        values: list[Replica],
+        values: list[Broker],
         states: list[_States],
         successors: Tails,
     ) -> None:
         numbers, shifts = self._numbers[sender], self._shifts
-        numbers += map(self._share.explorer.replicas.of, values)
-        mask = (1 << REPLICA_BITS) - 1
+        numbers += map(self._share.explorer.brokers.of, values)
+        mask = (1 << BROKER_BITS) - 1
         for head, tails in states:
             successors[head].update(
                 [

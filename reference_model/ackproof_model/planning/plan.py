@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ackproof_model.adversary.search import AdversaryResult
-from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets, Label
+from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets
 from ackproof_model.adversary.successors import lost
 from ackproof_model.planning.plan_state import (
     CUTS,
@@ -30,6 +30,7 @@ from ackproof_model.planning.plan_state import (
     produce,
     settle,
 )
+from ackproof_model.replication.state import Label
 
 #: The most records that a plan writes, one or two after each operation.
 _RECORDS = 7
@@ -197,8 +198,8 @@ def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
         )
         if healed is not None:
             plan_state = _rest(model, healed)
-    leader = plan_state.state.partition.controller.leader
-    log = plan_state.state.replicas[leader].records if leader >= 0 else 0
+    leader = plan_state.state.controller.leader
+    log = plan_state.state.brokers[leader].records if leader >= 0 else 0
     return Plan(model=model, stages=tuple(stages), lost=plan_state.state.writes.acked & ~log)
 
 
@@ -256,7 +257,7 @@ def _settled(
 
 def kind_of(label: Label, before: PlanState, after: PlanState) -> str:
     """Return the kind of a step: its name, and the change of leader and ISR."""
-    old, new = before.state.partition.controller, after.state.partition.controller
+    old, new = before.state.controller, after.state.controller
     changes = []
     if new.leader != old.leader:
         if new.leader < 0:
@@ -280,7 +281,7 @@ def _next(
         for number in range(model.replicas) if broker == ANY else (broker,):
             for settled in (True,) if patient else (True, False):
                 yield Operation(kind=kind, broker=number, settled=settled), +rest
-    leader = plan_state.state.partition.controller.leader
+    leader = plan_state.state.controller.leader
     if leader >= 0:
         yield Operation(kind=OperationKind.WITHHOLD, broker=leader, settled=False), left
     for one in plan_state.in_force:

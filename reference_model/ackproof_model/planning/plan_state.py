@@ -16,18 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ackproof_model.adversary.metadata import Move, moves, restart, stopped
-from ackproof_model.adversary.replicas import fetch, forget, shrinks, writes
-from ackproof_model.adversary.state import (
-    AdversaryModel,
-    Label,
-    Partition,
-    Replica,
-    State,
-    initial,
-)
-from ackproof_model.adversary.successors import clean_stops, fencings, kills
-from ackproof_model.replication.state import NOBODY, Log
+from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
+from ackproof_model.adversary.state import AdversaryModel, State, initial
+from ackproof_model.adversary.successors import clean_stops, fencings, kills, with_brokers
+from ackproof_model.replication.replica import ended, fetch, forget
+from ackproof_model.replication.state import NOBODY, Broker, Controller, Label, Log
 
 
 class OperationKind(StrEnum):
@@ -91,15 +84,10 @@ class PlanState:
             or self.is_in_force(OperationKind.WITHHOLD, source)
         )
 
-    def with_broker(
-        self, number: int, replica: Replica, partition: Partition | None = None
+    def with_brokers(
+        self, changed: dict[int, Broker], controller: Controller | None = None
     ) -> PlanState:
-        own = self.state.replicas
-        state = self.state._replace(
-            replicas=(*own[:number], replica, *own[number + 1 :]),
-            partition=partition or self.state.partition,
-        )
-        return replace(self, state=state)
+        return replace(self, state=with_brokers(self.state, changed, controller))
 
 
 def initial_plan_state(model: AdversaryModel) -> PlanState:
@@ -121,30 +109,31 @@ def performed(
         return replace(plan_state, in_force=(*plan_state.in_force, operation))
     if any(plan_state.is_in_force(end, number) for end in PROCESS_STOPS):
         return None
-    ended = next(_end(model, plan_state, operation), None)
-    if ended is None:
+    end = next(_end(model, plan_state, operation), None)
+    if end is None:
         return None
-    _, partition, replica = ended
-    after = plan_state.with_broker(number, replica, partition)
+    _, controller, broker = end
+    after = plan_state.with_brokers({number: broker}, controller)
     dying = plan_state.dying if kind is OperationKind.STOP else (*plan_state.dying, number)
     return replace(after, in_force=(*plan_state.in_force, operation), dying=dying)
 
 
 def _end(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> Iterator[Move]:
-    partition, number = plan_state.state.partition, operation.broker
-    replica = plan_state.state.replicas[number]
+    controller, number = plan_state.state.controller, operation.broker
+    broker = plan_state.state.brokers[number]
     if operation.kind is OperationKind.KILL:
-        yield from kills(model, partition, replica, number)
+        yield from kills(model, controller, broker, number)
     elif operation.kind is OperationKind.STOP:
         if not plan_state.is_in_force(
             OperationKind.CUT_OFF, number
         ):  # it could not ask the controller
-            yield from clean_stops(model, partition, replica, number)
-    elif replica.alive:
-        flushed = replica.log if model.flush_every_record else plan_state.flushed[number]
-        log = replica.log[: sum(map(operator.eq, replica.log, flushed))]
-        if log != replica.log:
-            yield ("lose power", number), partition, stopped(model, replica, log)
+            yield from clean_stops(model, controller, broker, number)
+    elif broker.alive:
+        flushed = broker.log if model.flush_every_record else plan_state.flushed[number]
+        log = broker.log[: sum(map(operator.eq, broker.log, flushed))]
+        if log != broker.log:
+            down = ended(model.policy, broker._replace(log=log))
+            yield ("lose power", number), controller, down
 
 
 def _healed(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> PlanState | None:
@@ -159,17 +148,14 @@ def _healed(model: AdversaryModel, plan_state: PlanState, operation: Operation) 
         return replace(plan_state, in_force=left)
     if plan_state.is_in_force(OperationKind.CUT_OFF, number):
         return None  # it could not register
-    own = plan_state.state.replicas
-    started = restart(model, plan_state.state.partition, own[number], number)
+    own = plan_state.state.brokers
+    started = restart(model, plan_state.state.controller, own[number], number)
     if started is None:
         return None
-    _, partition, replica = started
-    replicas = tuple(
-        replica if other == number else forget(model, known, number)
-        for other, known in enumerate(own)
-    )
-    state = plan_state.state._replace(partition=partition, replicas=replicas)
-    return replace(plan_state, state=state, in_force=left)
+    _, controller, broker = started
+    known = {other: forget(model.policy, one, number) for other, one in enumerate(own)}
+    after = plan_state.with_brokers({**known, number: broker}, controller)
+    return replace(after, in_force=left)
 
 
 Taken = tuple[Label, PlanState]
@@ -197,13 +183,13 @@ def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
     A producer sends to the leader that it knows while that broker acts as leader.
     """
     state = plan_state.state
-    leader = state.partition.controller.leader
+    leader = state.controller.leader
     for number in (plan_state.writer, leader):
         if number == NOBODY:
             continue
-        for label, after, written in writes(model, state.replicas[number], number, state.writes):
+        for label, after, written in writes(model, state.brokers[number], number, state.writes):
             if label[0] == "write":
-                wrote = plan_state.with_broker(number, after)
+                wrote = plan_state.with_brokers({number: after})
                 then = wrote.state._replace(writes=written)
                 return label, replace(wrote, state=then, writer=number)
     return None
@@ -212,10 +198,10 @@ def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
 def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
     """Yield the prompt steps; fetches come before the ISR changes that depend on them."""
     state = plan_state.state
-    for number, replica in enumerate(state.replicas):
-        for label, after, written in writes(model, replica, number, state.writes):
+    for number, broker in enumerate(state.brokers):
+        for label, after, written in writes(model, broker, number, state.writes):
             if label[0] == "ack":
-                acked = plan_state.with_broker(number, after)
+                acked = plan_state.with_brokers({number: after})
                 yield label, replace(acked, state=acked.state._replace(writes=written))
     connected = [
         number
@@ -223,14 +209,15 @@ def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
         if not plan_state.is_in_force(OperationKind.CUT_OFF, number)
     ]
     yield from _with_controller(model, plan_state, connected, ("learn",))
-    for number, replica in enumerate(state.replicas):
-        source = replica.leader
+    for number, broker in enumerate(state.brokers):
+        source = broker.leader
         if source in (NOBODY, number) or not plan_state.fetches(number, source):
             continue
-        fetched = fetch(model, replica, number, state.replicas[source], source, state.writes.epochs)
+        fetched = fetch(model.policy, broker, number, state.brokers[source], source)
         if fetched is not None:
-            label, follower, leader = fetched
-            yield label, plan_state.with_broker(number, follower).with_broker(source, leader)
+            what, follower, leader = fetched
+            moved = plan_state.with_brokers({number: follower, source: leader})
+            yield (what, number, source), moved
     yield from _with_controller(
         model, plan_state, connected, ("unfence", "exit", "apply", "refuse")
     )
@@ -242,14 +229,14 @@ def _with_controller(
 ) -> Iterator[Taken]:
     """Yield the steps of some kinds between the controller and the brokers that reach it."""
     for number in connected:
-        replica = plan_state.state.replicas[number]
-        for label, partition, after in moves(model, plan_state.state.partition, replica, number):
+        broker = plan_state.state.brokers[number]
+        for label, controller, after in moves(model, plan_state.state.controller, broker, number):
             what, *names = label
             if what not in kinds or (
                 what == "expand" and not _has_fetched(plan_state, number, names[1])
             ):
                 continue
-            moved = plan_state.with_broker(number, after, partition)
+            moved = plan_state.with_brokers({number: after}, controller)
             if what == "exit":
                 flushed = list(plan_state.flushed)
                 flushed[number] = after.log
@@ -259,7 +246,7 @@ def _with_controller(
 
 def _has_fetched(plan_state: PlanState, leader: int, joiner: int) -> bool:
     """Whether a follower fetches from a leader: only then may the leader add it to the ISR."""
-    leading, follower = plan_state.state.replicas[leader], plan_state.state.replicas[joiner]
+    leading, follower = plan_state.state.brokers[leader], plan_state.state.brokers[joiner]
     return (
         follower.alive
         and (follower.leader, follower.epoch) == (leader, leading.epoch)
@@ -273,20 +260,21 @@ def _timed(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
     state = plan_state.state
     for number in plan_state.dying:
         left = tuple(one for one in plan_state.dying if one != number)
-        replica = state.replicas[number]
-        for label, partition, after in moves(model, state.partition, replica, number):
+        for label, controller, after in moves(
+            model, state.controller, state.brokers[number], number
+        ):
             if label[0] == "fence":
-                fenced = plan_state.with_broker(number, after, partition)
+                fenced = plan_state.with_brokers({number: after}, controller)
                 yield label, replace(fenced, dying=left)
     for operation in plan_state.in_force:
         if operation.kind is OperationKind.CUT_OFF:
             number = operation.broker
-            replica = state.replicas[number]
-            for label, partition, after in fencings(model, state.partition, replica, number):
-                yield label, plan_state.with_broker(number, after, partition)
-    for number, replica in enumerate(state.replicas):
-        for label, after in shrinks(replica, number):
+            cut_off = fencings(model, state.controller, state.brokers[number], number)
+            for label, controller, after in cut_off:
+                yield label, plan_state.with_brokers({number: after}, controller)
+    for number, broker in enumerate(state.brokers):
+        for label, controller, after in lags(model, state.controller, broker, number):
             _, *names = label
             late = names[1]
-            if not plan_state.fetches(late, number) and replica.ends[late] < replica.end:
-                yield label, plan_state.with_broker(number, after)
+            if not plan_state.fetches(late, number) and broker.remote[late] < len(broker.log):
+                yield label, plan_state.with_brokers({number: after}, controller)

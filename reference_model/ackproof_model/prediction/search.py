@@ -21,7 +21,7 @@ from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
 from ackproof_model.replication.producer import is_acked, unresolved
 from ackproof_model.replication.reading import read_then_gone, readable, writable
-from ackproof_model.replication.replica import leads_for_good
+from ackproof_model.replication.reduction import leads_for_good
 from ackproof_model.replication.state import (
     Label,
     Run,

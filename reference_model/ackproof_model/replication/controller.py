@@ -157,6 +157,17 @@ def alter_partition_accepted(
     return current and (controller.leader, controller.epoch) == (leader, epoch)
 
 
+def with_version(before: Controller, after: Controller) -> Controller:
+    """Return the state after a change, with the version that counts changes.
+
+    A new leader epoch begins at version 0; requests of older epochs are refused anyway.
+    """
+    if after.epoch != before.epoch:
+        return after._replace(version=0)
+    same = (after.leader, after.isr, after.elr) == (before.leader, before.isr, before.elr)
+    return after if same else after._replace(version=before.version + 1)
+
+
 def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
     """Return the state after a leader changed its ISR: by AlterPartition, or in ZooKeeper."""
     if policy.profile.zookeeper:

@@ -21,14 +21,13 @@ from ackproof_model.replication.controller import begin_shutdown, change, fence
 from ackproof_model.replication.isr import active
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import disconnect
-from ackproof_model.replication.replica import behind
+from ackproof_model.replication.replica import behind, crashed, ended
 from ackproof_model.replication.state import (
     DOWN,
     NOBODY,
     STARTING,
     STOPPING,
     UP,
-    Broker,
     State,
     members,
 )
@@ -62,9 +61,9 @@ def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) ->
             return [_stop_next(model, state)]
         case Ends(log=kept):
             for number in members(mask):
-                state = kill(model, state, number)
-            lost = _after_loss(state, members(mask), kept)
-            return (one for after in lost for one in _checkpoints(model, after, members(mask)))
+                if state.brokers[number].alive:
+                    state = _ended(model, state, number, clean=False)
+            return _crashed(state, members(mask), kept)
         case Configures():
             state = _without_elr(model, state, effect)
         case Elects(unclean=unclean):
@@ -82,39 +81,18 @@ def _without_elr(model: Model, state: State, effect: Configures) -> State:
     return state._replace(controller=state.controller._replace(elr=0, last_known=NOBODY))
 
 
-def _after_loss(state: State, numbers: Sequence[int], kept: LogKept) -> Iterator[State]:
-    """Yield the states in which each of these logs keeps some of its records.
-
-    Any prefix after a power loss (`LogLoader.recover`): Kafka fsyncs nothing before a segment is
-    full (`log.flush.interval.messages`), but the kernel may have written any part of it.
-    """
-    if kept == "kept":
-        yield state
-        return
-    logs = [state.brokers[number].log for number in numbers]
-    choices = [range(len(log) + 1 if kept == "prefix" else 1) for log in logs]
-    for lengths in itertools.product(*choices):
+def _crashed(state: State, numbers: Sequence[int], kept: LogKept) -> Iterator[State]:
+    """Yield the states in which the disk of each of these dead brokers has what it may have."""
+    choices = []
+    for number in numbers:
+        down = state.brokers[number]
+        end = len(down.log)
+        lengths = {"kept": range(end, end + 1), "prefix": range(end + 1)}.get(kept, range(1))
+        choices.append(list(crashed(down, lengths)))
+    for disks in itertools.product(*choices):
         after = state
-        for number, log, length in zip(numbers, logs, lengths, strict=True):
-            broker = state.brokers[number]
-            down = broker._replace(log=log[:length], hw=min(broker.hw, length))
+        for number, down in zip(numbers, disks, strict=True):
             after = after.with_broker(number, down)
-        yield after
-
-
-def _checkpoints(model: Model, state: State, numbers: Sequence[int]) -> Iterator[State]:
-    """Yield the states with any earlier high watermark of brokers that died, if it matters.
-
-    It is that of the last checkpoint (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
-    """
-    marks = [state.brokers[number].hw for number in numbers]
-    if not any(marks) or not model.policy.profile.keeps_high_watermark:
-        yield state
-        return
-    for kept in itertools.product(*(range(mark + 1) for mark in marks)):
-        after = state
-        for number, hw in zip(numbers, kept, strict=True):
-            after = after.with_broker(number, state.brokers[number]._replace(hw=hw))
         yield after
 
 
@@ -131,19 +109,10 @@ def _elect(model: Model, state: State, *, unclean: bool) -> State:
     return state._replace(controller=elected)
 
 
-def kill(model: Model, state: State, number: int) -> State:
-    """Return the state after SIGKILL: the page cache survives, so the log stays as appended."""
-    broker = state.brokers[number]
-    if not broker.alive:
-        return state
-    return _ended(model, state, number, clean=False)
-
-
 def _ended(model: Model, state: State, number: int, *, clean: bool) -> State:
     harm, bit = state.harm, 1 << number
-    broker = state.brokers[number]
-    hw = min(broker.hw, len(broker.log)) if model.policy.profile.keeps_high_watermark else 0
-    state = state.with_broker(number, Broker(DOWN, clean, broker.log, NOBODY, 0, hw=hw))
+    down = ended(model.policy, state.brokers[number], clean=clean)
+    state = state.with_broker(number, down)
     if harm.stalled & bit:
         state = state._replace(harm=harm._replace(stalled=harm.stalled & ~bit))
     return disconnect(model, state, number)
@@ -177,7 +146,7 @@ def may_exit(model: Model, state: State, number: int) -> bool:
         and not any(
             not policy.profile.zookeeper
             and active(controller, n)
-            and (b.status != UP or behind(b, n, controller))
+            and (b.status != UP or behind(policy, controller, b, n))
             for n, b in enumerate(state.brokers)
         )
     )

@@ -29,16 +29,13 @@ from ackproof_model.replication.fault_schedule import (
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
     FLYING,
-    NOBODY,
     UNSENT,
-    UP,
-    Broker,
     Client,
-    Controller,
     Harm,
     Run,
     State,
     Timer,
+    initial,
     members,
 )
 
@@ -235,22 +232,9 @@ class Model:
 
     def initial(self) -> State:
         """Return the state before the first fault: ISR full, leader 0, all logs equal."""
-        n, everyone = self.replicas, self.policy.everyone
-        leader = Broker(
-            UP,
-            False,
-            (),
-            0,
-            0,
-            self.policy.everyone,
-            self.policy.everyone,
-            remote=(NOBODY, *(0,) * (n - 1)),
-        )
-        follower = Broker(UP, False, (), 0, 0)
         retries = self.configuration.retries if self.limited_retries else 0
         return State(
-            Controller(0, 0, everyone, 0, NOBODY, 0, 0),
-            (leader, *(follower,) * (n - 1)),
+            *initial(self.replicas),
             Client(0, (UNSENT,) * self.records, (retries,) * self.records),
             Run(0, 0, 0, False, (), ()),
             self.unharmed,

@@ -22,6 +22,8 @@ class Policy:
     """Settings of one partition as the rules read them.
 
     Replicas are numbered in assignment order. elr: eligible leader replicas are on (KIP-966).
+    in_flight: an AlterPartition request and its answer are two actions, with others between them;
+    else they are one.
     """
 
     replicas: int
@@ -30,6 +32,7 @@ class Policy:
     unclean_election: bool
     elr: bool
     profile: Profile
+    in_flight: bool = False
 
     @cached_property
     def everyone(self) -> int:

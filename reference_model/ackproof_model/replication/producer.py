@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ackproof_model.replication.leader import committed, enough_in_sync
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
-from ackproof_model.replication.replica import advance_high_watermark, silent
+from ackproof_model.replication.replica import append
 from ackproof_model.replication.state import (
     ACKED,
     DROPPED,
@@ -19,7 +19,6 @@ from ackproof_model.replication.state import (
     WAITING,
     Client,
     State,
-    entry,
     members,
     record_of,
 )
@@ -200,9 +199,7 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
     # anomalies: wherever it is truncated, the rest has the same records in the same order, and a
     # duplicate if it would have had one.
     if record not in stored or len(set(stored)) == len(stored):
-        leader = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
-        leader = advance_high_watermark(policy, leader, number)
-        state = state.with_broker(number, leader)
+        state = state.with_broker(number, append(policy, leader, number, record))
     return "append", record, set_status(state, record, ACKED if model.acks == "0" else appended)
 
 
@@ -255,7 +252,7 @@ def blocked(model: Model, state: State, number: int) -> int | None:
         return None
     policy = model.policy_in(state)
     frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
-    gone, deposed = silent(state, number), not state.harm.governed(number)
+    gone, deposed = state.harm.silent(number), not state.harm.governed(number)
     waits = any(
         leader.remote[r] <= offset
         and (

@@ -8,7 +8,7 @@ those that can no longer be removed.
 from __future__ import annotations
 
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.replica import leads, silent
+from ackproof_model.replication.replica import leads
 from ackproof_model.replication.state import (
     ACKED,
     NOBODY,
@@ -83,4 +83,4 @@ def writable(model: Model, state: State) -> bool:
     if not readable(state) or isr.bit_count() < model.policy_in(state).min_isr:
         return False
     others = members(isr & ~(1 << leader))
-    return not silent(state, leader) & isr and all(state.brokers[r].alive for r in others)
+    return not state.harm.silent(leader) & isr and all(state.brokers[r].alive for r in others)

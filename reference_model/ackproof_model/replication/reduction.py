@@ -52,7 +52,7 @@ def alone(model: Model, state: State, old: int, *, small: bool) -> State:
         if broker.leader == leader:  # in this epoch or, until it learns of it, an earlier one
             frozen = small and model.policy.freeze
             watermark = min(broker.hw, len(log)) if frozen else len(log)
-            last = Broker(UP, False, log, leader, epoch, isr, isr, 0, watermark)
+            last = Broker(UP, False, log, leader, epoch, hw=watermark, isr=isr)
     others = [
         _old_leader(model, state, number) if old >> number & 1 else _follower(state, number, old)
         for number in range(count)
@@ -273,9 +273,7 @@ def _old_leader(model: Model, state: State, number: int) -> Broker:
 
 
 def _with_log(old: Broker, log: Log, hw: int, remote: tuple[int, ...]) -> Broker:
-    return Broker(
-        UP, old.clean, log, old.leader, old.epoch, old.isr, old.maximal, hw=hw, remote=remote
-    )
+    return old._replace(status=UP, log=log, hw=hw, start=0, remote=remote, stale=0)
 
 
 def _fetched(model: Model, state: State, number: int) -> Broker:
@@ -343,6 +341,18 @@ def has_final_leader(model: Model, state: State) -> bool:
     return state.brokers[leader].status == UP and not (harm.stalled | harm.away) >> leader & 1
 
 
+def leads_for_good(model: Model, state: State) -> bool:
+    """Whether the leader knows that it leads, and no remaining fault can depose it.
+
+    Its log is then the final log.
+    """
+    if not has_final_leader(model, state):
+        return False
+    leader = state.controller.leader
+    broker = state.brokers[leader]
+    return broker.leader == leader and broker.epoch == state.controller.epoch
+
+
 def old_leaders(state: State) -> int:
     """Return the brokers that act as leader but were deposed by the controllers."""
     leader, brokers = state.controller.leader, enumerate(state.brokers)
@@ -366,7 +376,7 @@ def _settles(model: Model, state: State, old: int) -> bool:
     if not _is_small(model, state):
         return True
     grows = ended or returning.bit_count() >= model.policy.min_isr
-    return grows and (model.acks != "all" or _knows_isr(state))
+    return grows and (model.acks != "all" or _knows_isr(model, state))
 
 
 def _deposed_for_good(model: Model, state: State, old: int) -> bool:
@@ -413,7 +423,7 @@ def _returning(state: State) -> int:
     for number, broker in enumerate(state.brokers):
         starts = broker.status == STARTING and state.controller.fenced >> number & 1
         back |= (broker.status == UP or starts) << number
-    return back & ~(replica.silent(state, leader) | harm.away)
+    return back & ~(state.harm.silent(leader) | harm.away)
 
 
 def _recover(model: Model, state: State, returning: int) -> bool:
@@ -426,10 +436,10 @@ def _recover(model: Model, state: State, returning: int) -> bool:
     )
 
 
-def _knows_isr(state: State) -> bool:
+def _knows_isr(model: Model, state: State) -> bool:
     """Whether the final leader, if it acts as leader, knows the ISR."""
-    controller = state.controller
-    broker = state.brokers[controller.leader]
-    if broker.leader != controller.leader:
-        return True
-    return broker.epoch == controller.epoch and broker.isr == broker.maximal == controller.isr
+    leader = state.controller.leader
+    broker = state.brokers[leader]
+    return broker.leader != leader or not replica.behind(
+        model.policy, state.controller, broker, leader
+    )

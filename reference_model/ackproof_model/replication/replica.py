@@ -1,28 +1,40 @@
-"""The replicas: metadata, fetches, truncation, changes of the ISR.
+"""The actions of one replica: metadata, appends, fetches, AlterPartition, the end of its process.
 
 The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1, and of
-the versions in which they were different (`Profile`). A fetch is one step and one record. A
-leader learns one fetch later that the follower has the record, as in Kafka.
+the versions in which they were different (`Profile`). They are functions of plain values, for all
+searches: a schedule (`transitions`), an adversary and an operator decide which actions happen. A
+fetch is one action and one record. A leader learns one fetch later that the follower has the
+record, as in Kafka.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ackproof_model.configuration import Profile
-from ackproof_model.replication.controller import alter_isr, alter_partition_accepted
-from ackproof_model.replication.isr import active, joins_only_alive, may_join
-from ackproof_model.replication.leader import (
-    advanced_high_watermark,
-    fences_fetch,
+from ackproof_model.replication.controller import (
+    alter_isr,
+    alter_partition_accepted,
+    with_version,
 )
+from ackproof_model.replication.isr import (
+    active,
+    joins_as_dead,
+    joins_as_old_incarnation,
+    joins_only_alive,
+    may_join,
+    waits_for_epoch_start,
+)
+from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch
 from ackproof_model.replication.log_truncation import follow, kept_end
-from ackproof_model.replication.model import Model
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
+    DOWN,
     NOBODY,
-    UP,
     Broker,
     Controller,
-    State,
+    Log,
+    entry,
     epoch_of,
     members,
 )
@@ -32,63 +44,43 @@ def leads(broker: Broker, number: int) -> bool:
     return broker.alive and broker.leader == number
 
 
-def leads_for_good(model: Model, state: State) -> bool:
-    """Whether the leader knows that it leads, and no remaining fault can depose it.
-
-    Its log is then the final log.
-    """
-    run, leader = state.run, state.controller.leader
-    if leader == NOBODY or not (run.over or run.phase == model.faults):
-        return False
-    broker, harm = state.brokers[leader], state.harm
-    knows = broker.leader == leader and broker.epoch == state.controller.epoch
-    return broker.status == UP and knows and not (harm.stalled | harm.away) >> leader & 1
-
-
-def behind(broker: Broker, number: int, controller: Controller) -> bool:
+def behind(policy: Policy, controller: Controller, broker: Broker, number: int) -> bool:
     """Whether a broker lacks metadata of the partition that concerns it."""
-    return (
-        broker.leader != controller.leader
-        or broker.epoch != controller.epoch
-        or (
-            broker.leader == number
-            and (broker.isr != controller.isr or broker.maximal != controller.isr)
-        )
-    )
+    if (broker.leader, broker.epoch) != (controller.leader, controller.epoch):
+        return True
+    if broker.leader != number:
+        return False
+    if policy.in_flight:
+        return broker.version != controller.version
+    return broker.isr != controller.isr or broker.pending != 0
 
 
-def learn(model: Model, state: State, number: int) -> State:
-    """Return the state after a broker applied the latest metadata.
+def learn(policy: Policy, controller: Controller, broker: Broker, number: int) -> Broker:
+    """Return a broker that has applied the latest metadata.
 
-    A new leader begins an epoch at its log end offset and knows no log end offset of the followers
-    (`Partition.makeLeader`). Before 2.0 it keeps its high watermark; later it begins at 0, which
-    only delays acks.
+    WHO: a broker. WHEN: it is `behind`. THEN: it leads or follows (`Partition.makeLeader`,
+    `makeFollower`). A new leader begins an epoch at its log end offset and knows no log end offset
+    of the followers. Before 2.0 it keeps its high watermark; later it begins at 0, which only
+    delays acks.
     """
-    broker, controller = state.brokers[number], state.controller
-    profile = model.policy.profile
     if controller.leader != number:
-        return state.with_broker(number, following(profile, broker, controller))
-    if state.run.alone:
-        start = len(broker.log)
-        view = Broker(
-            UP, False, broker.log, number, controller.epoch, controller.isr, controller.isr, start
-        )
-    elif broker.leader == number and broker.epoch == controller.epoch:
-        view = broker._replace(isr=controller.isr, maximal=controller.isr)
+        return following(policy.profile, broker, controller)
+    if (broker.leader, broker.epoch) == (number, controller.epoch):
+        view = broker._replace(version=0, isr=controller.isr, pending=0)
     else:
+        end = len(broker.log)
         view = Broker(
             broker.status,
             broker.clean,
             broker.log,
             number,
             controller.epoch,
-            controller.isr,
-            controller.isr,
-            start=len(broker.log),
-            hw=min(broker.hw, len(broker.log)) if profile.keeps_high_watermark else 0,
-            remote=(NOBODY,) * model.replicas,
+            hw=min(broker.hw, end) if policy.profile.keeps_high_watermark else 0,
+            isr=controller.isr,
+            start=end if waits_for_epoch_start(policy) else 0,
+            remote=(NOBODY,) * policy.replicas,
         )
-    return state.with_broker(number, advance_high_watermark(model.policy_in(state), view, number))
+    return advance_high_watermark(policy, view, number)
 
 
 def following(profile: Profile, broker: Broker, controller: Controller) -> Broker:
@@ -102,34 +94,16 @@ def following(profile: Profile, broker: Broker, controller: Controller) -> Broke
         high_watermark=broker.hw,
         truncating=broker.truncating,
     )
-    return Broker(
-        broker.status,
-        broker.clean,
-        broker.log[:end],
-        *latest,
-        hw=watermark,
-        truncating=truncating,
-    )
-
-
-def forget(model: Model, state: State, restarted: int) -> State:
-    """Return the state after a follower restarted: its last fetch came from the old incarnation.
-
-    From 3.5 the controller refuses to add it to the ISR until it fetches again (KIP-903). Before
-    2.7 a follower joins the ISR by a fetch.
-    """
-    profile = model.policy.profile
-    if profile.alter_partition and not profile.broker_epochs:
-        return state
-    for number, broker in enumerate(state.brokers):
-        if broker.remote and broker.remote[restarted] != NOBODY:
-            remote = (*broker.remote[:restarted], NOBODY, *broker.remote[restarted + 1 :])
-            state = state.with_broker(number, broker._replace(remote=remote))
-    return state
+    log = broker.log[:end]
+    return Broker(broker.status, broker.clean, log, *latest, hw=watermark, truncating=truncating)
 
 
 def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broker:
-    """Return the leader with its high watermark moved."""
+    """Return the leader with its high watermark moved.
+
+    Once it has passed the start of the epoch, the start is dropped: the rules read only the larger
+    of the two (`isr.join_offset`), and the high watermark never goes back.
+    """
     if not leader.remote:  # see `reduction`
         frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
         return leader if frozen else leader._replace(hw=len(leader.log))
@@ -142,129 +116,171 @@ def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broke
         isr=leader.isr,
         maximal=leader.maximal,
     )
-    return leader._replace(hw=watermark) if watermark > leader.hw else leader
+    start = leader.start if watermark < leader.start else 0
+    if (watermark, start) == (leader.hw, leader.start):
+        return leader
+    return leader._replace(hw=watermark, start=start)
 
 
-def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return 'truncate' or 'fetch' and the state after a fetch; None if nothing changes."""
-    if not _answered(model, state, number):
+def append(policy: Policy, leader: Broker, number: int, record: int) -> Broker:
+    """Return a leader that has appended a record.
+
+    WHO: a leader. WHEN: a request arrives, and the ISR that it knows is large enough
+    (`leader.enough_in_sync`). THEN: the record is in its log (`Partition.appendRecordsToLeader`).
+    """
+    longer = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
+    return advance_high_watermark(policy, longer, number)
+
+
+def fetch(
+    policy: Policy, follower: Broker, number: int, leader: Broker, source: int
+) -> tuple[str, Broker, Broker] | None:
+    """Return 'truncate' or 'fetch', follower and leader after a fetch; None if nothing changes.
+
+    WHO: a follower. WHEN: its leader leads and does not refuse the epoch (KIP-320). THEN: it
+    truncates (KIP-101, KIP-279, KIP-595), or it appends the next record, and the leader knows its
+    log end offset. A request in flight has the broker epochs of the time when it was sent
+    (`Partition.addBrokerEpochToIsr`): a later fetch does not change them.
+    """
+    if not answers_fetch(policy, follower, leader, source):
         return None
-    follower = state.brokers[number]
-    source = follower.leader
-    leader = state.brokers[source]
-    if model.reduces(state) and leads_for_good(model, state):
-        return _catch_up(model, state, number)
-    end, keeps = (
-        len(follower.log),
-        kept_end(
-            model.policy.profile,
-            tuple(map(epoch_of, leader.log)),
-            tuple(map(epoch_of, follower.log)),
-            truncating=follower.truncating,
-            high_watermark=follower.hw,
-        ),
+    end = len(follower.log)
+    keeps = kept_end(
+        policy.profile,
+        tuple(map(epoch_of, leader.log)),
+        tuple(map(epoch_of, follower.log)),
+        truncating=follower.truncating,
+        high_watermark=follower.hw,
     )
     if follower.truncating or keeps < end:
-        truncated = follower._replace(
-            log=follower.log[:keeps], hw=min(follower.hw, keeps), truncating=False
-        )
-        return "truncate", state.with_broker(number, truncated)
+        kept, watermark = follower.log[:keeps], min(follower.hw, keeps)
+        return "truncate", follower._replace(log=kept, hw=watermark, truncating=False), leader
     if end > len(leader.log):
         return None
-    new = leader.log[end : end + 1]
-    after = follower._replace(log=follower.log + new)
-    if model.policy.profile.keeps_high_watermark:  # that of the leader before this fetch counts
+    after = follower._replace(log=follower.log + leader.log[end : end + 1])
+    if policy.profile.keeps_high_watermark:  # the response has the high watermark before this fetch
         after = after._replace(hw=min(len(after.log), leader.hw))
-    if leader.remote[number] == end and after == follower:
+    renewed = leader.stale & 1 << number & ~(leader.pending if policy.in_flight else 0)
+    if leader.remote[number] == end and not renewed and after == follower:
         return None
-    remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
-    leader = advance_high_watermark(model.policy_in(state), leader._replace(remote=remote), source)
-    return "fetch", state.with_broker(source, leader).with_broker(number, after)
+    informed = fetched(policy, leader._replace(stale=leader.stale & ~renewed), source, number, end)
+    return "fetch", after, informed
 
 
-def _answered(model: Model, state: State, number: int) -> bool:
-    """Whether a follower's fetch reaches its leader and is not refused."""
-    follower = state.brokers[number]
-    source = follower.leader
-    if not follower.alive or source in (NOBODY, number) or silent(state, source) >> number & 1:
-        return False
-    leader = state.brokers[source]
-    return leads(leader, source) and not fences_fetch(model.policy, leader.epoch, follower.epoch)
+def answers_fetch(policy: Policy, follower: Broker, leader: Broker, source: int) -> bool:
+    """Whether a follower fetches from a broker that leads and does not refuse its epoch."""
+    return (
+        follower.alive
+        and leads(leader, source)
+        and not fences_fetch(policy, leader.epoch, follower.epoch)
+    )
 
 
-def silent(state: State, source: int) -> int:
-    """Return the replicas whose fetches from a broker are not answered while faults last."""
-    harm = state.harm
-    if harm.stalled >> source & 1:
-        return -1
-    return harm.unreachable(source) | harm.stalled
+def fetched(policy: Policy, leader: Broker, number: int, follower: int, end: int) -> Broker:
+    """Return a leader after a follower has fetched from an offset, the end of its log."""
+    remote = (*leader.remote[:follower], end, *leader.remote[follower + 1 :])
+    return advance_high_watermark(policy, leader._replace(remote=remote), number)
 
 
-def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return the state after all fetches of a follower from the final leader, in one step."""
-    follower = state.brokers[number]
-    source = follower.leader
-    leader = state.brokers[source]
-    end = len(leader.log)
-    if follower.log == leader.log and leader.remote[number] == end:
-        return None
-    remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
-    leader = advance_high_watermark(model.policy_in(state), leader._replace(remote=remote), source)
-    state = state.with_broker(source, leader)
-    return "fetch", state.with_broker(number, follower._replace(log=leader.log))
+def joinable(policy: Policy, controller: Controller, leader: Broker, number: int) -> list[int]:
+    """Return the replicas that a broker may ask to add to the ISR (`Partition.canAddReplica`).
 
-
-def lagging(state: State, number: int) -> int:
-    """Return the ISR members that cannot fetch from leader `number` and lack records.
-
-    `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
-    for replica.lag.time.max.ms. Only cut connections and stalled processes make a follower lag in
-    the model: the controller fences dead brokers (but see `controller.expire`).
+    They have reached the high watermark and the start of the epoch (KAFKA-7128), and are neither
+    fenced nor shutting down (`isr.joins_only_alive`). Only one request is in flight.
     """
-    leader = state.brokers[number]
-    cut = leader.isr & (silent(state, number) | state.controller.fenced) & ~(1 << number)
-    return sum(1 << r for r in members(cut) if leader.remote[r] != len(leader.log))
-
-
-def joining(model: Model, state: State, number: int) -> list[int]:
-    """Return the replicas that leader `number` may add to the ISR (`Partition.canAddReplica`)."""
-    leader = state.brokers[number]
-    hw, start, policy = leader.hw, leader.start, model.policy
+    if leader.pending or not leads(leader, number):
+        return []
+    hw, start = leader.hw, leader.start
     return [
-        r
-        for r in members(policy.everyone & ~leader.maximal & ~silent(state, number))
-        if may_join(policy, leader.remote[r], high_watermark=hw, epoch_start=start)
-        and (active(state.controller, r) or not joins_only_alive(policy))
-        and state.brokers[r].status == UP
+        replica
+        for replica in members(policy.everyone & ~leader.isr)
+        if may_join(policy, leader.remote[replica], high_watermark=hw, epoch_start=start)
+        and (active(controller, replica) or not joins_only_alive(policy))
     ]
 
 
-def may_alter(model: Model, state: State, number: int) -> bool:
-    """Whether the controller would accept an AlterPartition of this broker (KIP-497)."""
-    broker, controller = state.brokers[number], state.controller
-    if not leads(broker, number) or broker.isr != broker.maximal:
-        return False
-    if not state.harm.governed(number):
-        return False
-    current = broker.isr == controller.isr
-    return alter_partition_accepted(controller, number, broker.epoch, current=current)
+def request_isr(
+    policy: Policy, controller: Controller, leader: Broker, number: int, isr: int
+) -> Iterator[tuple[Controller, Broker]]:
+    """Yield controller and leader after a request for an ISR (AlterPartition).
 
-
-def shrink(model: Model, state: State, number: int, out: int) -> State:
-    """Return the state after the leader took `out` from the ISR (AlterPartition, committed).
-
-    The leader itself uses the old ISR until it learns the new one.
+    WHO: a leader. WHEN: a follower lags for replica.lag.time.max.ms (`Partition.maybeShrinkIsr`),
+    or is `joinable` (`maybeExpandIsr`), and no other request is in flight. THEN: the request is in
+    flight, with a new member in the maximal ISR; or it is answered at once (`Policy.in_flight`),
+    and the leader uses the old ISR until it learns the new one. Before 2.7 the leader writes the
+    ISR to ZooKeeper and waits for the result.
     """
-    isr = state.brokers[number].isr & ~out
-    return state._replace(controller=alter_isr(model.policy_in(state), state.controller, isr))
+    asking = leader._replace(pending=isr)
+    if policy.in_flight and policy.profile.alter_partition:
+        yield controller, asking
+        return
+    answered = answer_isr(policy, controller, asking, number)
+    if answered is None or answered[0] == "refuse":
+        return
+    _, after, _ = answered
+    if policy.in_flight:
+        yield after._replace(version=0), learn(policy, after, asking, number)
+    else:
+        yield after, asking if isr & ~leader.isr else leader
 
 
-def expand(model: Model, state: State, number: int, joiner: int) -> State:
-    """Return the state after the leader added a replica to the ISR (AlterPartition, committed).
+def answer_isr(
+    policy: Policy, controller: Controller, leader: Broker, number: int
+) -> tuple[str, Controller, Broker] | None:
+    """Return 'apply' or 'refuse', controller and leader after an answer; None if nothing changes.
 
-    Until the leader learns the new ISR, the joiner is in its maximal ISR only.
+    WHO: the controller. WHEN: a leader has requested an ISR. THEN: the ISR is committed
+    (`ReplicationControlManager.alterPartition`, KIP-497), or a new member is refused, because it is
+    not alive (KIP-841) or has restarted (KIP-903). After INELIGIBLE_REPLICA the leader withdraws
+    its request; after other refusals it keeps it until it learns newer metadata.
     """
-    leader = state.brokers[number]
-    isr = leader.isr | 1 << joiner
-    state = state.with_broker(number, leader._replace(maximal=isr))
-    return state._replace(controller=alter_isr(model.policy_in(state), state.controller, isr))
+    current = (
+        leader.version == controller.version if policy.in_flight else leader.isr == controller.isr
+    )
+    if not alter_partition_accepted(controller, number, leader.epoch, current=current):
+        return None
+    added = leader.pending & ~leader.isr
+    if joins_as_dead(policy, controller, added) or joins_as_old_incarnation(
+        policy, added, leader.stale
+    ):
+        return "refuse", controller, leader._replace(pending=0)
+    after = alter_isr(policy, controller, leader.pending)
+    return "apply", with_version(controller, after) if policy.in_flight else after, leader
+
+
+def forget(policy: Policy, leader: Broker, restarted: int) -> Broker:
+    """Return a leader whose follower restarted: its last fetch came from the old incarnation.
+
+    From 3.5 the controller refuses to add it to the ISR until it fetches again (KIP-903). Before
+    2.7 a follower joins the ISR by a fetch, so one of an old incarnation does not count.
+    """
+    if not leader.remote or leader.remote[restarted] == NOBODY:
+        return leader
+    if policy.profile.broker_epochs:
+        return leader._replace(stale=leader.stale | 1 << restarted)
+    if policy.profile.alter_partition:
+        return leader
+    remote = (*leader.remote[:restarted], NOBODY, *leader.remote[restarted + 1 :])
+    return leader._replace(remote=remote)
+
+
+def ended(policy: Policy, broker: Broker, *, clean: bool = False) -> Broker:
+    """Return a broker whose process has ended: it keeps its log (the page cache survives SIGKILL).
+
+    It keeps its high watermark where a rule of the version reads it.
+    """
+    hw = min(broker.hw, len(broker.log)) if policy.profile.keeps_high_watermark else 0
+    return Broker(DOWN, clean and policy.elr, broker.log, NOBODY, 0, hw=hw)
+
+
+def crashed(down: Broker, lengths: Iterable[int]) -> Iterator[Broker]:
+    """Yield what the disk of a dead broker may have: a log of some length, a high watermark.
+
+    A power loss leaves any prefix (`LogLoader.recover`): Kafka fsyncs nothing before a segment is
+    full (`log.flush.interval.messages`), but the kernel may have written any part of it. The high
+    watermark is that of the last checkpoint (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
+    """
+    for length in lengths:
+        log: Log = down.log[:length]
+        for hw in range(min(down.hw, length) + 1):
+            yield down._replace(log=log, hw=hw)

@@ -39,7 +39,9 @@ class Controller(NamedTuple):
     """The committed state of the partition and its brokers.
 
     epoch: the leader epoch. fenced, stopping (in controlled shutdown): brokers that may neither
-    lead nor be in the ISR. last_known: the last known leader (KIP-966).
+    lead nor be in the ISR. last_known: the last known leader (KIP-966). version: stands for the
+    partition epoch where requests are in flight (`Policy.in_flight`): it counts the changes since
+    the leader learned of one.
     """
 
     leader: int
@@ -49,16 +51,20 @@ class Controller(NamedTuple):
     last_known: int
     fenced: int
     stopping: int
+    version: int = 0
 
 
 class Broker(NamedTuple):
     """One broker: its process, its replica's log, and the metadata that it knows.
 
-    clean: it stopped by controlled shutdown. leader, epoch: those that it knows. truncating: a
-    follower that must truncate before it fetches (from 0.11 to 2.6). The other fields have a
-    meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start offset
-    of its epoch, the high watermark (before 2.0 followers have one, too), and the log end offset of
-    each replica as of its last fetch (-1: no fetch in this epoch).
+    clean: it stopped by controlled shutdown, and ELR are on. leader, epoch: those that it knows.
+    truncating: a follower that must truncate before it fetches (from 0.11 to 2.6). hw: the high
+    watermark (followers have it before 2.0 only, when they truncate to it). The other fields have a
+    meaning at the leader only. version, isr: the partition version and the ISR that it knows.
+    pending: the ISR that it has requested (0: no request). start: the start offset of its epoch, 0
+    once the high watermark has passed it. remote: the log end offset of each replica as of its last
+    fetch (-1: no fetch in this epoch). stale: the followers that have restarted since their last
+    fetch, or since the request in flight was made.
     """
 
     status: int
@@ -66,16 +72,36 @@ class Broker(NamedTuple):
     log: Log
     leader: int
     epoch: int
-    isr: int = 0
-    maximal: int = 0
-    start: int = 0
     hw: int = 0
+    version: int = 0
+    isr: int = 0
+    pending: int = 0
+    start: int = 0
     remote: tuple[int, ...] = ()
+    stale: int = 0
     truncating: bool = False
 
     @property
     def alive(self) -> bool:
         return self.status >= UP
+
+    @property
+    def maximal(self) -> int:
+        """The maximal ISR: the ISR that it knows, and the replicas that it adds (KIP-497)."""
+        return self.isr | self.pending
+
+    @property
+    def records(self) -> int:
+        """The set of records in its log."""
+        return sum(1 << record_of(one) for one in self.log)
+
+
+def initial(replicas: int) -> tuple[Controller, tuple[Broker, ...]]:
+    """Return controller and brokers with a full ISR, leader 0 and empty logs."""
+    everyone = (1 << replicas) - 1
+    leader = Broker(UP, False, (), 0, 0, isr=everyone, remote=(NOBODY, *(0,) * (replicas - 1)))
+    followers = (Broker(UP, False, (), 0, 0),) * (replicas - 1)
+    return Controller(0, 0, everyone, 0, NOBODY, 0, 0), (leader, *followers)
 
 
 class Client(NamedTuple):
@@ -132,6 +158,12 @@ class Harm(NamedTuple):
     def unreachable(self, source: int) -> int:
         """Return the replicas that cannot fetch from a broker."""
         return self.cuts[source] | self.own_cuts[source]
+
+    def silent(self, source: int) -> int:
+        """Return the replicas whose fetches from a broker are not answered while faults last."""
+        if self.stalled >> source & 1:
+            return -1
+        return self.unreachable(source) | self.stalled
 
     def governed(self, number: int) -> bool:
         """Whether a broker's requests reach a controller that can commit."""

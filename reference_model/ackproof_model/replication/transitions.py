@@ -39,6 +39,7 @@ from ackproof_model.replication.controller import (
     unfence,
 )
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.reduction import leads_for_good
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -71,7 +72,7 @@ def cluster_moves(model: Model, state: State) -> Iterator[Move[State]]:
             yield None, number, None, None
         if state.run.alone:
             if deposed:
-                yield ("learn", number), number, replica.learn(model, state, number), None
+                yield ("learn", number), number, _learned(model, state, number), None
             continue
         if broker.alive and not state.harm.stalled >> number & 1:
             for label, after, timer in _replication(model, state, number, broker):
@@ -89,12 +90,9 @@ def cluster_moves(model: Model, state: State) -> Iterator[Move[State]]:
 def _alone(model: Model, state: State) -> Iterator[Step]:
     """Yield the steps of a leader that is alone, besides requests."""
     leader = state.controller.leader
-    fetched = replica.fetch(model, state, leader)
-    if fetched is not None:  # from an old leader
-        what, after = fetched
-        yield (what, leader, state.brokers[leader].leader), after, None
-    if replica.behind(state.brokers[leader], leader, state.controller):
-        yield ("learn", leader), replica.learn(model, state, leader), None
+    yield from fetches(model, state, leader)  # from an old leader
+    if replica.behind(model.policy, state.controller, state.brokers[leader], leader):
+        yield ("learn", leader), _learned(model, state, leader), None
     elif state.controller.isr != model.policy.everyone:
         isr = model.policy.everyone
         controller = state.controller._replace(isr=isr)
@@ -143,15 +141,62 @@ def requests(model: Model, state: State, number: int) -> Iterator[Step]:
 
 
 def _replication(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
-    controller = state.controller
-    if replica.behind(broker, number, controller) and not state.harm.away >> number & 1:
-        yield ("learn", number), replica.learn(model, state, number), None
-    fetched = replica.fetch(model, state, number)
-    if fetched is not None:
-        what, after = fetched
-        yield (what, number, broker.leader), after, None
-    if replica.may_alter(model, state, number):
+    away = state.harm.away >> number & 1
+    if not away and replica.behind(model.policy, state.controller, broker, number):
+        yield ("learn", number), _learned(model, state, number), None
+    yield from fetches(model, state, number)
+    if replica.leads(broker, number) and not broker.pending and state.harm.governed(number):
         yield from _isr_changes(model, state, number)
+
+
+def _learned(model: Model, state: State, number: int) -> State:
+    """Return the state after a broker applied the latest metadata."""
+    controller, policy, broker = state.controller, model.policy_in(state), state.brokers[number]
+    if state.run.alone and controller.leader == number:
+        view = Broker(UP, False, broker.log, number, controller.epoch, isr=controller.isr)
+        view = replica.advance_high_watermark(policy, view, number)
+    else:
+        view = replica.learn(policy, controller, broker, number)
+    return state.with_broker(number, view)
+
+
+def fetches(model: Model, state: State, number: int) -> Iterator[Step]:
+    """Yield a follower's fetch from its leader, if it is answered and changes anything."""
+    follower = state.brokers[number]
+    source = follower.leader
+    if source in (NOBODY, number) or state.harm.silent(source) >> number & 1:
+        return
+    policy, leader, what = model.policy_in(state), state.brokers[source], "fetch"
+    if not replica.answers_fetch(policy, follower, leader, source):
+        return
+    if model.reduces(state) and leads_for_good(model, state):  # all its fetches in one step
+        end = len(leader.log)
+        if follower.log == leader.log and leader.remote[number] == end:
+            return
+        follower = follower._replace(log=leader.log)
+        leader = replica.fetched(policy, leader, source, number, end)
+    else:
+        fetched = replica.fetch(policy, follower, number, leader, source)
+        if fetched is None:
+            return
+        what, follower, leader = fetched
+    yield (
+        (what, number, source),
+        state.with_broker(source, leader).with_broker(number, follower),
+        None,
+    )
+
+
+def _lagging(state: State, number: int) -> int:
+    """Return the ISR members that cannot fetch from leader `number` and lack records.
+
+    `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
+    for replica.lag.time.max.ms. Only cut connections and stalled processes make a follower lag in
+    the model: the controller fences dead brokers (but see `controller.expire`).
+    """
+    leader = state.brokers[number]
+    cut = leader.isr & (state.harm.silent(number) | state.controller.fenced) & ~(1 << number)
+    return sum(1 << r for r in members(cut) if leader.remote[r] != len(leader.log))
 
 
 def exits(model: Model, state: State, number: int) -> Iterator[Step]:
@@ -172,14 +217,25 @@ def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:
 
 
 def _isr_changes(model: Model, state: State, number: int) -> Iterator[Step]:
-    out = replica.lagging(state, number)
+    """Yield the changes of the ISR that a leader requests and the controller commits at once."""
+    policy, leader = model.policy_in(state), state.brokers[number]
+
+    def requested(isr: int) -> Iterator[State]:
+        for after, then in replica.request_isr(policy, state.controller, leader, number, isr):
+            yield state.with_broker(number, then)._replace(controller=after)
+
+    out = _lagging(state, number)
     if out:
         timer = ("lag", _hindering(model, state, number, out))
         if model.may_have_fired(timer, state):
             for mask in {out, *(1 << r for r in members(out))}:
-                yield ("shrink", number, mask), replica.shrink(model, state, number, mask), timer
-    for joiner in replica.joining(model, state, number):
-        yield ("expand", number, joiner), replica.expand(model, state, number, joiner), None
+                for after in requested(leader.isr & ~mask):
+                    yield ("shrink", number, mask), after, timer
+    silent = state.harm.silent(number)
+    for joiner in replica.joinable(policy, state.controller, leader, number):
+        if state.brokers[joiner].status == UP and not silent >> joiner & 1:
+            for after in requested(leader.isr | 1 << joiner):
+                yield ("expand", number, joiner), after, None
 
 
 def _membership(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
@@ -203,8 +259,10 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
     if broker.status == STARTING:
         view = replica.following(policy.profile, broker._replace(status=UP), controller)
         registered = register(policy, controller, number, clean=broker.clean)
-        after = replica.forget(model, state.with_broker(number, view), number)
-        yield ("rejoin", number), after._replace(controller=registered), None
+        brokers = [replica.forget(policy, known, number) for known in state.brokers]
+        brokers[number] = view
+        after = state._replace(controller=registered, brokers=tuple(brokers))
+        yield ("rejoin", number), after, None
     elif broker.status == UP and not quiet:
         after = state._replace(controller=unfence(policy, controller, number))
         yield ("unfence", number), after, None

@@ -158,7 +158,6 @@ def lost(tables: RunTables) -> DataFrame:
         decided,
         Anomaly.LOST,
         tables=tables,
-        offset=offset,
         found=F.concat(found, F.coalesce(also, F.lit(""))),
     )
 
@@ -184,6 +183,6 @@ def unseen(tables: RunTables) -> DataFrame:
         absent(tables).where(~F.col("decidable")),
         Anomaly.UNSEEN,
         tables=tables,
-        offset=F.col("acked_offset"),
+        offset="acked_offset",
         found=found,
     )

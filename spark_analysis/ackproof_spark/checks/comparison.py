@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
     absent,
-    copies,
     corrupt,
-    inconsistent,
+    offsets,
     phantom,
     poll_order,
-    processing,
-    read_then_gone,
+    reads,
     transactions,
 )
 from ackproof_spark.matching.offset_pass import unmatched
@@ -39,9 +36,9 @@ from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome, RecordState
 
 CHECKS = {
     Anomaly.LOST: absent.lost,
-    Anomaly.DUPLICATED: copies.duplicated,
-    Anomaly.REORDERED: copies.reordered,
-    Anomaly.INCONSISTENT: inconsistent.find,
+    Anomaly.DUPLICATED: offsets.duplicated,
+    Anomaly.REORDERED: offsets.reordered,
+    Anomaly.INCONSISTENT: offsets.inconsistent,
     Anomaly.PHANTOM: phantom.find,
     Anomaly.CORRUPT: corrupt.find,
     Anomaly.UNSEEN: absent.unseen,
@@ -52,8 +49,8 @@ CHECKS = {
 CLIENT_CHECKS = {
     ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
     ("hanging_transactions",): (transactions.hanging_transactions,),
-    ("reads",): (processing.unprocessed, processing.reprocessed, poll_order.find),
-    ("reads", "probe"): (read_then_gone.find,),
+    ("reads",): (reads.unprocessed, reads.reprocessed, poll_order.find),
+    ("reads", "probe"): (reads.read_then_gone,),
 }
 
 #: How many rows of each anomaly are shown; the table has all.
@@ -78,11 +75,6 @@ class Comparison:
     counts: dict[Anomaly, int]
     shown: list[dict[str, Any]]
     removed: int | None = None
-
-
-def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
-    """Return the rows of these checks, in the columns of `tables.ANOMALIES`."""
-    return union(CHECKS[anomaly](tables) for anomaly in anomalies)
 
 
 def _worth_running(tables: RunTables) -> list[Anomaly]:
@@ -150,6 +142,11 @@ def compare(
     whole = replace(RunTables.of(run), keys=keys or {})
     place = f"{address(run.run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
+
+        def persisted(frame: DataFrame) -> DataFrame:
+            caches.callback(frame.persist().unpersist)
+            return frame
+
         tables = whole
         with suppress(TakeGeneralPath):
             tables = unmatched(spark, run.run_dir, whole, sizing=sizing, caches=caches)
@@ -158,9 +155,9 @@ def compare(
         gone = 0 if count_removed else None
         if rows:
             with small_plans(spark, rows=rows, few=sizing.few):
-                found, gone = _found(
-                    tables, few=rows <= sizing.few, caches=caches, count_removed=count_removed
-                )
+                tables = replace(tables, keep=local if rows <= sizing.few else persisted)
+                found = [CHECKS[anomaly](tables) for anomaly in _worth_running(tables)]
+                gone = absent.removed(tables).count() if count_removed else None
         client_checks = [
             check
             for names, checks in CLIENT_CHECKS.items()
@@ -171,8 +168,8 @@ def compare(
             rows = max(rows, sum(outcomes.values()))
         few = rows <= sizing.few
         with small_plans(spark, rows=rows, few=sizing.few):
-            keep = local if few else partial(_persisted, caches)
-            found += [check(replace(whole, keep=keep), run) for check in client_checks]
+            whole = replace(whole, keep=local if few else persisted)
+            found += [check(whole, run) for check in client_checks]
             counts, shown = _stored(found, place, omitted=omitted, few=few, spark=spark)
     return Comparison(
         sent=sum(outcomes.values()),
@@ -184,21 +181,6 @@ def compare(
         shown=shown,
         removed=gone,
     )
-
-
-def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
-    caches.callback(frame.persist().unpersist)
-    return frame
-
-
-def _found(
-    tables: RunTables, *, few: bool, caches: ExitStack, count_removed: bool
-) -> tuple[list[DataFrame], int | None]:
-    """Return the rows of all checks, and the number of sends that are `absent.removed`."""
-    tables = replace(tables, keep=local if few else partial(_persisted, caches))
-    worth_running = _worth_running(tables)
-    found = [find(tables, worth_running)] if worth_running else []
-    return found, absent.removed(tables).count() if count_removed else None
 
 
 def _stored(

@@ -41,9 +41,7 @@ def find(tables: RunTables) -> DataFrame:
             )
         )
     )
-    return as_anomalies(
-        records, Anomaly.CORRUPT, tables=tables, offset=F.col("offset"), found=found
-    )
+    return as_anomalies(records, Anomaly.CORRUPT, tables=tables, found=found)
 
 
 @cached_for_run

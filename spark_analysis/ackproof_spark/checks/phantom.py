@@ -47,7 +47,7 @@ def _never_sent(tables: RunTables) -> DataFrame:
         phantoms.join(sends, name, "left"),
         Anomaly.PHANTOM,
         tables=tables,
-        offset=F.col("first_offset"),
+        offset="first_offset",
         found=found,
     )
 
@@ -67,14 +67,5 @@ def _foreign(tables: RunTables) -> DataFrame:
         .when(F.col("size") == 0, F.lit("foreign: an empty record"))
         .otherwise(text("foreign: starts with {}", F.substring(head, 1, 32)))
     )
-    unknown = F.lit(None)
-    foreign = (
-        tables.damaged.where(F.col("state") == RecordState.FOREIGN)
-        .withColumn("producer", unknown.cast("bigint"))
-        .withColumn("sequence", unknown.cast("bigint"))
-        .withColumn("sent_at", unknown.cast("timestamp"))
-        .withColumn("resolved_at", unknown.cast("timestamp"))
-    )
-    return as_anomalies(
-        foreign, Anomaly.PHANTOM, tables=tables, offset=F.col("offset"), found=found
-    )
+    foreign = tables.damaged.where(F.col("state") == RecordState.FOREIGN)
+    return as_anomalies(foreign, Anomaly.PHANTOM, tables=tables, found=found)

@@ -13,14 +13,9 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.jepsen import order
 from ackproof_spark.jepsen.frames import Histories
-from ackproof_spark.jepsen.tables import (
-    Action,
-    Completion,
-    Function,
-    HistoryAnomaly,
-)
+from ackproof_spark.jepsen.tables import Action, Completion, Function, HistoryAnomaly
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
-from ackproof_spark.spark.functions import Column, DataFrame, F, union
+from ackproof_spark.spark.functions import DataFrame, F, union
 from ackproof_spark.tables import Outcome
 
 _COMPLETION = {
@@ -39,80 +34,59 @@ _KINDS = {
 #: the sends. Only the order within a process counts.
 _PROCESS = 1 << 40
 _SENDS = 1 << 62
+_POLL_OP = f"consumer * {_PROCESS}L + poll * 2 + 1"
+
+_KEY = "concat_ws('-', topic, partition) key"
 
 
 def micro_ops(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return a run's sends, polls and assignments in the columns of `jepsen.tables.MICRO_OPS`."""
-    reads, spark = run["reads"], run["reads"].sparkSession
-
-    def literal(value: str) -> Column:
-        return F.lit(value).cast("string")
-
-    nothing = F.lit(None).cast("string")
-    of_record = {
-        "key": F.concat_ws("-", "topic", "partition"),
-        "offset": F.col("offset"),
-        "value": F.concat_ws("/", "producer", "sequence"),
-    }
-    no_record = {"key": nothing, "offset": F.lit(None).cast("bigint"), "value": nothing}
-    completion = literal(Completion.INFO.value)
-    for outcome, word in _COMPLETION.items():
-        completion = F.when(F.col("outcome") == outcome, word.value).otherwise(completion)
-
-    def operations(rows: DataFrame, **columns: Column) -> DataFrame:
-        return rows.select(
-            F.lit(0).cast("bigint").alias("history"),
-            *(column.alias(name) for name, column in columns.items()),
+    completions = " ".join(
+        f"when '{outcome}' then '{word}'" for outcome, word in _COMPLETION.items()
+    )
+    of_record = (_KEY, "offset", "concat_ws('/', producer, sequence) value")
+    no_keys = "cast(array() as array<string>) keys"
+    polls = (
+        run["reads"]
+        .where("producer is not null")
+        .selectExpr(
+            f"{_POLL_OP} op",
+            "concat('consumer-', consumer) process",
+            f"'{Completion.OK}' type",
+            f"'{Function.POLL}' f",
+            no_keys,
+            "cast(number as bigint) number",
+            f"'{Action.POLL}' action",
+            *of_record,
         )
-
-    polls = operations(
-        reads.where(F.col("producer").isNotNull()),
-        op=_poll_op(),
-        process=F.concat(F.lit("consumer-"), "consumer"),
-        type=literal(Completion.OK.value),
-        f=literal(Function.POLL.value),
-        keys=F.array().cast("array<string>"),
-        number=F.col("number").cast("bigint"),
-        action=literal(Action.POLL.value),
-        **of_record,
     )
-    sends = operations(
-        tables.ledger,
-        op=F.lit(_SENDS) + F.col("producer") * _PROCESS + F.col("sequence"),
-        process=F.concat(F.lit("producer-"), "producer"),
-        type=completion,
-        f=literal(Function.SEND.value),
-        keys=F.array().cast("array<string>"),
-        number=F.lit(0).cast("bigint"),
-        action=literal(Action.SEND.value),
-        **of_record,
+    sends = tables.ledger.selectExpr(
+        f"{_SENDS}L + producer * {_PROCESS}L + sequence op",
+        "concat('producer-', producer) process",
+        f"case outcome {completions} end type",
+        f"'{Function.SEND}' f",
+        no_keys,
+        "0L number",
+        f"'{Action.SEND}' action",
+        *of_record,
     )
-    changes = operations(
-        spark.createDataFrame(
-            _assignments(run["consumer_events"]), "op bigint, process string, keys array<string>"
-        ),
-        op=F.col("op"),
-        process=F.col("process"),
-        type=literal(Completion.OK.value),
-        f=literal(Function.ASSIGN.value),
-        keys=F.col("keys"),
-        number=F.lit(0).cast("bigint"),
-        action=nothing,
-        **no_record,
-    )
-    return polls.unionByName(sends).unionByName(changes)
+    assignments = _assignments(run["consumer_events"])
+    changes = run.spark.createDataFrame(
+        assignments, "op bigint, process string, keys array<string>"
+    ).selectExpr("*", f"'{Completion.OK}' type", f"'{Function.ASSIGN}' f", "0L number")
+    return union([polls, sends, changes], sparse=True).selectExpr("0L history", "*")
 
 
 def find(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such poll and partition, with the first record returned."""
-    reads = run["reads"]
     found = order.between_operations(Histories(micro_ops=micro_ops(tables, run)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
         F.col("anomaly").alias("kind"), "key", F.element_at("ops", -1).alias("op")
     )
     first = (
-        reads.withColumns({"op": _poll_op(), "key": F.concat_ws("-", "topic", "partition")})
-        .where(F.col("producer").isNotNull())
+        run["reads"]
+        .where("producer is not null")
+        .selectExpr("*", f"{_POLL_OP} op", _KEY)
         .groupBy("op", "key", "topic", "partition", "consumer", "poll")
         .agg(F.min(F.struct("number", "offset", "producer", "sequence", "read_at")).alias("first"))
     )
@@ -122,10 +96,9 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         "partition",
         "consumer",
         "poll",
-        F.col("first.producer").alias("producer"),
-        F.col("first.sequence").alias("sequence"),
-        F.col("first.offset").alias("at"),
-        F.lit(None).cast("timestamp").alias("sent_at"),
+        "first.producer",
+        "first.sequence",
+        "first.offset",
         F.col("first.read_at").alias("resolved_at"),
     )
     return union(
@@ -133,15 +106,10 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
             rows.where(F.col("kind") == kind),
             anomaly,
             tables=tables,
-            offset=F.col("at"),
             found=text("begins poll {} of consumer {}", F.col("poll"), F.col("consumer")),
         )
         for kind, anomaly in _KINDS.items()
     )
-
-
-def _poll_op() -> Column:
-    return F.col("consumer") * _PROCESS + F.col("poll") * 2 + 1
 
 
 def _assignments(events: DataFrame) -> list[tuple[int, str, list[str]]]:

@@ -43,7 +43,7 @@ def aborted_reads(tables: RunTables) -> DataFrame:
         tables.suspects.where("withdrawn"),
         Anomaly.ABORTED_READ,
         tables=tables,
-        offset=F.col("first_offset"),
+        offset="first_offset",
         found=F.lit("readable with read_committed"),
     )
 
@@ -54,13 +54,12 @@ def aborted_reads_of_consumers(tables: RunTables, run: StoredRun) -> DataFrame:
     given = (
         run["reads"]
         .where(F.col("producer").isNotNull())
-        .select(*NAME, F.col("offset").alias("at"), "consumer", "group", "isolation_level")
+        .select(*NAME, "offset", "consumer", "group", "isolation_level")
     )
     return as_anomalies(
         aborted.drop("offset").join(given, NAME),
         Anomaly.ABORTED_READ,
         tables=tables,
-        offset=F.col("at"),
         found=text(
             "read by consumer {} of {} with {}",
             F.col("consumer"),
@@ -91,10 +90,9 @@ def zombie_commits(tables: RunTables, run: StoredRun) -> DataFrame:
         (F.col("sequence") >= F.col("first_sequence")) & (F.col("sequence") < F.col("end_sequence"))
     )
     return as_anomalies(
-        sends.withColumn("at", F.col("offset")),
+        sends,
         Anomaly.ZOMBIE_COMMIT,
         tables=tables,
-        offset=F.col("at"),
         found=text(
             "committed in transaction {}, after producer {} had taken over",
             F.col("transaction"),
@@ -105,23 +103,12 @@ def zombie_commits(tables: RunTables, run: StoredRun) -> DataFrame:
 
 def hanging_transactions(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each hanging transaction, at the offset of its first record."""
-    hanging = run["hanging_transactions"].select(
-        "topic",
-        "partition",
-        F.lit(None).cast("bigint").alias("producer"),
-        F.lit(None).cast("bigint").alias("sequence"),
-        F.col("last_at").alias("sent_at"),
-        F.lit(None).cast("timestamp").alias("resolved_at"),
-        "producer_id",
-        "producer_epoch",
-        "start_offset",
-    )
     return as_anomalies(
-        hanging,
+        run["hanging_transactions"].withColumnRenamed("last_at", "sent_at"),
         Anomaly.HANGING_TRANSACTION,
         tables=tables,
         at="sent_at",
-        offset=F.col("start_offset"),
+        offset="start_offset",
         found=text(
             "open since offset {}, of producer id {}, epoch {}: its coordinator does not know it, "
             "and read_committed consumers cannot read past it",

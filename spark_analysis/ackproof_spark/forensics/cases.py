@@ -33,30 +33,11 @@ class Case(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-TITLES = {
-    Case.B1: "acks=0 blackout",
-    Case.B2: "acks=1, leader lost before replication",
-    Case.B3: "zombie leader",
-    Case.B4: "unclean leader election",
-    Case.B5: "sole in-sync replica lost its bytes",
-    Case.B6: "last replica standing lost its bytes",
-    Case.B7: "last known leader lost its bytes and was elected again",
-    Case.B8: "the whole ISR stopped, and the replica that lost its bytes led first",
-    Case.B9: "a replica of the ISR lost its bytes and was elected",
-    Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
-    Case.B12: "a follower truncated committed records on a late fetch response (KAFKA-18991)",
-    Case.B13: "a late abort marker ended a committed transaction",
-    Case.B31: "stale replica rejoined the ISR (KIP-903)",
-    Case.UNEXPLAINED: "unexplained",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings that decide what an ack means."""
 
     acks: str
-    min_insync_replicas: int
     kafka_version: str
 
 
@@ -151,6 +132,11 @@ class Circumstances:
         return None if self.next is None else self.next.election
 
     @property
+    def next_had_them(self) -> bool:
+        """Whether the next leader was in the ISR at the ack, so that it had the records."""
+        return self.next is not None and self.next.leader in self.isr
+
+    @property
     def same_leader(self) -> bool:
         """Whether the broker that acked leads again with a shorter log."""
         return (
@@ -180,138 +166,154 @@ class Circumstances:
         return self.acked is not None and self.isr == (self.acked.leader,)
 
 
-_Rule = tuple[Case, str, Callable[[Circumstances], bool]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A case, the condition that identifies it, and the beginning of its sentence.
 
-#: (case, reason, condition), in order of precedence.
-RULES: tuple[_Rule, ...] = (
+    `headline` may have the fields `acks`, `leader`, `struck` and `isr` (`sentences.cause`).
+    """
+
+    case: Case
+    title: str
+    headline: str
+    fits: Callable[[Circumstances], bool]
+
+
+#: In order of precedence.
+RULES = (
     # A marker has no author and no reason, so the segments cannot distinguish B13 from B15.
-    (
-        Case.B13,
-        "the transaction was acked as committed, its records still stand in the segments, and a "
-        "marker follows them, yet read_committed does not return them: the marker is an abort "
-        "that belongs to an earlier transaction (KAFKA-17754)",
-        lambda c: c.unread and c.aborted,
+    Rule(
+        case=Case.B13,
+        title="a late abort marker ended a committed transaction",
+        headline="read_committed does not return the records of a committed transaction: a marker "
+        "of an earlier one aborted them",
+        fits=lambda c: c.unread and c.aborted,
     ),
-    (
-        Case.B1,
-        "acks=0 is acked when the socket takes it; what a leader that dies, or is replaced, has "
-        "not received or not replicated is gone",
-        lambda c: c.settings.acks == "0" and c.timely and not c.unread,
+    Rule(
+        case=Case.B1,
+        title="acks=0 blackout",
+        headline="{acks}: {struck} before it received them or others fetched them",
+        fits=lambda c: c.settings.acks == "0" and c.timely and not c.unread,
     ),
-    (
-        Case.B3,
-        "acked by a leader after the controller had elected the next: its log yields to the "
-        "next leader's (KIP-101); with acks=all it must have been alone in its ISR",
-        lambda c: c.replaced and c.zombie and (c.settings.acks == "1" or c.alone),
+    # With acks=all, a zombie leader must have been alone in its ISR.
+    Rule(
+        case=Case.B3,
+        title="zombie leader",
+        headline="{acks}: {leader} acked them after another had been elected (zombie leader)",
+        fits=lambda c: c.replaced and c.zombie and (c.settings.acks == "1" or c.alone),
     ),
-    (
-        Case.B4,
-        "the next leader was neither in the ISR nor eligible: unclean.leader.election.enable",
-        lambda c: (c.replaced or c.undated) and c.election is Election.UNCLEAN,
+    Rule(
+        case=Case.B4,
+        title="unclean leader election",
+        headline="{acks}: {struck}, and a replica that was not in sync was elected",
+        fits=lambda c: (c.replaced or c.undated) and c.election is Election.UNCLEAN,
     ),
-    (
-        Case.B5,
-        "the leader was alone in the ISR when it acked, and led again with a log that had "
-        "become shorter: no other replica had to have the records",
-        lambda c: c.replaced and c.same_leader and c.alone,
+    Rule(
+        case=Case.B5,
+        title="sole in-sync replica lost its bytes",
+        headline="{acks}: the leader was alone in the ISR; {struck} and led again with a shorter "
+        "log",
+        fits=lambda c: c.replaced and c.same_leader and c.alone,
     ),
-    (
-        Case.B7,
-        "no replica was in sync or eligible, and the last known leader led again with a log that "
-        "had become shorter (KIP-966 part 1)",
-        lambda c: c.replaced and c.same_leader and c.election is Election.LAST_KNOWN,
+    Rule(
+        case=Case.B7,
+        title="last known leader lost its bytes and was elected again",
+        headline="{acks}: {struck} and led again with a shorter log, as the last known leader: no "
+        "replica was in sync or eligible",
+        fits=lambda c: c.replaced and c.same_leader and c.election is Election.LAST_KNOWN,
     ),
-    (
-        Case.B6,
-        "the others left the ISR after the ack; the last one in it led again with a log that had "
-        "become shorter, and they truncated what they held (KIP-966 describes it)",
-        lambda c: (
+    Rule(
+        case=Case.B6,
+        title="last replica standing lost its bytes",
+        headline="{acks}: the ISR had shrunk from {isr} to the leader alone; {struck} and led "
+        "again with a shorter log",
+        fits=lambda c: (
             c.replaced
             and c.same_leader
             and c.next is not None
             and c.next.isr_before == (c.next.leader,)
         ),
     ),
-    (
-        Case.B2,
-        "acks=1 is acked when the leader has appended; the next leader, elected by the rules, "
-        "had not fetched that far",
-        lambda c: (
+    Rule(
+        case=Case.B2,
+        title="acks=1, leader lost before replication",
+        headline="{acks}: {struck} before the next leader fetched them",
+        fits=lambda c: (
             c.settings.acks == "1"
             and not c.same_leader
             and (c.replaced or (c.undated and c.election is Election.CLEAN))
         ),
     ),
-    (
-        Case.B8,
-        "the next leader was elected from an ISR whose members had all stopped, and lost bytes "
-        "meanwhile; another member, which had the records, lost none and returned later: the ISR "
-        "was not shrunk, as KRaft's controller does",
-        lambda c: (
+    # The ISR was not shrunk to the last member that stopped, as KRaft's controller does.
+    Rule(
+        case=Case.B8,
+        title="the whole ISR stopped, and the replica that lost its bytes led first",
+        headline="{acks}: the ISR was {isr}, and all of it stopped; {struck}, and a replica that "
+        "had lost bytes was elected before one that had not was back",
+        fits=lambda c: (
             c.replaced
             and c.election is Election.CLEAN
             and c.next is not None
-            and c.next.leader in c.isr
+            and c.next_had_them
             and _lost_bytes(c, c.next.leader)
             and all(_stopped(c, broker) for broker in c.next.isr_before)
             and any(broker in c.isr and not _lost_bytes(c, broker) for broker in c.next.isr_before)
         ),
     ),
-    (
-        Case.B9,
-        "the next leader was in the ISR at the ack, so it had the records, and lost them under a "
-        "fault that takes bytes",
-        lambda c: (
-            c.replaced
-            and c.next is not None
-            and c.next.leader in c.isr
-            and _lost_bytes(c, c.next.leader)
+    Rule(
+        case=Case.B9,
+        title="a replica of the ISR lost its bytes and was elected",
+        headline="{acks}: the ISR was {isr}; {struck}, and a replica that had lost bytes was "
+        "elected",
+        fits=lambda c: (
+            c.replaced and c.next is not None and c.next_had_them and _lost_bytes(c, c.next.leader)
         ),
     ),
-    (
-        Case.B10,
-        "the next leader was elected from the ISR, so it had had the records, and no fault took "
-        "bytes: before 0.11 a follower of a new leader truncates to the high watermark that it "
-        "knows, also what was committed",
-        lambda c: (
+    # Before 0.11 a follower of a new leader truncates to the high watermark that it knows.
+    Rule(
+        case=Case.B10,
+        title="a follower truncated to its high watermark and was elected (KIP-101)",
+        headline="{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "
+        "committed and was elected",
+        fits=lambda c: (
             c.undated and c.election is Election.CLEAN and c.settings.acks == "all" and not c.alone
         ),
     ),
-    (
-        Case.B12,
-        "the next leader was in the ISR at the ack, so it had the records, and no fault took its "
-        "bytes; it truncated them before its election, as a follower from 2.8 to 3.9.0, and of "
-        "4.0.0, does when a fetch response of an older leader epoch is late (KAFKA-18991)",
-        lambda c: (
+    Rule(
+        case=Case.B12,
+        title="a follower truncated committed records on a late fetch response (KAFKA-18991)",
+        headline="{acks}: the ISR was {isr}; {struck}, and a follower that had truncated what was "
+        "committed was elected",
+        fits=lambda c: (
             c.replaced
             and c.truncated
             and c.settings.acks == "all"
             and c.election is Election.CLEAN
-            and c.next is not None
-            and c.next.leader in c.isr
+            and c.next_had_them
             and _applies_late_responses(c.settings.kafka_version)
         ),
     ),
-    (
-        Case.B31,
-        "a replica joined the ISR after the ack without what was acked, as brokers before 3.5 "
-        "let it after an unclean restart (KIP-903)",
-        lambda c: (
-            c.replaced
-            and c.next is not None
-            and c.next.leader not in c.isr
-            and _version(c.settings.kafka_version) < (3, 5)
+    # After an unclean restart, brokers before 3.5 let such a replica join.
+    Rule(
+        case=Case.B31,
+        title="stale replica rejoined the ISR (KIP-903)",
+        headline="{acks}: the ISR was {isr}; {struck}, and a replica that had joined it since, "
+        "without them, was elected",
+        fits=lambda c: (
+            c.replaced and not c.next_had_them and _version(c.settings.kafka_version) < (3, 5)
         ),
     ),
 )
 
+TITLES = {rule.case: rule.title for rule in RULES} | {Case.UNEXPLAINED: "unexplained"}
+
 
 def classify(circumstances: Circumstances) -> tuple[Case, str]:
-    """Return the case and the reason that identifies it."""
-    for case, because, fits in RULES:
-        if fits(circumstances):
-            return case, because
-    return Case.UNEXPLAINED, _why_not(circumstances)
+    """Return the case and its headline."""
+    for rule in RULES:
+        if rule.fits(circumstances):
+            return rule.case, rule.headline
+    return Case.UNEXPLAINED, f"unexplained: {_why_not(circumstances)}"
 
 
 def _why_not(c: Circumstances) -> str:

@@ -123,13 +123,13 @@ def _stories(
         circumstances = _circumstances(
             row, of_place, faults, settings[row["topic"]], aborted=row[STORY] in aborted
         )
-        case, because = classify(circumstances)
+        case, headline = classify(circumstances)
         distinct.append(
             _Story(
                 row=row,
                 circumstances=circumstances,
                 case=case,
-                phrase=cause(circumstances, case, because, _cut(row["truncation"])),
+                phrase=cause(circumstances, headline, _cut(row["truncation"])),
             )
         )
     return distinct

@@ -82,7 +82,6 @@ class Batch(NamedTuple):
 class Tail:
     """The end of a segment after its last complete batch: the number of `torn` bytes, and why."""
 
-    position: int = 0
     torn: int = 0
     reason: str = ""
 
@@ -91,7 +90,7 @@ def batches(file: BinaryIO, *, size: int, tail: Tail | None = None) -> Iterator[
     """Yield the batches of a segment of `size` bytes, read from its start.
 
     The file is read once, forwards, at most a megabyte at a time. When the iterator ends, `tail`
-    has the end of the last whole batch and the torn bytes.
+    has the torn bytes.
     """
     end = tail if tail is not None else Tail()
     position = 0
@@ -102,7 +101,6 @@ def batches(file: BinaryIO, *, size: int, tail: Tail | None = None) -> Iterator[
             break
         yield batch
         position += batch.size
-        end.position = position
 
 
 def _batch(file: BinaryIO, position: int, left: int) -> Batch | str:

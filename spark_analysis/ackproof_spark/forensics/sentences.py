@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from ackproof_spark.forensics.cases import Case, Circumstances, Fault
+from ackproof_spark.forensics.cases import Circumstances, Fault
 from ackproof_spark.forensics.terms import Election
 
 _HOW = {
@@ -27,47 +27,25 @@ def decisive(circumstances: Circumstances) -> Fault | None:
     return faults[-1] if faults else None
 
 
-def cause(c: Circumstances, case: Case, because: str, cut: tuple[int, int, datetime] | None) -> str:
-    """Return the cause of a loss as one phrase; cut: broker, offset and time of a truncation."""
-    headline = f"unexplained: {because}" if case is Case.UNEXPLAINED else _headline(c, case)
-    named = decisive(c) if _struck(c) in headline else None
+def cause(c: Circumstances, headline: str, cut: tuple[int, int, datetime] | None) -> str:
+    """Return the cause of a loss as one phrase; cut: broker, offset and time of a truncation.
+
+    `headline`: see `cases.classify`.
+    """
+    struck = _struck(c)
+    headline = headline.format(
+        acks=f"acks={c.settings.acks}", leader=_leader(c), struck=struck, isr=_set(c.isr)
+    )
+    named = decisive(c) if struck in headline else None
     return "; ".join([headline, *_facts(c, cut, named=named)])
 
 
-def _headline(c: Circumstances, case: Case) -> str:
-    acks = f"acks={c.settings.acks}"
-    leader = f"leader {c.acked.leader}" if c.acked else "the leader"
-    struck = _struck(c)
-    isr = _set(c.isr)
-    return {
-        Case.B1: f"{acks}: {struck} before it received them or others fetched them",
-        Case.B2: f"{acks}: {struck} before the next leader fetched them",
-        Case.B3: f"{acks}: {leader} acked them after another had been elected (zombie leader)",
-        Case.B4: f"{acks}: {struck}, and a replica that was not in sync was elected",
-        Case.B5: f"{acks}: the leader was alone in the ISR; {struck} and led again with a shorter "
-        "log",
-        Case.B6: f"{acks}: the ISR had shrunk from {isr} to the leader alone; {struck} and led "
-        "again with a shorter log",
-        Case.B7: f"{acks}: {struck} and led again with a shorter log, as the last known leader: no "
-        "replica was in sync or eligible",
-        Case.B8: f"{acks}: the ISR was {isr}, and all of it stopped; {struck}, and a replica that "
-        "had lost bytes was elected before one that had not was back",
-        Case.B9: f"{acks}: the ISR was {isr}; {struck}, and a replica that had lost bytes was "
-        "elected",
-        Case.B10: f"{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "
-        "committed and was elected",
-        Case.B12: f"{acks}: the ISR was {isr}; {struck}, and a follower that had truncated what "
-        "was committed was elected",
-        Case.B13: "read_committed does not return the records of a committed transaction: a marker "
-        "of an earlier one aborted them",
-        Case.B31: f"{acks}: the ISR was {isr}; {struck}, and a replica that had joined it since, "
-        "without them, was elected",
-    }[case]
+def _leader(c: Circumstances) -> str:
+    return f"leader {c.acked.leader}" if c.acked else "the leader"
 
 
 def _struck(c: Circumstances) -> str:
-    leader = f"leader {c.acked.leader}" if c.acked else "the leader"
-    fault = decisive(c)
+    leader, fault = _leader(c), decisive(c)
     if fault is None:
         return f"{leader} lost leadership with no fault of this run in force"
     if c.acked is not None and c.acked.leader in fault.nodes and fault.kind.past_tense:

@@ -184,20 +184,12 @@ def _value(row: Row, number: int = 0) -> Any:
     return json.loads(row["values"][number])
 
 
-def _both(row: Row) -> list[Any]:
-    return [_value(row, 0), _value(row, 1)]
-
-
 def _skipped(row: Row) -> list[Any]:
     return [json.loads(text) for text in row["skipped"]]
 
 
 def _jump(row: Row) -> list[Any]:
-    return [row["key"], _both(row), row["delta"]]
-
-
-def _jump_and_skipped(row: Row) -> list[Any]:
-    return [*_jump(row), _skipped(row)]
+    return [row["key"], [_value(row, 0), _value(row, 1)], row["delta"]]
 
 
 def _cycle(row: Row) -> list[Any]:
@@ -220,17 +212,12 @@ _FORMS: dict[Is, Callable[[Row], list[Any]]] = {
     Is.UNSEEN: lambda row: [row["key"], len(row["values"]), values(row["values"])],
     Is.G1A: lambda row: [row["key"], _value(row), *row["ops"]],
     Is.PRECOMMITTED_READ: lambda row: [row["key"], _value(row), *row["ops"]],
-    Is.INT_POLL_SKIP: _jump_and_skipped,
-    Is.INT_SEND_SKIP: _jump_and_skipped,
+    **dict.fromkeys((Is.INT_POLL_SKIP, Is.INT_SEND_SKIP), lambda row: [*_jump(row), _skipped(row)]),
     Is.INT_NONMONOTONIC_POLL: _jump,
     Is.INT_NONMONOTONIC_SEND: _jump,
     Is.POLL_SKIP: lambda row: [row["key"], row["delta"], _skipped(row)],
     Is.NONMONOTONIC_POLL: _jump,
     Is.NONMONOTONIC_SEND: _jump,
-    Is.G0: _cycle,
-    Is.G0_PROCESS: _cycle,
-    Is.G1C: _cycle,
-    Is.G1C_PROCESS: _cycle,
     Is.PHANTOM: lambda row: [
         row["key"],
         _value(row),
@@ -242,7 +229,7 @@ _FORMS: dict[Is, Callable[[Row], list[Any]]] = {
         [row["key"], _value(row, 0)],
         [row["other_key"], _value(row, 1)],
     ],
-    Is.G1C_WR: _cycle,
-    Is.G_SINGLE: _cycle,
-    Is.G2_ITEM: _cycle,
+    **dict.fromkeys(
+        (Is.G0, Is.G0_PROCESS, Is.G1C, Is.G1C_PROCESS, Is.G1C_WR, Is.G_SINGLE, Is.G2_ITEM), _cycle
+    ),
 }

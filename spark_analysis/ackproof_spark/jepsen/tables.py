@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from ackproof_spark.tables import required
+from ackproof_spark.tables import columns
 
 
 class Completion(StrEnum):
@@ -97,50 +97,21 @@ FURTHER = (
 #: one operation at a time. `key` is a partition of a topic; `value` is the record's value as text,
 #: sent at most once to a key; `offset` is null if unknown. `keys`: those of an `assign` or
 #: `subscribe`; of other operations, those that were rebalanced while they ran.
-MICRO_OPS = pa.schema(
-    [
-        required("history", pa.int64()),
-        required("op", pa.int64()),
-        required("process", pa.string()),
-        required("type", pa.string()),
-        required("f", pa.string()),
-        required("keys", pa.list_(pa.string())),
-        required("number", pa.int64()),
-        pa.field("action", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("offset", pa.int64()),
-        pa.field("value", pa.string()),
-    ]
-)
+MICRO_OPS = columns("""
+    history bigint, op bigint, process string, type string, f string, keys array<string>,
+    number bigint, action string?, key string?, offset bigint?, value string?
+""")
 
 #: A dependency between two successive operations in `ops`. `relation` is `ww`, `wr`, `rw` or
 #: `process`; `key` and `values` are those of the records that prove it.
-STEP = pa.struct(
-    [
-        required("relation", pa.string()),
-        pa.field("key", pa.string()),
-        required("values", pa.list_(pa.string())),
-    ]
-)
+STEP = pa.struct(columns("relation string, key string?, values array<string>"))
 
 #: One row for each anomaly; `check` documents the columns of each kind.
 #:
 #: `ops` are the operations concerned; the anomaly shows in the last one, at its record `number`.
 #: `index` counts a key's offsets without gaps.
-ANOMALIES = pa.schema(
-    [
-        required("history", pa.int64()),
-        required("anomaly", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("values", pa.list_(pa.string())),
-        pa.field("ops", pa.list_(pa.int64())),
-        pa.field("number", pa.int64()),
-        pa.field("offsets", pa.list_(pa.int64())),
-        pa.field("index", pa.int64()),
-        pa.field("max_read_index", pa.int64()),
-        pa.field("delta", pa.int64()),
-        pa.field("skipped", pa.list_(pa.string())),
-        pa.field("other_key", pa.string()),
-        pa.field("steps", pa.list_(STEP)),
-    ]
-)
+ANOMALIES = columns("""
+    history bigint, anomaly string, key string?, values array<string>?, ops array<bigint>?,
+    number bigint?, offsets array<bigint>?, index bigint?, max_read_index bigint?, delta bigint?,
+    skipped array<string>?, other_key string?
+""").append(pa.field("steps", pa.list_(STEP)))

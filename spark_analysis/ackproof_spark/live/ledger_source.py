@@ -24,23 +24,15 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.ledger_stream import PATTERN, Piece, read_piece, table_name
 from ackproof_spark.live.partition import NO_OFFSET, Kind
 from ackproof_spark.spark.functions import StructType, spark_schema
-from ackproof_spark.tables import TIME
+from ackproof_spark.tables import TIME, columns
 
 NAME = "ackproof-ledger"
 
 #: An outcome of a send, or a read of a record: the rows of both sources. See `partition.Events`.
-EVENTS = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("kind", pa.int32()),
-        pa.field("producer", pa.int64()),
-        pa.field("sequence", pa.int64()),
-        pa.field("offset", pa.int64()),
-        pa.field("at", TIME),
-        pa.field("sent_at", pa.int64()),
-    ]
-)
+EVENTS = columns("""
+    topic string?, partition int?, kind int?, producer bigint?, sequence bigint?, offset bigint?,
+    at timestamp?, sent_at bigint?
+""")
 
 #: Event times of the marks for the start of the job and the end of the run: before and after all
 #: other events (1970 and 2100), microseconds.

@@ -10,8 +10,8 @@ are unseen until they are read again. Only the last `MEMORY_S` seconds of reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -51,23 +51,30 @@ class Kind(IntEnum):
     MARK = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
-    """Events of one partition in one micro-batch, in no particular order.
+#: Events or sends of one partition, in no particular order, as a structured array.
+Rows = npt.NDArray[np.void]
 
-    `at` is the time of the event and `sent_at`, for outcomes, that of the send: UTC microseconds.
-    `producer` and `sequence` have no meaning for `READ_OTHER`; `offset` may be `NO_OFFSET`.
-    """
+#: Events of one micro-batch. `at` is the time of the event and `sent_at`, for outcomes, that of the
+#: send: UTC microseconds. `producer` and `sequence` have no meaning for `READ_OTHER`; `offset` may
+#: be `NO_OFFSET`.
+EVENTS = np.dtype(
+    [(name, np.int64) for name in ("kind", "producer", "sequence", "offset", "at", "sent_at")]
+)
 
-    kind: Int64s
-    producer: Int64s
-    sequence: Int64s
-    offset: Int64s
-    at: Int64s
-    sent_at: Int64s
+#: `window` is the number of the window in which the send was acked or read. `raised` is 1 for sends
+#: that were reported as loss candidates.
+SENDS = np.dtype(
+    [(name, np.int64) for name in ("producer", "sequence", "offset", "window", "raised")]
+)
+_PLACED = ["producer", "sequence", "offset"]
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> Events:
-        return Events(**{name: getattr(self, name)[mask] for name in Events.__slots__})
+
+def rows_of(columns: Sequence[Int64s], kind: np.dtype[np.void]) -> Rows:
+    """Return `EVENTS` or `SENDS` from their columns, in order."""
+    rows = np.empty(len(columns[0]), kind)
+    for name, column in zip(kind.names or (), columns, strict=True):
+        rows[name] = column
+    return rows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,62 +105,10 @@ class _Totals(_Counts):
     spans: Spans = field(default_factory=list)
 
 
-def keys(producer: Int64s, sequence: Int64s) -> Int64s:
+def keys(rows: Rows) -> Int64s:
     """Return one number for each send, of its producer (below 2^19) and sequence (below 2^44)."""
-    return (producer << _SEQUENCE_BITS) | sequence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sends:
-    """Sends of one partition, in no particular order.
-
-    `window` is the number of the window in which the send was acked or read. `raised` is 1 for
-    sends that were reported as loss candidates.
-    """
-
-    producer: Int64s
-    sequence: Int64s
-    offset: Int64s
-    window: Int64s
-    raised: Int64s
-
-    @classmethod
-    def none(cls) -> Sends:
-        return cls(**{field.name: np.empty(0, np.int64) for field in fields(cls)})
-
-    @classmethod
-    def of(cls, producer: Int64s, sequence: Int64s, offset: Int64s, window: Int64s) -> Sends:
-        """Return sends that are not loss candidates."""
-        return cls(
-            producer=producer,
-            sequence=sequence,
-            offset=offset,
-            window=window,
-            raised=np.zeros(len(sequence), np.int64),
-        )
-
-    def __len__(self) -> int:
-        return len(self.sequence)
-
-    @property
-    def keys(self) -> Int64s:
-        return keys(self.producer, self.sequence)
-
-    def where(self, rows: npt.NDArray[Any]) -> Sends:
-        """Return the sends of a mask, or of indices."""
-        return Sends(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
-
-    def plus(self, other: Sends) -> Sends:
-        return Sends(
-            **{
-                field.name: np.concatenate([getattr(self, field.name), getattr(other, field.name)])
-                for field in fields(self)
-            }
-        )
-
-    def marked(self, *, raised: bool) -> Sends:
-        """Return the same sends, marked as loss candidates or not."""
-        return replace(self, raised=np.full(len(self), int(raised), np.int64))
+    combined: Int64s = (rows["producer"] << _SEQUENCE_BITS) | rows["sequence"]
+    return combined
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,35 +119,35 @@ class Partition:
     totals: _Totals = field(default_factory=_Totals)
     windows: dict[int, _Counts] = field(default_factory=dict)
     #: Acked, not read yet. Few, unless reads stop or records are lost.
-    unseen: Sends = field(default_factory=Sends.none)
+    unseen: Rows = field(default_factory=lambda: np.empty(0, SENDS))
     #: Read, with no outcome in the ledger yet.
-    early: Sends = field(default_factory=Sends.none)
+    early: Rows = field(default_factory=lambda: np.empty(0, SENDS))
 
     def take(
-        self, events: Events, matched_from: Callable[[int], Sends]
-    ) -> tuple[list[dict[str, Any]], Sends]:
+        self, events: Rows, matched_from: Callable[[int], Rows]
+    ) -> tuple[list[dict[str, Any]], Rows]:
         """Apply events; return rows of `tables.LOSS_CANDIDATES`, and the sends matched by reads.
 
         The rows are of candidates that changed. `matched_from` takes an offset and returns the
         sends that earlier calls matched and that were last read at this offset or above.
         """
         self._count(events)
-        acked = events.where(events.kind == Kind.ACKED)
-        read = events.where(events.kind == Kind.READ)
-        offsets = events.offset[events.kind >= Kind.READ]
+        acked = events[events["kind"] == Kind.ACKED]
+        read = events[events["kind"] == Kind.READ]
+        offsets = events["offset"][events["kind"] >= Kind.READ]
         if len(offsets) and offsets.min() <= self.totals.read_offset:
             self._revert_reads(int(offsets.min()), matched_from)
-        self.unseen = self.unseen.plus(self._sends(acked))
+        self.unseen = np.concatenate([self.unseen, self._sends(acked)])
         changes, matched = self._match(read)
         self._settle(events)
         if len(offsets):
             self.totals.read_offset = int(offsets.max())
-            self._window(int(events.at[events.kind >= Kind.READ].max())).read_offset = int(
+            self._window(int(events["at"][events["kind"] >= Kind.READ].max())).read_offset = int(
                 offsets.max()
             )
         changes += self._raise_candidates()
         oldest = (self.totals.newest - int(MEMORY_S * 1e6)) // self.width
-        self.early = self.early.where(self.early.window >= oldest)
+        self.early = self.early[self.early["window"] >= oldest]
         return changes, matched
 
     def close(self, watermark: int) -> list[dict[str, Any]]:
@@ -230,7 +185,7 @@ class Partition:
             "read_offset": _known(totals.read_offset),
             "lag": _lag(totals.acked_offset, totals.read_offset),
             "unseen": len(self.unseen),
-            "candidates": int(self.unseen.raised.sum()),
+            "candidates": int(self.unseen["raised"].sum()),
         }
 
     def numbers(self) -> dict[str, Any]:
@@ -239,9 +194,7 @@ class Partition:
         return {"totals": asdict(self.totals), "windows": windows}
 
     @classmethod
-    def of(
-        cls, numbers: Mapping[str, Any], *, width: int, unseen: Sends, early: Sends
-    ) -> Partition:
+    def of(cls, numbers: Mapping[str, Any], *, width: int, unseen: Rows, early: Rows) -> Partition:
         """Return the partition from its `numbers` and sends."""
         totals = _Totals(**numbers["totals"])
         totals.spans = [(first, last) for first, last in totals.spans]
@@ -253,8 +206,11 @@ class Partition:
             early=early,
         )
 
-    def _sends(self, events: Events) -> Sends:
-        return Sends.of(events.producer, events.sequence, events.offset, events.at // self.width)
+    def _sends(self, events: Rows) -> Rows:
+        sends = np.zeros(len(events), SENDS)
+        sends[_PLACED] = events[_PLACED]
+        sends["window"] = events["at"] // self.width
+        return sends
 
     def _window(self, at: int) -> _Counts:
         """Return the window of an event; the next open one if that window was written."""
@@ -262,67 +218,68 @@ class Partition:
         number = at // self.width if written is None else max(at // self.width, written + 1)
         return self.windows.setdefault(number, _Counts())
 
-    def _count(self, events: Events) -> None:
+    def _count(self, events: Rows) -> None:
         totals = self.totals
-        kind = np.minimum(events.kind, Kind.READ)
-        for number in np.unique(events.at // self.width).tolist():
-            here = events.at // self.width == number
+        kind = np.minimum(events["kind"], Kind.READ)
+        for number in np.unique(events["at"] // self.width).tolist():
+            here = events["at"] // self.width == number
             counts = np.bincount(kind[here], minlength=4).tolist()
             for whole in (totals, self._window(number * self.width)):
                 whole.acked += counts[0]
                 whole.failed += counts[1]
                 whole.unknown += counts[2]
                 whole.read += counts[3]
-            acked = events.where(here & (events.kind == Kind.ACKED) & (events.offset != NO_OFFSET))
-            if len(acked.at):
-                latest = int(acked.at.max())
-                offset = int(acked.offset[acked.at == latest].max())
+            acked = events[here & (events["kind"] == Kind.ACKED) & (events["offset"] != NO_OFFSET)]
+            if len(acked):
+                latest = int(acked["at"].max())
+                offset = int(acked["offset"][acked["at"] == latest].max())
                 for whole in (totals, self._window(latest)):
                     if latest >= whole.acked_at:
                         whole.acked_at, whole.acked_offset = latest, offset
-        outcomes = events.where(events.kind < Kind.READ)
-        if len(outcomes.at):
-            sent = int(outcomes.sent_at.min())
+        outcomes = events[events["kind"] < Kind.READ]
+        if len(outcomes):
+            sent = int(outcomes["sent_at"].min())
             totals.first = sent if totals.first is None else min(totals.first, sent)
-            totals.last = max(totals.last, int(outcomes.at.max()))
-            acked_at = outcomes.at[outcomes.kind == Kind.ACKED]
+            totals.last = max(totals.last, int(outcomes["at"].max()))
+            acked_at = outcomes["at"][outcomes["kind"] == Kind.ACKED]
             totals.spans = with_acks(totals.spans, acked_at, gap=_GAP_US)
-        if len(events.at):
-            totals.newest = max(totals.newest, int(events.at.max()))
+        if len(events):
+            totals.newest = max(totals.newest, int(events["at"].max()))
 
-    def _revert_reads(self, offset: int, matched_from: Callable[[int], Sends]) -> None:
+    def _revert_reads(self, offset: int, matched_from: Callable[[int], Rows]) -> None:
         """Make sends that were read at `offset` and above unseen: the log was truncated there."""
         read = matched_from(offset)
-        self.unseen = self.unseen.plus(read.where(~np.isin(read.keys, self.unseen.keys)))
-        self.early = self.early.where(self.early.offset < offset)
+        read = read[~np.isin(keys(read), keys(self.unseen))]
+        self.unseen = np.concatenate([self.unseen, read])
+        self.early = self.early[self.early["offset"] < offset]
 
-    def _match(self, read: Events) -> tuple[list[dict[str, Any]], Sends]:
+    def _match(self, read: Rows) -> tuple[list[dict[str, Any]], Rows]:
         """Match acked sends with reads; return the rows of candidates that are withdrawn, too."""
-        reads = self.early.plus(self._sends(read))
-        matched = np.isin(self.unseen.keys, reads.keys)
-        seen = self.unseen.where(matched)
-        self.early = reads.where(~np.isin(reads.keys, seen.keys))
-        self.unseen = self.unseen.where(~matched)
-        withdrawn = self._changes(seen.where(seen.raised == 1), "withdrawn")
-        return withdrawn, _where_read(seen.marked(raised=False), reads)
+        reads = np.concatenate([self.early, self._sends(read)])
+        matched = np.isin(keys(self.unseen), keys(reads))
+        seen = self.unseen[matched]
+        self.early = reads[~np.isin(keys(reads), keys(seen))]
+        self.unseen = self.unseen[~matched]
+        withdrawn = self._changes(seen[seen["raised"] == 1], "withdrawn")
+        # The lowest offset at which each was read.
+        order = np.lexsort((reads["offset"], keys(reads)))
+        seen["offset"] = reads["offset"][order][np.searchsorted(keys(reads)[order], keys(seen))]
+        seen["raised"] = 0
+        return withdrawn, seen
 
-    def _settle(self, events: Events) -> None:
+    def _settle(self, events: Rows) -> None:
         """Drop reads of sends that failed or are unknown, and so are never acked."""
-        other = events.where((events.kind == Kind.FAILED) | (events.kind == Kind.UNKNOWN))
-        if len(other.at) and len(self.early):
-            gone = np.isin(self.early.keys, keys(other.producer, other.sequence))
-            self.early = self.early.where(~gone)
+        other = events[(events["kind"] == Kind.FAILED) | (events["kind"] == Kind.UNKNOWN)]
+        self.early = self.early[~np.isin(keys(self.early), keys(other))]
 
     def _raise_candidates(self) -> list[dict[str, Any]]:
         unseen = self.unseen
-        overtaken = (unseen.offset != NO_OFFSET) & (unseen.offset < self.totals.read_offset)
-        new = overtaken & (unseen.raised == 0)
-        if not new.any():
-            return []
-        self.unseen = unseen.where(~new).plus(unseen.where(new).marked(raised=True))
-        return self._changes(unseen.where(new), "raised")
+        overtaken = (unseen["offset"] != NO_OFFSET) & (unseen["offset"] < self.totals.read_offset)
+        new = overtaken & (unseen["raised"] == 0)
+        unseen["raised"][new] = 1
+        return self._changes(unseen[new], "raised")
 
-    def _changes(self, sends: Sends, change: str) -> list[dict[str, Any]]:
+    def _changes(self, sends: Rows, change: str) -> list[dict[str, Any]]:
         return [
             {
                 "at": self.totals.newest,
@@ -332,15 +289,13 @@ class Partition:
                 "offset": offset,
                 "overtaken_by": self.totals.read_offset,
             }
-            for producer, sequence, offset in zip(
-                sends.producer.tolist(), sends.sequence.tolist(), sends.offset.tolist(), strict=True
-            )
+            for producer, sequence, offset in sends[_PLACED].tolist()
         ]
 
     def _row(self, number: int, window: _Counts) -> dict[str, Any]:
         totals = self.totals
         start, end = number * self.width, (number + 1) * self.width
-        here = self.unseen.window == number
+        here = self.unseen["window"] == number
         first = max(start, totals.first) if totals.first is not None else end
         return {
             "start": start,
@@ -353,16 +308,8 @@ class Partition:
             "availability": availability(totals.spans, first, min(end, totals.last)),
             "lag": _lag(totals.written_acked, totals.written_read),
             "unseen": int(here.sum()),
-            "candidates": int(self.unseen.raised[here].sum()),
+            "candidates": int(self.unseen["raised"][here].sum()),
         }
-
-
-def _where_read(sends: Sends, reads: Sends) -> Sends:
-    """Return `sends` with the lowest offset at which each was read as its offset."""
-    order = np.lexsort((reads.offset, reads.keys))
-    return replace(
-        sends, offset=reads.offset[order][np.searchsorted(reads.keys[order], sends.keys)]
-    )
 
 
 def _known(offset: int) -> int | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.live.partition import MEMORY_S, Partition, Sends
-from ackproof_spark.tables import LIVE_PARTITIONS, LIVE_WINDOWS, LOCATION, LOSS_CANDIDATES
+from ackproof_spark.live.partition import MEMORY_S, SENDS, Partition, Rows, keys, rows_of
+from ackproof_spark.tables import LIVE_PARTITIONS, LIVE_WINDOWS, LOCATION, LOSS_CANDIDATES, columns
 
 WINDOWS = "live_windows"
 CANDIDATES = "loss_candidates"
@@ -36,15 +36,11 @@ SCHEMAS = {WINDOWS: LIVE_WINDOWS, CANDIDATES: LOSS_CANDIDATES, PARTITIONS: LIVE_
 #: Topic and partition.
 Key = tuple[str, int]
 
-_COLUMNS = [field.name for field in fields(Sends)]
-_SENDS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("role", pa.string()),
-        *((name, pa.int64()) for name in _COLUMNS),
-    ]
-)
+_SENDS = columns("""
+    topic string?, partition int?, role string?, producer bigint?, sequence bigint?,
+    offset bigint?, window bigint?, raised bigint?
+""")
+_COLUMNS = _SENDS.names[3:]
 
 
 class LiveTables:
@@ -124,7 +120,7 @@ class StateFiles:
         }
         return State(width=stored["width"], newest=stored["newest"], partitions=partitions)
 
-    def save(self, batch: int, state: State, matched: Mapping[Key, Sends]) -> None:
+    def save(self, batch: int, state: State, matched: Mapping[Key, Rows]) -> None:
         """Store the state after micro-batch `batch`, and the sends that it matched."""
         rows = [_rows_of(key, "matched", sends) for key, sends in matched.items()]
         _put_rows(self._matched / _file(batch), pa.concat_tables([_SENDS.empty_table(), *rows]))
@@ -145,16 +141,16 @@ class StateFiles:
             stale.with_suffix(".json").unlink(missing_ok=True)
             stale.unlink()
 
-    def matched_from(self, batch: int, key: Key, offset: int) -> Sends:
+    def matched_from(self, batch: int, key: Key, offset: int) -> Rows:
         """Return sends matched before `batch` and last read at `offset` or above."""
         own = [("topic", "=", key[0]), ("partition", "=", key[1])]
         files = self._files(self._matched, before=batch)
         tables = [pq.read_table(path, schema=_SENDS, filters=own) for path in files]
         sends = _select(pa.concat_tables([_SENDS.empty_table(), *tables]), key, "matched")
         # Of a send that was read again after a truncation, the latest read counts.
-        _, latest = np.unique(sends.keys[::-1], return_index=True)
-        sends = sends.where(len(sends) - 1 - latest)
-        return sends.where(sends.offset >= offset)
+        _, latest = np.unique(keys(sends)[::-1], return_index=True)
+        sends = sends[len(sends) - 1 - latest]
+        return sends[sends["offset"] >= offset]
 
     def forget(self, batch: int, state: State) -> None:
         """Delete sends matched before micro-batch `batch` that are too old to be reverted.
@@ -175,7 +171,7 @@ class StateFiles:
                 yield path
 
 
-def _rows_of(key: Key, role: str, sends: Sends) -> pa.Table:
+def _rows_of(key: Key, role: str, sends: Rows) -> pa.Table:
     """Return sends of a partition as rows."""
     count = len(sends)
     return pa.table(
@@ -183,19 +179,19 @@ def _rows_of(key: Key, role: str, sends: Sends) -> pa.Table:
             pa.repeat(pa.scalar(key[0]), count),
             pa.repeat(pa.scalar(key[1], pa.int32()), count),
             pa.repeat(pa.scalar(role), count),
-            *(getattr(sends, name) for name in _COLUMNS),
+            *(sends[name] for name in _COLUMNS),
         ],
         schema=_SENDS,
     )
 
 
-def _select(rows: pa.Table, key: Key, role: str) -> Sends:
+def _select(rows: pa.Table, key: Key, role: str) -> Rows:
     own = rows.filter(
         (pc.field("topic") == key[0])
         & (pc.field("partition") == key[1])
         & (pc.field("role") == role)
     )
-    return Sends(**{name: own[name].to_numpy() for name in _COLUMNS})
+    return rows_of([own[name].to_numpy() for name in _COLUMNS], SENDS)
 
 
 def _file(batch: int) -> str:

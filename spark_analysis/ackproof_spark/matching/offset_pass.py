@@ -51,11 +51,11 @@ from ackproof_spark.matching.slices import Slice, slices
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import from_arrow, local, small_plans
-from ackproof_spark.tables import LEDGER, RecordState
+from ackproof_spark.tables import LEDGER, RecordState, columns
 
 _NAME = ["topic", "producer", "sequence"]
 
-_LAST = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("last", pa.int64())])
+_LAST = columns("topic string?, partition int?, last bigint?")
 
 #: Tasks for each core; further slices share tasks.
 _TASKS_A_CORE = 16

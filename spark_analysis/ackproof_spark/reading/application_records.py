@@ -22,21 +22,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.reading.run_tables import PLACE, StoredRun
 from ackproof_spark.record import ID_HEADER
 from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
-from ackproof_spark.spark.storage import address, store
-from ackproof_spark.tables import (
-    LOCATION,
-    SCHEMA_VERSION,
-    Outcome,
-    RecordState,
-)
+from ackproof_spark.tables import SCHEMA_VERSION, Outcome, RecordState
 
 #: The parts of an identity, in the order of a kind's name.
 PARTS = ("id", "digest", "key")
 
-_PLACE = ["topic", "partition", "offset"]
 _IDENTITY = ["kind", "identity"]
 _NAME = ["producer", "sequence"]
 _HEAD_SIZE = 64
@@ -84,7 +77,7 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
     """Return raw records (with key and headers) as `tables.FINAL_LOG`, with the names of sends."""
     name = F.min(F.struct(*_NAME))
     acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
-    at_offset = acked.groupBy(*_PLACE, *_IDENTITY).agg(name.alias("at_offset"))
+    at_offset = acked.groupBy(*PLACE, *_IDENTITY).agg(name.alias("at_offset"))
     sole = (
         application.sends.groupBy("topic", *_IDENTITY)
         .agg(F.count("*").alias("sends"), F.min("partition").alias("to"), name.alias("sole"))
@@ -93,17 +86,17 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
     )
     seen = (
         _with_identities(records, application)
-        .join(at_offset, [*_PLACE, *_IDENTITY], "left")
+        .join(at_offset, [*PLACE, *_IDENTITY], "left")
         .join(sole, ["topic", *_IDENTITY], "left")
     )
     if len(application.kinds) > 1:
         columns = ("timestamp", "size", "head", "at_offset", "sole")
-        seen = seen.groupBy(*_PLACE).agg(*(F.min(column).alias(column) for column in columns))
+        seen = seen.groupBy(*PLACE).agg(*(F.min(column).alias(column) for column in columns))
     sender = F.coalesce("at_offset", "sole")
     return seen.select(
         F.lit(SCHEMA_VERSION).alias("schema_version"),
         F.lit(run_id).alias("run_id"),
-        *_PLACE,
+        *PLACE,
         F.col("timestamp").alias("written_at"),
         F.when(sender.isNotNull(), RecordState.INTACT).otherwise(RecordState.OTHER).alias("state"),
         sender["producer"].alias("producer"),
@@ -113,7 +106,7 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
     )
 
 
-def store_undecidable(
+def undecidable(
     records: DataFrame,
     log: DataFrame,
     application: Application,
@@ -121,41 +114,21 @@ def store_undecidable(
     ends: Mapping[tuple[str, int], int],
     proven_ends: bool,
     run_id: str,
-    run_dir: Path | str,
-) -> None:
-    rows = [(*place, end) for place, end in ends.items()]
-    found = undecidable(
-        records,
-        log,
-        application,
-        ends=log.sparkSession.createDataFrame(
-            rows, "topic string, partition int, end_offset bigint"
-        ),
-        proven_ends=proven_ends,
-        run_id=run_id,
-    )
-    store(found, f"{address(run_dir)}/{LOCATION['undecidable']}")
-
-
-def undecidable(
-    records: DataFrame,
-    log: DataFrame,
-    application: Application,
-    *,
-    ends: DataFrame,
-    proven_ends: bool,
-    run_id: str,
 ) -> DataFrame:
     """Return the acked sends that have no record and may not be lost: `tables.UNDECIDABLE`.
 
-    `log` is the stored `named(records)`. `ends` has the `end_offset` of each partition;
+    `log` is the stored `named(records)`. `ends` has the end offset of each partition;
     `proven_ends`: a record acked with acks=all was at each end. Otherwise an acked record may be at
     or after the high watermark.
     """
-    others = log.where(F.col("state") == RecordState.OTHER).select(*_PLACE)
+    rows = [(*partition, end) for partition, end in ends.items()]
+    end_offsets = log.sparkSession.createDataFrame(
+        rows, "topic string, partition int, end_offset bigint"
+    )
+    others = log.where(F.col("state") == RecordState.OTHER).select(*PLACE)
     loose = (
         _with_identities(records, application)
-        .join(others, _PLACE, "left_semi")
+        .join(others, PLACE, "left_semi")
         .select("topic", "partition", *_IDENTITY)
         .distinct()
         .withColumn("shared", F.lit(True))
@@ -165,8 +138,8 @@ def undecidable(
         application.sends.where(F.col("outcome") == Outcome.ACKED)
         .join(found, ["topic", "partition", *_NAME], "left_anti")
         .join(loose, ["topic", "partition", *_IDENTITY], "left")
-        .join(_twice(application.sends), [*_PLACE, *_IDENTITY], "left")
-        .join(ends.select("topic", "partition", "end_offset"), ["topic", "partition"])
+        .join(_twice(application.sends), [*PLACE, *_IDENTITY], "left")
+        .join(end_offsets, ["topic", "partition"])
         .join(_counts(application.ledger), ["topic", "partition"])
     )
     offset, end = F.col("offset"), F.col("end_offset")
@@ -218,8 +191,8 @@ def _with_identities(records: DataFrame, application: Application) -> DataFrame:
         F.hex(F.substring("value", 1, _HEAD_SIZE)).alias("head"),
     )
     return records.select(
-        *_PLACE, "timestamp", *stored, F.explode(F.array(*identities)).alias("of_kind")
-    ).select(*_PLACE, "timestamp", "size", "head", "of_kind.kind", "of_kind.identity")
+        *PLACE, "timestamp", *stored, F.explode(F.array(*identities)).alias("of_kind")
+    ).select(*PLACE, "timestamp", "size", "head", "of_kind.kind", "of_kind.identity")
 
 
 def _header(name: str) -> Column:
@@ -232,7 +205,7 @@ def _twice(sends: DataFrame) -> DataFrame:
     """Return the offsets at which several sends with the same identity were acked."""
     return (
         sends.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
-        .groupBy(*_PLACE, *_IDENTITY)
+        .groupBy(*PLACE, *_IDENTITY)
         .agg(F.count("*").alias("twice"))
         .where("twice > 1")
     )

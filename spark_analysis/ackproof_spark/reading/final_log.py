@@ -24,6 +24,7 @@ from ackproof_spark.reading.record_columns import (
     RECORD_COLUMNS,
     parse_records,
 )
+from ackproof_spark.reading.run_tables import PARTITION
 from ackproof_spark.record import END_MARKER
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
@@ -47,7 +48,6 @@ _NO_CONNECTOR = (
     "see docs/reference/spark.md)"
 )
 
-_PARTITION = ["topic", "partition"]
 
 #: Offsets that one task reads, approximately.
 _OFFSETS_OF_A_TASK = 500_000
@@ -106,27 +106,21 @@ def read_final_log(
     options: Mapping[str, str],
     reader: Reader = Reader.CONNECTOR,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
-    application: Application | None = None,
 ) -> DataFrame:
-    """Return the records of these ranges, in `tables.FINAL_LOG`'s columns.
+    """Return the records of these ranges, which have ackproof's header, as `tables.FINAL_LOG`.
 
-    Without `application`, the records have ackproof's header. `options` are options of the reader
-    (`minPartitions`, or a setting of its client, prefixed `kafka.`); they override those set here.
-    Reading is lazy, except that ackproof's own reader reads a small log at once. Raises
-    `AnalysisError` if this Spark has no such reader.
+    `options` are options of the reader (`minPartitions`, or a setting of its client, prefixed
+    `kafka.`); they override those set here. Reading is lazy, except that ackproof's own reader
+    reads a small log at once. Raises `AnalysisError` if this Spark has no such reader.
     """
     records = read_records(
         spark,
         bootstrap_servers=bootstrap_servers,
         ends=ends,
-        options={
-            "kafka.isolation.level": isolation.value,
-            **({"includeHeaders": "true"} if application else {}),
-            **options,
-        },
+        options={"kafka.isolation.level": isolation.value, **options},
         reader=reader,
     )
-    return as_final_log(records, application, run_id=run_id)
+    return parse_records(records, run_id=run_id)
 
 
 def as_final_log(records: DataFrame, application: Application | None, *, run_id: str) -> DataFrame:
@@ -258,15 +252,15 @@ def take_final_log(
         between=between if end_markers else None,
     )
     if application is not None:
-        application_records.store_undecidable(
+        undecidable = application_records.undecidable(
             read(ends=ends, options={**isolated, **headers, **options}),
             taken.log,
             application,
             ends={(end.topic, end.partition): end.end_offset for end in ends},
             proven_ends=end_markers,
             run_id=run_id,
-            run_dir=run_dir,
         )
+        store(undecidable, f"{address(run_dir)}/{LOCATION['undecidable']}")
     return taken
 
 
@@ -299,7 +293,7 @@ def write_final_log(
     read_to = {(end.topic, end.partition): end.begin_offset for end in ends}
     records = 0
     last_and_count = F.max("offset").alias("last"), F.count("*").alias("records")
-    for row in stored.groupBy(*_PARTITION).agg(*last_and_count).collect():
+    for row in stored.groupBy(*PARTITION).agg(*last_and_count).collect():
         read_to[row["topic"], row["partition"]] = row["last"] + 1
         records += row["records"]
     gaps = [
@@ -362,7 +356,7 @@ def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
     """Return the gaps that have records or could not be read."""
     with explained():
-        rows = rest.groupBy(*_PARTITION).agg(F.min("offset").alias("next")).collect()
+        rows = rest.groupBy(*PARTITION).agg(F.min("offset").alias("next")).collect()
     following = {(row["topic"], row["partition"]): row["next"] for row in rows}
     return [gap for gap in gaps if following.get((gap.topic, gap.partition)) != gap.end_offset]
 

@@ -66,17 +66,10 @@ def _key() -> str:
     """Return a digest of the list, and of all that the JVM compares before it maps an archive."""
     digest = hashlib.sha256(_CLASSES.read_bytes())
     digest.update(connector.java_version().encode())
-    for jar in [*connector.jars(), *sorted((spark_home() / "jars").glob("*.jar"))]:
+    for jar in [*connector.jars(), *sorted((connector.spark_home() / "jars").glob("*.jar"))]:
         stat = jar.stat()
         digest.update(f"{jar} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-def spark_home() -> Path:
-    """Return pyspark's folder, with links resolved: the JVM compares class paths as text."""
-    import pyspark
-
-    return Path(pyspark.__file__).resolve().parent
 
 
 def _write(archive: Path) -> None:
@@ -86,10 +79,13 @@ def _write(archive: Path) -> None:
         f'-Xshare:dump "-XX:SharedClassListFile={classes}" "-XX:SharedArchiveFile={archive}" '
         "-XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
     )
-    home = spark_home()
     class_path = os.pathsep.join(map(str, connector.jars()))
     try:
-        done = _dump(home, class_path, options)
+        done = connector.spark_submit(
+            *("--driver-memory", "1g", "--conf", f"spark.driver.extraClassPath={class_path}"),
+            *("--conf", f"spark.driver.extraJavaOptions={options}", "pyspark-shell"),
+            timeout=_TIMEOUT_S,
+        )
     except subprocess.TimeoutExpired as error:
         raise AnalysisError(
             f"Java {connector.java_version()} wrote no archive of Spark's classes within "
@@ -101,21 +97,6 @@ def _write(archive: Path) -> None:
             f"Java {connector.java_version()} wrote no archive of Spark's classes; Spark works "
             f"without one, and starts more slowly. Its report ends with:\n{report}"
         )
-
-
-def _dump(home: Path, class_path: str, options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            *(str(home / "bin" / "spark-submit"), "--driver-memory", "1g"),
-            *("--conf", f"spark.driver.extraClassPath={class_path}"),
-            *("--conf", f"spark.driver.extraJavaOptions={options}", "pyspark-shell"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_S,
-        env={**os.environ, "SPARK_HOME": str(home)},
-    )
 
 
 def _main() -> int:

@@ -175,29 +175,38 @@ def resolve(package: Package = Package.KAFKA) -> list[Path]:
     return jars(package)
 
 
-def _fetch(ivy: Path, package: Package) -> None:
-    """Let Spark fetch a package into `ivy`/jars, by submitting an empty job."""
+def spark_home() -> Path:
+    """Return pyspark's folder, with links resolved: the JVM compares class paths as text."""
     import pyspark
 
-    home = Path(pyspark.__file__).parent
-    empty_job = ivy / "empty.py"
-    empty_job.write_text("")
-    done = subprocess.run(
-        [
-            *(str(home / "bin" / "spark-submit"), "--master", "local[1]"),
-            *("--packages", coordinates(package), "--conf", f"spark.jars.ivy={ivy}"),
-            *("--conf", "spark.ui.enabled=false", str(empty_job)),
-        ],
+    return Path(pyspark.__file__).resolve().parent
+
+
+def spark_submit(
+    *arguments: str, timeout: float | None = None, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    home = spark_home()
+    return subprocess.run(
+        [str(home / "bin" / "spark-submit"), *arguments],
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout,
+        cwd=cwd,
+        env={**os.environ, "SPARK_HOME": str(home), **environment},
+    )
+
+
+def _fetch(ivy: Path, package: Package) -> None:
+    """Let Spark fetch a package into `ivy`/jars, by submitting an empty job."""
+    empty_job = ivy / "empty.py"
+    empty_job.write_text("")
+    done = spark_submit(
+        *("--master", "local[1]", "--packages", coordinates(package)),
+        *("--conf", f"spark.jars.ivy={ivy}", "--conf", "spark.ui.enabled=false", str(empty_job)),
         cwd=ivy,
-        env={
-            **os.environ,
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-        },
+        SPARK_LOCAL_IP="127.0.0.1",
+        PYSPARK_PYTHON=sys.executable,
     )
     if done.returncode != 0 or not any((ivy / "jars").glob("*.jar")):
         report = "\n".join((done.stderr or done.stdout).splitlines()[-30:])
@@ -211,9 +220,7 @@ def _fetch(ivy: Path, package: Package) -> None:
 
 def _drop_what_spark_has(folder: Path) -> None:
     """Delete jars that pyspark has, too: a session that copies fewer jars starts sooner."""
-    import pyspark
-
-    brought = {jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    brought = {jar.name for jar in (spark_home() / "jars").glob("*.jar")}
     for jar in folder.glob("*.jar"):
         # Ivy prefixes the file with the organisation: org.lz4_lz4-java-1.8.0.jar
         if jar.name.partition("_")[2] in brought:

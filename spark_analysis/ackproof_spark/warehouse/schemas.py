@@ -10,25 +10,24 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ackproof_spark import tables
-from ackproof_spark.tables import TIME, required
+from ackproof_spark.tables import columns
 
 #: Raised whenever the columns or the layout change.
 WAREHOUSE_VERSION = 4
 
 
-def _table(*fields: pa.Field) -> pa.Schema:
-    common = [
-        pa.field("schema_version", pa.int32(), nullable=False),
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("load_id", pa.string(), nullable=False),
-    ]
-    return pa.schema(common + list(fields))
+def _with_common(own: pa.Schema) -> pa.Schema:
+    return pa.schema([*columns("schema_version int, run_id string, load_id string"), *own])
+
+
+def _table(text: str) -> pa.Schema:
+    return _with_common(columns(text))
 
 
 def _of_run(schema: pa.Schema) -> pa.Schema:
     """Return a run table's schema with nullable columns: runs of older versions lack some."""
     own = (field for field in schema if field.name not in ("schema_version", "run_id"))
-    return _table(*(field.with_nullable(True) for field in own))
+    return _with_common(pa.schema(field.with_nullable(True) for field in own))
 
 
 #: Anomalies that have a column in `runs`; `observed` has all counts.
@@ -40,115 +39,56 @@ ANOMALY_COUNTS = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unse
 #: nothing was sent. Latencies are null if nothing was acked. `digest` is that of the verdict, the
 #: commit and the trial. `with_sends` and `with_reads` say whether these tables were loaded.
 #: `outcome` describes the fate of the acked records; `report` is the address of the page.
-RUNS = _table(
-    required("scenario", pa.string()),
-    required("configuration_name", pa.string()),
-    required("configuration", pa.string()),
-    required("seed", pa.int64()),
-    required("kafka_version", pa.string()),
-    required("image", pa.string()),
-    pa.field("commit", pa.string()),
-    required("started_at", TIME),
-    pa.field("finished_at", TIME),
-    required("loaded_at", TIME),
-    required("verdict", pa.string()),
-    required("reason", pa.string()),
-    required("outcome", pa.string()),
-    pa.field("report", pa.string()),
-    *(
-        required(count, pa.int64())
-        for count in (
-            *("sent", "acked", "failed", "unknown"),
-            *ANOMALY_COUNTS,
-        )
-    ),
-    required("observed", pa.string()),
-    required("duration_s", pa.float64()),
-    required("acked_per_s", pa.float64()),
-    required("unavailability_s", pa.float64()),
-    pa.field("availability", pa.float64()),
-    *(pa.field(f"ack_latency_{name}_ms", pa.float64()) for name in ("p50", "p95", "p99", "p999")),
-    pa.field("ack_latency_max_ms", pa.float64()),
-    required("with_sends", pa.bool_()),
-    required("with_reads", pa.bool_()),
-    required("digest", pa.string()),
-)
+RUNS = _table(f"""
+    scenario string, configuration_name string, configuration string, seed bigint,
+    kafka_version string, image string, commit string?, started_at timestamp,
+    finished_at timestamp?, loaded_at timestamp, verdict string, reason string, outcome string,
+    report string?, sent bigint, acked bigint, failed bigint, unknown bigint,
+    {", ".join(f"{anomaly} bigint" for anomaly in ANOMALY_COUNTS)},
+    observed string, duration_s double, acked_per_s double, unavailability_s double,
+    availability double?, ack_latency_p50_ms double?, ack_latency_p95_ms double?,
+    ack_latency_p99_ms double?, ack_latency_p999_ms double?, ack_latency_max_ms double?,
+    with_sends boolean, with_reads boolean, digest string
+""")
 
 #: One row a run of a comparison: trial `trial` (from 1, in order of time) of its configuration.
-TRIALS = _table(
-    required("comparison", pa.string()),
-    required("scenario", pa.string()),
-    required("configuration_name", pa.string()),
-    required("trial", pa.int32()),
-)
+TRIALS = _table("comparison string, scenario string, configuration_name string, trial int")
 
 #: One row an anomaly with a prediction.
-PREDICTIONS = _table(
-    required("anomaly", pa.string()),
-    required("prediction", pa.string()),
-    pa.field("reason", pa.string()),
-    required("observed", pa.int64()),
-)
+PREDICTIONS = _table("anomaly string, prediction string, reason string?, observed bigint")
 
 #: One row a contradiction between prediction and observation.
-FINDINGS = _table(
-    required("anomaly", pa.string()),
-    required("predicted", pa.string()),
-    required("observed", pa.int64()),
-    required("explanation", pa.string()),
-)
+FINDINGS = _table("anomaly string, predicted string, observed bigint, explanation string")
 
 #: One row a cause of lost records, most losses first; `case` is that of
 #: docs/explanation/forensics.md, `title` its name.
-CAUSES = _of_run(tables.CAUSES).append(required("title", pa.string()))
+CAUSES = pa.schema([*_of_run(tables.CAUSES), *columns("title string")])
 
 #: One row a partition and action (`read`, `write`), in runs with a probe: the share of the time in
 #: which the action was possible, and its outages.
-AVAILABILITY = _table(
-    required("topic", pa.string()),
-    required("partition", pa.int32()),
-    required("action", pa.string()),
-    required("share", pa.float64()),
-    required("outages", pa.int32()),
-    required("longest_outage_s", pa.float64()),
-)
+AVAILABILITY = _table("""
+    topic string, partition int, action string, share double, outages int,
+    longest_outage_s double
+""")
 
 #: One row a setting of the run: `scope` is `producer`, `topic` or `broker`; `name` is the topic,
 #: null for the settings of producers and brokers. Values are text, as in Kafka's files.
-SETTINGS = _table(
-    required("scope", pa.string()),
-    pa.field("name", pa.string()),
-    required("key", pa.string()),
-    required("value", pa.string()),
-)
+SETTINGS = _table("scope string, name string?, key string, value string")
 
 #: One row an event: `fault-injected`, `fault-verified`, `fault-healed`, `fault-recovered`,
 #: `partition-state`, `broker-state`, or `trouble` (whose `at` is null). `node` is the broker
 #: concerned (for a partition, the leader), null if it is no broker.
-EVENTS = _table(
-    pa.field("at", TIME),
-    required("kind", pa.string()),
-    pa.field("node", pa.int32()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    required("what", pa.string()),
-)
+EVENTS = _table("at timestamp?, kind string, node int?, topic string?, partition int?, what string")
 
 #: One row a second from the first send to the last outcome. `sent` counts the sends of the second;
 #: the other counts and the latencies are of sends that resolved in it. `availability`: of the
 #: partitions with sends in flight, the share that acked one in this second; null if none had.
 #: `lag`: see `lag.lag`; null without consumers and before the first ack.
-METRICS = _table(
-    required("at", TIME),
-    required("sent", pa.int64()),
-    required("acked", pa.int64()),
-    required("failed", pa.int64()),
-    required("unknown", pa.int64()),
-    *(pa.field(f"latency_{name}_ms", pa.float64()) for name in ("p50", "p90", "p99", "p999")),
-    pa.field("latency_max_ms", pa.float64()),
-    pa.field("availability", pa.float64()),
-    pa.field("lag", pa.int64()),
-)
+METRICS = _table("""
+    at timestamp, sent bigint, acked bigint, failed bigint, unknown bigint,
+    latency_p50_ms double?, latency_p90_ms double?, latency_p99_ms double?,
+    latency_p999_ms double?, latency_max_ms double?, availability double?, lag bigint?
+""")
 
 #: `sends` (one row a send) and `reads` (one row a record of the final log) are loaded on request.
 TABLES = {

@@ -6,10 +6,11 @@ import contextlib
 import fcntl
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ackproof_spark.errors import AnalysisError, WarehouseError
@@ -22,32 +23,30 @@ from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
 _LOCK = ".lock"
 
 
-class Files(Protocol):
-    """Text files of one file system; errors are `AnalysisError`."""
+class Storage(ABC):
+    """The files below one address; raises `AnalysisError` for every error of the file system.
 
-    #: The address with its scheme, as SQL names it.
+    `address` is the location with its scheme, as SQL names it.
+    """
+
     address: str
 
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    @staticmethod
+    def of(spark: SparkSession, location: str) -> Storage:
+        # With Spark Connect, Hadoop's classes are in another process.
+        jvm: Any = None if is_connect() else getattr(spark, "_jvm", None)
+        return _ArrowFiles(location) if jvm is None else _HadoopFiles(spark, jvm, location)
+
+    @abstractmethod
     def read(self, name: str) -> str | None:
         """Return the text of a file, None if it does not exist."""
 
+    @abstractmethod
     def write(self, name: str, text: str) -> None:
         """Write a text file, replacing the one that exists."""
-
-
-class Storage:
-    """The files below one address; raises `AnalysisError` for every error of the file system."""
-
-    def __init__(self, spark: SparkSession, location: str) -> None:
-        # With Spark Connect, Hadoop's classes are in another process.
-        jvm: Any = None if is_connect() else getattr(spark, "_jvm", None)
-        self._location = location
-        self._files: Files = (
-            _ArrowFiles(location) if jvm is None else _HadoopFiles(spark, jvm, location)
-        )
-        self.address = self._files.address
-        self.read = self._files.read
-        self.write = self._files.write
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -75,17 +74,24 @@ class Storage:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
+    def _unusable(self, reason: object) -> AnalysisError:
+        reason = str(reason).partition("\n")[0]
+        return AnalysisError(
+            f"{self._location} cannot be used as a warehouse ({reason}); name another folder or "
+            "address"
+        )
 
-class _HadoopFiles:
+
+class _HadoopFiles(Storage):
     """Files by Hadoop's `FileSystem`, by which Spark reads the tables."""
 
     def __init__(self, spark: SparkSession, jvm: Any, location: str) -> None:
-        self._location = location
+        super().__init__(location)
         self._path = jvm.org.apache.hadoop.fs.Path
         with self._errors():
             path = self._path(location)
             self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
-            self.address: str = self._files.makeQualified(path).toString()
+            self.address = self._files.makeQualified(path).toString()
 
     def read(self, name: str) -> str | None:
         path = self._path(f"{self.address}/{name}")
@@ -113,17 +119,16 @@ class _HadoopFiles:
         try:
             yield
         except Py4JJavaError as error:
-            reason = error.java_exception.toString().partition("\n")[0]
-            raise _unusable(self._location, reason) from None
+            raise self._unusable(error.java_exception.toString()) from None
 
 
-class _ArrowFiles:
+class _ArrowFiles(Storage):
     """Files by Arrow's file systems, for a Spark whose JVM is elsewhere."""
 
     def __init__(self, location: str) -> None:
         from pyarrow import fs
 
-        self._location = location
+        super().__init__(location)
         local = "://" not in location and not location.startswith("file:")
         self.address = Path(location).resolve().as_uri() if local else location.rstrip("/")
         with self._errors():
@@ -154,13 +159,7 @@ class _ArrowFiles:
         try:
             yield
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise _unusable(self._location, str(error).partition("\n")[0]) from None
-
-
-def _unusable(location: str, reason: str) -> AnalysisError:
-    return AnalysisError(
-        f"{location} cannot be used as a warehouse ({reason}); name another folder or address"
-    )
+            raise self._unusable(error) from None
 
 
 VERSION_FILE = "warehouse.json"
@@ -185,7 +184,7 @@ class Warehouse:
 
         Raises `WarehouseError` if there is none, or one of another version.
         """
-        storage = Storage(spark, location)
+        storage = Storage.of(spark, location)
         stored = read_format(storage)
         if stored is None:
             raise WarehouseError(
@@ -200,7 +199,7 @@ class Warehouse:
 
         Raises `WarehouseError` if the existing one has another version or format.
         """
-        storage = Storage(spark, location)
+        storage = Storage.of(spark, location)
         with storage.lock(), explained():
             stored = read_format(storage)
             if stored is None:

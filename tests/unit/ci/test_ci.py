@@ -21,7 +21,7 @@ from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.report.ci import announce, error_commands, step_summary
 from ackproof.runs.verdict import Expectation, Verdict, Word
 from ackproof.scenario.loader import load
-from ackproof.scenario.selection import Shard, share
+from ackproof.scenario.selection import share
 from command_line import ackproof
 from documented import unknown_words
 from support.fake_trials import ACKS, verdict
@@ -79,19 +79,16 @@ def test_nothing_is_announced_outside_of_github_actions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7])
 def test_every_item_is_in_exactly_one_shard(of: int) -> None:
-    parts = [share(range(10), Shard(number=number, of=of)) for number in range(1, of + 1)]
+    parts = [share(range(10), f"{number}/{of}") for number in range(1, of + 1)]
     assert sorted(item for part in parts for item in part) == list(range(10))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert share(range(10), "") == list(range(10))
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0"])
 def test_an_invalid_shard_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="is not a shard"):
-        Shard.parse(text)
-
-
-def test_without_a_shard_all_items_are_run() -> None:
-    assert share(load(ACKS[0].path), Shard.parse("")) == load(ACKS[0].path)
+        share([], text)
 
 
 def sampled(mean: float, runs: int, *, measure: str = "unavailability_s") -> Any:

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from ackproof_faults import Fault, registered
+from ackproof_faults.fault import Shape
+
+SHAPE = Shape(
+    brokers=(1, 2, 3),
+    controllers=(100,),
+    listeners=("INTERNAL", "CONTROLLER", "EXTERNAL"),
+    topics={"orders": 1},
+    log_dirs=1,
+    disk=None,
+    own_clocks=True,
+)
 
 #: What a fault must be given beside its target.
 FIELDS: dict[str, dict[str, object]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -13,6 +14,7 @@ from ackproof_faults import (
     CommandResult,
     Evidence,
     Fault,
+    FaultError,
     Guard,
     Kill,
     NoFault,
@@ -21,11 +23,12 @@ from ackproof_faults import (
     leader,
     registered,
 )
+from ackproof_faults.fault_table import Entry, entries
 from ackproof_faults.interfaces.cluster import Placement
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import write_disk
-from unit.faults.registered_faults import fault
+from unit.faults.registered_faults import SHAPE, fault
 
 
 class Touched(dict[str, Any]):
@@ -133,6 +136,37 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "fields", "shape", "field", "problem"),
+    [
+        ("power_loss", {"partitions": "payments-0"}, {}, "partitions", "no topic 'payments'"),
+        ("power_loss", {"partitions": "orders-1"}, {}, "partitions", "partitions 0 to 0, not 1"),
+        ("replace_disk", {}, {}, "log_dir", "one log directory only"),
+        ("fail_log_dir", {}, {}, "log_dir", "one log directory only"),
+        ("disk_full", {}, {}, "fault", "set cluster.disk"),
+        ("partition", {"peers": [9]}, {}, "peers", "no node 9"),
+        ("partition", {"listener": "NONE"}, {}, "listener", "'NONE' is not a listener"),
+        ("partition", {"peers": "clients", "listener": "INTERNAL"}, {}, "listener", "do not use"),
+        ("majorities_ring", {"target": "all"}, {}, "fault", "needs 4 brokers"),
+        ("majorities_ring", {}, {}, "target", "leave the target out"),
+        ("bridge", {"target": [1, 2]}, {}, "target", "one broker"),
+        ("skew_clock", {}, {"own_clocks": False}, "fault", "needs adjustable clocks"),
+        ("skew_clock", {"target": "active controller"}, {}, "target", "clocks date"),
+        ("skew_clock", {"target": 3}, {"controllers": (1,)}, "target", "clocks date"),
+    ],
+)
+def test_an_impossible_fault_is_a_problem_of_the_scenario(
+    name: str, fields: dict[str, object], shape: dict[str, Any], field: str, problem: str
+) -> None:
+    problems = fault(name, **fields).problems(replace(SHAPE, **shape))
+    assert any(field == where and problem in what for where, what in problems)
+
+
+@pytest.mark.parametrize("name", ["partition", "isolate", "split", "bridge", "skew_clock", "kill"])
+def test_a_possible_fault_has_no_problems(name: str) -> None:
+    assert list(fault(name).problems(SHAPE)) == []
+
+
+@pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
         ("kill", {}, None),
@@ -169,3 +203,31 @@ def test_text_of_a_fault_names_its_target() -> None:
     assert str(PauseClient(client="producer 0")) == "pause_client of producer 0"
     assert str(Reassign(topic="orders", partition=0, to=[2])) == "reassign of orders-0"
     assert str(NoFault(target="all")) == "none"
+
+
+@pytest.mark.parametrize("entry", entries(registered()), ids=lambda entry: entry.name)
+def test_every_fault_has_a_description_a_proof_and_described_fields(entry: Entry) -> None:
+    assert entry.summary.endswith(".")
+    assert entry.proof
+    assert all(entry.fields.values())
+    assert not {"when", "heal_when", "fault"} & set(entry.fields)
+
+
+def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:
+    clients = MagicMock()
+    clients.running.return_value = ["producer 0", "producer 1"]
+    clients.is_stopped.side_effect = lambda client: client == "producer 1"
+    with pytest.raises(FaultError, match="producer 1 is already stopped"):
+        PauseClient(client="producers").inject(FakeCluster(clients=clients), [1])
+    clients.stop.assert_called_once_with("producer 0")
+    clients.resume.assert_called_once_with("producer 0")
+
+
+def test_a_message_or_order_without_effect_is_not_verified() -> None:
+    cluster = FakeCluster(
+        proxy=MagicMock(hits=lambda rule, **_: []), clients=MagicMock(obeyed=lambda *_, **__: 1)
+    )
+    with pytest.raises(FaultError, match="no Produce response passed broker 1 within 10 s"):
+        fault("link").verify(cluster, [1], None)
+    with pytest.raises(FaultError, match="consumer 0: 1 new assignments within 30 s"):
+        fault("rebalance_storm").verify(cluster, [1], ("consumer 0",))

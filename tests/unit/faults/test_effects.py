@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from ackproof_faults import Fault, registered
-from ackproof_faults.network.flapping import Flapping
 from ackproof_faults.process.kill import Kill
 from ackproof_model.effects import (
     CHANNELS,
@@ -103,7 +102,3 @@ def test_client_faults_touch_no_brokers() -> None:
     for name, kind in registered().items():
         family = kind.__module__.split(".")[1]
         assert fault(name).touches_brokers == (family not in ("clients", "control"))
-
-
-def test_flapping_is_a_repeated_cut() -> None:
-    assert Flapping(target="all").effects == (Cuts(channels=("replication",), repeated=True),)

@@ -17,7 +17,7 @@ from ackproof.judgement.judge import fault_kinds
 from ackproof.report.html import write_html
 from ackproof.report.terminal import print_run
 from ackproof_faults import FaultWindow, inject, registry
-from ackproof_spark.forensics.cases import Case, Circumstances, Fault, Settings
+from ackproof_spark.forensics.cases import Circumstances, Fault, Settings
 from ackproof_spark.forensics.sentences import cause
 from ackproof_spark.forensics.terms import Election, Term
 from integration.command import clock
@@ -152,14 +152,14 @@ def test_explanation_of_a_loss_uses_the_past_tense(registered: None) -> None:
     )
     kind = fault_kinds()["drown"]
     circumstances = Circumstances(
-        settings=Settings(acks="1", min_insync_replicas=2, kafka_version="4.3.1"),
+        settings=Settings(acks="1", kafka_version="4.3.1"),
         acked=term,
         isr=(1, 2, 3),
         next=None,
         offsets=(0, 1),
         faults=(Fault(window=0, fault="drown", nodes=(1,), injected_at=at, until=None, kind=kind),),
     )
-    assert "leader 1 was drowned (drown, fault 1)" in cause(circumstances, Case.B2, "", None)
+    assert "leader 1 was drowned (drown, fault 1)" in cause(circumstances, "{struck}", None)
 
 
 def test_reports_show_the_plugin_fault(registered: None, tmp_path: Path) -> None:

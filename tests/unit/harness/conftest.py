@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,3 +62,9 @@ def interrupted(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "interrupted"
     synthetic.make_interrupted(directory)
     return directory
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Callable[[Path], Path]:
+    """Copies a run directory, for a test that changes it."""
+    return lambda directory: Path(shutil.copytree(directory, tmp_path / "run"))

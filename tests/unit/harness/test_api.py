@@ -140,18 +140,16 @@ def test_a_wrong_fault_is_refused(fault: str, fields: dict[str, Any], says: str)
         ap.inject(kafka(FakeCluster()), fault, **fields)
 
 
-def test_a_wrong_cluster_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="brokers"), ap.start_cluster(brokers=-1):
-        pass
-    with (
-        pytest.raises(ScenarioError, match="both a ClusterSpec and fields of one"),
-        ap.start_cluster({}, ap.ClusterSpec(), brokers=3),
-    ):
-        pass
-    with (
-        pytest.raises(ScenarioError, match="partitions"),
-        ap.start_cluster({"orders": {"partitions": 0}}),
-    ):
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"brokers": -1}, "brokers"),
+        ({"cluster": ap.ClusterSpec(), "brokers": 3}, "both a ClusterSpec and fields of one"),
+        ({"topics": {"orders": {"partitions": 0}}}, "partitions"),
+    ],
+)
+def test_a_wrong_cluster_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ScenarioError, match=says), ap.start_cluster(**given):
         pass
 
 

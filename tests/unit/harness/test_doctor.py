@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,21 +18,6 @@ def host(tmp_path: Path) -> dict[str, doctor.Check]:
 def test_installed_requirements_are_ok(host: dict[str, doctor.Check]) -> None:
     assert host["PySpark"].state == "ok"
     assert host["Java 17 or later"].state == "ok"
-
-
-def test_missing_pyspark_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    version = importlib.metadata.version
-
-    def without(name: str) -> str:
-        if name == "pyspark":
-            raise importlib.metadata.PackageNotFoundError(name)
-        return version(name)
-
-    monkeypatch.setattr("importlib.metadata.version", without)
-    checks = {check.what: check for check in doctor._host(tmp_path)}
-    assert checks["PySpark"].state == "missing"
-    assert checks["Spark's Kafka connector"].state == "missing"
-    assert "pyspark is not installed" in checks["PySpark"].found
 
 
 def test_an_old_java_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,14 +58,14 @@ def test_limits_of_a_rootless_engine_are_reported() -> None:
 @pytest.mark.parametrize(
     ("reach", "contained", "states", "says"),
     [
-        (doctor.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
-        (doctor.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
-        (doctor.Reach(nameless="", local=False), True, ["ok", "missing"], "--network host"),
-        (doctor.Reach(nameless="", local=False), False, ["ok", "limited"], "cluster.proxied"),
+        (("", True), True, ["ok", "ok"], ""),
+        (("?", True), False, ["missing", "ok"], "plugin-dnsname"),
+        (("", False), True, ["ok", "missing"], "--network host"),
+        (("", False), False, ["ok", "limited"], "cluster.proxied"),
     ],
 )
 def test_networks(
-    reach: doctor.Reach,
+    reach: tuple[str, bool],
     contained: bool,
     states: list[str],
     says: str,

@@ -141,18 +141,6 @@ def test_without_an_engine_tests_are_skipped_by_choice_only(project: Path) -> No
     assert pytested(project, "--chaos-no-engine=maybe", VERDICT="holds").returncode == 4
 
 
-def test_a_cluster_that_cannot_be_booted_is_an_error(project: Path) -> None:
-    (project / "orders.chaos.yaml").unlink()
-    (project / "test_it.py").write_text("def test_it(kafka_cluster): pass")
-    nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
-    done = pytested(project, "-W", "error", **nowhere)
-    assert "ERROR test_it.py::test_it" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
-    assert "exception" not in done.stdout + done.stderr
-    assert "api.py" not in done.stdout
-    assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
-
-
 BODY = """
 import ackproof as ap
 
@@ -162,16 +150,24 @@ def test_it():
 """
 
 
-def test_an_error_is_shown_at_the_line_of_the_test(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("def test_it(kafka_cluster): pass", "ERROR test_it.py::test_it"),
+        (BODY, "test_it.py:5: EngineError"),
+    ],
+)
+def test_a_cluster_that_cannot_be_booted_is_an_error_of_the_test_alone(
+    body: str, shown: str, project: Path
+) -> None:
     (project / "orders.chaos.yaml").unlink()
-    (project / "test_it.py").write_text(BODY)
+    (project / "test_it.py").write_text(body)
     nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
-    done = pytested(project, **nowhere)
+    done = pytested(project, "-W", "error", **nowhere)
     assert done.returncode == 1
-    assert "test_it.py:5: EngineError" in done.stdout
-    assert "Traceback" not in done.stdout
-    assert "api.py" not in done.stdout
-    assert "contextlib.py" not in done.stdout
+    assert shown in done.stdout
+    for hidden in ("Traceback", "exception", "api.py", "contextlib.py"):
+        assert hidden not in done.stdout + done.stderr
     assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
 
 

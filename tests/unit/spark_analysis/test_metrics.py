@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_spark.metrics import as_metrics, metric_questions
+from ackproof_spark.metrics import as_metrics, metric_questions, unavailability
 from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.small_data import answers
 from spark_histories import parse, write_run
@@ -23,80 +23,75 @@ def metrics(spark, run_dir):
     )
 
 
-@pytest.mark.parametrize(
-    ("sends", "unavailable_s"),
-    [
-        pytest.param(
-            ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [30-30.1]"],
-            0.0,
-            id="an idle producer is no outage",
-        ),
-        pytest.param(
-            ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [1-3]"],
-            2.0,
-            id="from the first send in flight to its ack",
-        ),
-        pytest.param(
-            ["1/0 to 0: acked at 0 [1-2]", "1/1 to 0: acked at 1 [0-5]"],
-            # 0 to 2 until the first ack, then 2 to 5 with sequence 1 in flight all the time.
-            5.0,
-            id="from the ack before, if a send is in flight already",
-        ),
-        pytest.param(
-            [
-                "1/0 to 0: acked at 0 [0-0.1]",
-                "1/1 to 0: failed NOT_LEADER [3-4]",
-                "1/2 to 0: acked at 1 [4.1-5]",
-            ],
-            2.0,
-            id="failed attempts start the clock",
-        ),
-        pytest.param(
-            ["1/0 to 0: acked at 0 [0-0.5]", "1/1 to 0: acked at 1 [1-1.5]"],
-            0.0,
-            id="half a second is not longer than half a second",
-        ),
-        pytest.param(
-            ["1/0 to 0: unknown [0-9]", "1/1 to 0: unknown [4-9]"],
-            4.0,
-            id="never acked: first to last send",
-        ),
-        pytest.param(
-            ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: unknown [2-9]", "1/2 to 0: unknown [5-9]"],
-            3.0,
-            id="after the last ack: until the last send",
-        ),
-        pytest.param(
-            [
-                "1/0 to 0: acked at 0 [0-0.1]",
-                "2/0 to 0: unknown [0.2-]",
-                "1/1 to 0: acked at 1 [9-9.1]",
-                "1/2 to 0: acked at 2 [20-20.1]",
-            ],
-            # From the dead producer's attempt at 0.2 to 9.1; not from 9.1 to 20 as well.
-            8.9,
-            id="a send of a dead producer counts only when it was sent",
-        ),
-        pytest.param(
-            [
-                "1/0 to 0: acked at 0 [0-2]",
-                "1/1 to 1: acked at 0 [0-3]",
-                "1/2 to 1: acked at 1 [4-5]",
-            ],
-            4.0,
-            id="the worst partition counts, its stretches summed",
-        ),
-    ],
-)
-def test_unavailability(spark, tmp_path, sends, unavailable_s):
-    measured = metrics(spark, _run(tmp_path, *sends))
-    assert measured["unavailability_s"] == pytest.approx(unavailable_s)
-    assert measured["unavailability_gap_s"] == 0.5
+#: Sends, and the seconds of unavailability.
+CASES = {
+    "an idle producer is no outage": (
+        ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [30-30.1]"],
+        0.0,
+    ),
+    "from the first send in flight to its ack": (
+        ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [1-3]"],
+        2.0,
+    ),
+    # 0 to 2 until the first ack, then 2 to 5 with sequence 1 in flight all the time.
+    "from the ack before, if a send is in flight already": (
+        ["1/0 to 0: acked at 0 [1-2]", "1/1 to 0: acked at 1 [0-5]"],
+        5.0,
+    ),
+    "failed attempts start the clock": (
+        [
+            "1/0 to 0: acked at 0 [0-0.1]",
+            "1/1 to 0: failed X [3-4]",
+            "1/2 to 0: acked at 1 [4.1-5]",
+        ],
+        2.0,
+    ),
+    "half a second is not longer than half a second": (
+        ["1/0 to 0: acked at 0 [0-0.5]", "1/1 to 0: acked at 1 [1-1.5]"],
+        0.0,
+    ),
+    "never acked: first to last send": (
+        ["1/0 to 0: unknown [0-9]", "1/1 to 0: unknown [4-9]"],
+        4.0,
+    ),
+    "after the last ack: until the last send": (
+        ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: unknown [2-9]", "1/2 to 0: unknown [5-9]"],
+        3.0,
+    ),
+    # From the dead producer's attempt at 0.2 to 9.1; not from 9.1 to 20 as well.
+    "a send of a dead producer counts only when it was sent": (
+        [
+            *("1/0 to 0: acked at 0 [0-0.1]", "2/0 to 0: unknown [0.2-]"),
+            *("1/1 to 0: acked at 1 [9-9.1]", "1/2 to 0: acked at 2 [20-20.1]"),
+        ],
+        8.9,
+    ),
+    "the worst partition counts, its stretches summed": (
+        ["1/0 to 0: acked at 0 [0-2]", "1/1 to 1: acked at 0 [0-3]", "1/2 to 1: acked at 1 [4-5]"],
+        4.0,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def unavailable_s(spark, tmp_path_factory) -> dict[str, float]:
+    """The unavailability of the worst partition of each case; a case is a topic."""
+    run_dir = tmp_path_factory.mktemp("cases")
+    write_run(run_dir, {name: parse({"sends": sends}) for name, (sends, _) in CASES.items()})
+    worst = (
+        unavailability(StoredRun(spark=spark, run_dir=run_dir)["ledger"])
+        .groupBy("topic")
+        .agg({"unavailability_s": "max"})
+    )
+    return dict(map(tuple, worst.collect()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unavailability(unavailable_s, name):
+    assert unavailable_s[name] == pytest.approx(CASES[name][1])
 
 
 def test_unavailability_of_many_sends_is_computed_in_time(spark, tmp_path):
-    from ackproof_spark.metrics import unavailability
-
     spark.range(200_000).selectExpr(
         "'t' topic",
         "0 partition",

@@ -11,6 +11,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -34,7 +36,11 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
                     "UnsupportedVersionException",
                     "InvalidGroupIdException");
 
+    /** A partition and its end offset. */
+    private static final Pattern END = Pattern.compile("\"(\\d+)\": (\\d+)");
+
     private final Spec spec;
+    private final Map<String, String> secrets;
     private final Page page;
     private final Guard guard;
     private final String topic;
@@ -53,8 +59,10 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     private long assignedNs;
     private volatile boolean terminated;
 
-    ConsumerLoop(Spec spec, Page page, Guard guard) throws IOException {
+    ConsumerLoop(Spec spec, Map<String, String> secrets, Page page, Guard guard)
+            throws IOException {
         this.spec = spec;
+        this.secrets = secrets;
         this.page = page;
         this.guard = guard;
         topic = spec.text("topic");
@@ -62,8 +70,8 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         token = spec.bytes("token");
         reads = new ArrowStream(spec.path("reads"), spec.bytes("reads_schema"));
         events = new ArrowStream(spec.path("events"), spec.bytes("events_schema"));
-        boolean forwards = !spec.map("into").isEmpty();
-        forwarder = forwards ? new Forwarder(spec) : null;
+        boolean forwards = !spec.part("into").isEmpty();
+        forwarder = forwards ? new Forwarder(spec, secrets) : null;
         effects =
                 forwards
                         ? null
@@ -104,10 +112,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     }
 
     private KafkaConsumer<byte[], byte[]> connect() {
-        String number = String.valueOf(spec.number("number", 0));
-        Map<String, Object> settings =
-                Kafka.settings(
-                        spec, spec.text("bootstrap_servers"), "ackproof-consumer-" + number);
+        Map<String, Object> settings = Kafka.settings(spec, "settings", "consumer", secrets);
         settings.put("group.id", spec.text("group"));
         settings.put("enable.auto.commit", String.valueOf(commit.equals("auto")));
         settings.put("max.poll.records", String.valueOf(spec.integer("poll")));
@@ -219,11 +224,10 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         if (forwarder != null) {
             return forwarder.send(records);
         }
-        ArrowStream.Rows rows = new ArrowStream.Rows(0, 4, 8, 8, 8, 8);
+        ArrowStream.Rows rows = new ArrowStream.Rows(4, 8, 8, 8, 8);
         for (ConsumerRecord<byte[], byte[]> one : records) {
             long[] name = RecordValue.name(token, one.value());
             rows.add(
-                    topic,
                     one.partition(),
                     one.offset(),
                     name == null ? null : name[0],
@@ -288,19 +292,17 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         if (!page.stop()) {
             return false;
         }
-        Spec ends;
+        Map<Integer, Long> ends = new HashMap<>();
         try {
-            @SuppressWarnings("unchecked")
-            Map<String, Object> found =
-                    (Map<String, Object>)
-                            Json.parse(new String(Files.readAllBytes(spec.path("ends"))));
-            ends = new Spec(found);
+            Matcher found = END.matcher(Files.readString(spec.path("ends")));
+            while (found.find()) {
+                ends.put(Integer.valueOf(found.group(1)), Long.valueOf(found.group(2)));
+            }
         } catch (NoSuchFileException none) {
             return true;
         }
         for (Map.Entry<Integer, Long> one : positions.entrySet()) {
-            if (one.getValue() == null
-                    || one.getValue() < ends.number(String.valueOf(one.getKey()), 0)) {
+            if (one.getValue() == null || one.getValue() < ends.getOrDefault(one.getKey(), 0L)) {
                 return false;
             }
         }

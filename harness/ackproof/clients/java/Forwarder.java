@@ -16,16 +16,17 @@ import org.apache.kafka.common.TopicPartition;
 final class Forwarder {
     private final Spec spec;
     private final boolean inTransactions;
+    private final long number;
+    private final Map<String, Integer> into = new HashMap<>();
     private final KafkaProducer<byte[], byte[]> producer;
 
-    Forwarder(Spec spec) {
+    Forwarder(Spec spec, Map<String, String> secrets) {
         this.spec = spec;
         inTransactions = spec.text("commit").equals("transaction");
-        Map<String, Object> settings = new HashMap<>(spec.map("forwarder_settings"));
-        settings.replaceAll((key, value) -> String.valueOf(value));
-        settings.putAll(spec.map("secrets"));
-        settings.put("bootstrap.servers", spec.text("bootstrap_servers"));
-        settings.put("client.id", "ackproof-forwarder-" + spec.number("number", 0));
+        number = spec.number("number", 0);
+        spec.part("into").forEach((topic, count) -> into.put(topic, Integer.valueOf(count)));
+        Map<String, Object> settings =
+                Kafka.settings(spec, "forwarder_settings", "forwarder", secrets);
         if (inTransactions) {
             settings.put("transactional.id", spec.text("transactional_id"));
         }
@@ -44,14 +45,13 @@ final class Forwarder {
         try {
             for (ConsumerRecord<byte[], byte[]> one : records) {
                 ByteBuffer key = ByteBuffer.allocate(20);
-                key.putInt(one.partition()).putLong(one.offset()).putLong(spec.number("number", 0));
-                for (Map.Entry<String, Object> into : spec.map("into").entrySet()) {
-                    int partitions = ((Number) into.getValue()).intValue();
+                key.putInt(one.partition()).putLong(one.offset()).putLong(number);
+                for (Map.Entry<String, Integer> to : into.entrySet()) {
                     sent.add(
                             producer.send(
                                     new ProducerRecord<>(
-                                            into.getKey(),
-                                            one.partition() % partitions,
+                                            to.getKey(),
+                                            one.partition() % to.getValue(),
                                             key.array(),
                                             one.value())));
                 }
@@ -103,7 +103,7 @@ final class Forwarder {
         } catch (RuntimeException error) {
             String code = Main.errorName(spec, Kafka.code(error));
             throw new Failure(
-                    "consumer " + spec.number("number", 0) + " cannot forward records as '"
+                    "consumer " + number + " cannot forward records as '"
                             + spec.text("transactional_id") + "': " + error.getMessage()
                             + " (" + code + ")",
                     "Another producer with this transactional.id has fenced it, or no "

@@ -77,14 +77,13 @@ final class Kafka {
     }
 
     /** Settings as the clients take them, with those that every client of ours has. */
-    static Map<String, Object> settings(Spec spec, String bootstrap, String clientId) {
+    static Map<String, Object> settings(
+            Spec spec, String part, String role, Map<String, String> secrets) {
         Map<String, Object> settings = new HashMap<>();
-        settings.put("bootstrap.servers", bootstrap);
-        settings.put("client.id", clientId);
-        for (Map.Entry<String, Object> one : spec.map("settings").entrySet()) {
-            settings.put(one.getKey(), String.valueOf(one.getValue()));
-        }
-        settings.putAll(spec.map("secrets"));
+        settings.put("bootstrap.servers", spec.text("bootstrap_servers"));
+        settings.put("client.id", "ackproof-" + role + "-" + spec.text("number"));
+        settings.putAll(spec.part(part));
+        settings.putAll(secrets);
         return settings;
     }
 

@@ -1,33 +1,27 @@
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.util.Map;
 
-/** The main function of every Java client: `Main producer|consumer SPEC.json`. */
+/** The main function of every Java client: `Main producer|consumer SPEC.properties`. */
 public final class Main {
     private static final int ENVIRONMENT = 4;
 
     private Main() {}
 
-    @SuppressWarnings("unchecked")
     public static void main(String[] arguments) throws IOException {
-        Map<String, Object> fields =
-                (Map<String, Object>) Json.parse(read(Paths.get(arguments[1])));
-        Spec spec = new Spec(fields);
+        Spec spec = new Spec(arguments[1]);
         Page page = new Page(spec.path("progress"));
         Guard guard = new Guard(spec.number("parent", 0));
         page.state(Page.STARTING);
         int code = 0;
         try {
-            String secrets = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
-            fields.put("secrets", Json.parse(secrets.isEmpty() ? "{}" : secrets));
+            Map<String, String> secrets = Spec.secrets(System.in);
             Client client =
                     arguments[0].equals("producer")
-                            ? new ProducerLoop(spec, page, guard)
-                            : new ConsumerLoop(spec, page, guard);
+                            ? new ProducerLoop(spec, secrets, page, guard)
+                            : new ConsumerLoop(spec, secrets, page, guard);
             guard.stops(client);
             client.run();
             page.state(Page.DONE);
@@ -57,14 +51,10 @@ public final class Main {
         return text.toString();
     }
 
-    static String read(Path path) throws IOException {
-        return new String(Files.readAllBytes(path), StandardCharsets.UTF_8);
-    }
-
     /** The name of an error code in ledgers. */
     static String errorName(Spec spec, int code) {
-        Object name = spec.map("errors").get(String.valueOf(code));
-        return name == null ? String.valueOf(code) : (String) name;
+        String name = spec.text("errors." + code);
+        return name == null ? String.valueOf(code) : name;
     }
 
     /** Stores what the client really works with, next to its page. */
@@ -80,5 +70,23 @@ public final class Main {
         Path partial = file.resolveSibling(file.getFileName() + ".partial");
         Files.write(partial, text.append("}\n").toString().getBytes());
         Files.move(partial, file, StandardCopyOption.ATOMIC_MOVE);
+    }
+}
+
+/** A client loop. */
+interface Client {
+    /** Works until a bound or a stop. */
+    void run() throws IOException;
+
+    /** Stops at the next iteration. A signal handler may call this. */
+    void terminate();
+}
+
+/** A client's end for a reason that the harness reports: its message, and perhaps what to do. */
+final class Failure extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    Failure(String message, String hint) {
+        super(message + "\n  " + hint);
     }
 }

@@ -4,7 +4,6 @@ import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
@@ -53,7 +52,8 @@ final class ProducerLoop implements Client {
     private volatile Throwable fatal;
     private Transactions transactions;
 
-    ProducerLoop(Spec spec, Page page, Guard guard) throws IOException {
+    ProducerLoop(Spec spec, Map<String, String> secrets, Page page, Guard guard)
+            throws IOException {
         this.spec = spec;
         this.page = page;
         this.guard = guard;
@@ -76,10 +76,9 @@ final class ProducerLoop implements Client {
         }
         token = spec.bytes("token");
         Map<String, Object> settings =
-                Kafka.settings(spec, spec.text("bootstrap_servers"), "ackproof-producer-" + number);
-        Spec transactions = spec.part("transactions");
-        if (transactions != null) {
-            settings.put("transactional.id", transactions.text("transactional_id"));
+                Kafka.settings(spec, "settings", "producer", secrets);
+        if (spec.has("transactions.size")) {
+            settings.put("transactional.id", spec.text("transactions.transactional_id"));
         }
         producer = Kafka.producer(settings);
         inForce.putAll(Kafka.inForce(producer));
@@ -130,7 +129,7 @@ final class ProducerLoop implements Client {
     @Override
     public void run() throws IOException {
         recorder.start();
-        if (spec.has("transactions")) {
+        if (spec.has("transactions.size")) {
             transactions =
                     new Transactions(
                             spec, producer, inForce, page, this::settle, this::stopping);
@@ -169,7 +168,7 @@ final class ProducerLoop implements Client {
             String name = Main.errorName(spec, Kafka.code(fatal));
             inForce.put("ended.by", name);
             Main.writeInForce(spec, inForce);
-            if (!mayEndWith(name)) {
+            if (!spec.list("may_end_with").contains(name)) {
                 throw new Failure(
                         "producer " + number + " ended with a fatal error: " + fatal.getMessage()
                                 + " (" + name + ")",
@@ -177,11 +176,6 @@ final class ProducerLoop implements Client {
                                 + "list it in workload.may_stop_for.");
             }
         }
-    }
-
-    private boolean mayEndWith(String name) {
-        List<Object> legal = spec.list("may_end_with");
-        return legal.contains(name);
     }
 
     private void fail(Throwable error) {

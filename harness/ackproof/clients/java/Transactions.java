@@ -11,13 +11,12 @@ final class Transactions {
     private static final double END_S = 90;
 
     private final Spec spec;
-    private final Spec settings;
     private final KafkaProducer<byte[], byte[]> producer;
     private final Page page;
     private final Runnable settle;
     private final BooleanSupplier abandoned;
     private final int size;
-    private final List<Object> aborts;
+    private final List<String> aborts;
     private final ArrowStream log;
     private final long initializedAt;
     private long number;
@@ -39,9 +38,8 @@ final class Transactions {
         this.page = page;
         this.settle = settle;
         this.abandoned = abandoned;
-        settings = spec.part("transactions");
-        size = settings.integer("size");
-        aborts = settings.list("aborts");
+        size = spec.integer("transactions.size");
+        aborts = spec.list("transactions.aborts");
         try {
             Throwable refused = attempt("initTransactions");
             if (refused != null) {
@@ -50,7 +48,7 @@ final class Transactions {
         } catch (RuntimeException refused) {
             throw new Failure(
                     "producer " + spec.number("number", 0) + " cannot initialize transactions as '"
-                            + settings.text("transactional_id") + "': " + refused.getMessage(),
+                            + spec.text("transactions.transactional_id") + "': " + refused.getMessage(),
                     "The transaction coordinator may be unavailable: see the brokers' logs.");
         }
         initializedAt = Page.now();
@@ -88,15 +86,15 @@ final class Transactions {
             return;
         }
         settle.run();
-        if (number == settings.number("crash_in", -1)) {
+        if (number == spec.number("transactions.crash_in", -1)) {
             Guard.kill();
         }
-        if (number == settings.number("zombie_in", -1)) {
+        if (number == spec.number("transactions.zombie_in", -1)) {
             waitAsZombie();
         }
         String outcome;
         Throwable error;
-        if ((Boolean) aborts.get((int) (number % aborts.size()))) {
+        if (aborts.get((int) (number % aborts.size())).equals("true")) {
             outcome = "aborted"; // no commit was requested
             error = attempt("abortTransaction");
         } else {

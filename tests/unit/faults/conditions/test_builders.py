@@ -31,7 +31,7 @@ from ackproof_faults.conditions.builders import (
 from ackproof_faults.conditions.targets import TargetSpec, parse_target
 from ackproof_faults.conditions.trigger import Conditions, parse_trigger
 from ackproof_faults.process.kill import Kill
-from support.schedules import Observed
+from support.schedules import observed
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_nested_and_and_or_keep_their_meaning() -> None:
         (a | a & b, lambda w, x, y, z: w),
     ]
     for w, x, y, z in product([False, True], repeat=4):
-        now = Observed(acked=10 * w, sent=10 * x, seconds=10 * y, leader_epoch=int(z))
+        now = observed(acked=10 * w, sent=10 * x, seconds=10 * y, leader_epoch=int(z))
         for built, holds in expressions:
             assert built.hold(now) == holds(w, x, y, z), str(built)
             assert parse_trigger([str(one) for one in built]) == Conditions(built)

@@ -9,28 +9,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ackproof_faults import CommandResult, Fault, FaultError, Shape
+from ackproof_faults import CommandResult, Fault, FaultError
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
-from ackproof_faults.disk.disk_full import DiskFull
-from ackproof_faults.disk.fail_log_dir import FailLogDir
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
-from ackproof_faults.disk.replace_disk import ReplaceDisk
-from ackproof_faults.disk.wipe_partition import WipePartition
-from ackproof_faults.disk.wipe_volume import WipeVolume
+from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
+from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import batch, write, write_disk
-
-SHAPE = Shape(
-    brokers=(1, 2, 3),
-    controllers=(100,),
-    listeners=("INTERNAL", "CONTROLLER", "EXTERNAL"),
-    topics={"orders": 1},
-    log_dirs=1,
-    disk=None,
-)
 
 
 class Topics:
@@ -192,22 +180,6 @@ def test_a_failed_directory_comes_back_whole(cluster: FakeCluster) -> None:
 def test_a_checkpoint_file_is_read_back_equal() -> None:
     offsets = {"orders-0": 7, "a-b-12": 0}
     assert _disk.parse_checkpoint(_disk.checkpoint_text(offsets)) == offsets
-
-
-@pytest.mark.parametrize(
-    ("fault", "field", "said"),
-    [
-        (PowerLoss(target=1, partitions="payments-0"), "partitions", "no topic 'payments'"),
-        (PowerLoss(target=1, partitions="orders-1"), "partitions", "partitions 0 to 0, not 1"),
-        (ReplaceDisk(target=1), "log_dir", "one log directory only"),
-        (FailLogDir(target=1), "log_dir", "one log directory only"),
-        (DiskFull(target=1), "fault", "set cluster.disk"),
-    ],
-)
-def test_impossible_damage_is_a_problem_of_the_scenario(
-    fault: Fault, field: str, said: str
-) -> None:
-    assert any(field == where and said in what for where, what in fault.problems(SHAPE))
 
 
 def test_bytes_are_flipped_back_if_a_later_flip_fails(

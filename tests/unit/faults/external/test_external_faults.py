@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import FaultError, inject
-from ackproof_faults.external.command import Command
-from ackproof_faults.external.docker import Docker
+from ackproof_faults.external.attached import Command, Docker
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 
@@ -17,6 +16,10 @@ from support.fake_cluster import FakeCluster
 def command(**commands: str) -> Command:
     document: dict[str, Any] = {"inject": "true", "verify": "true", "heal": "true", **commands}
     return Command.model_validate({"fault": "command", "target": [1, 2], **document})
+
+
+def docker(action: Any) -> Docker:
+    return Docker(target=1, action=action)
 
 
 def test_each_command_runs_once_for_each_broker_with_all_ids_in_its_environment(
@@ -33,12 +36,7 @@ def test_each_command_runs_once_for_each_broker_with_all_ids_in_its_environment(
         assert guard.window.evidence == (
             "broker 1: port of 1 is closed; broker 2: port of 2 is closed"
         )
-    assert log.read_text().splitlines() == [
-        "inject 1 of 1 2",
-        "inject 2 of 1 2",
-        "heal 1",
-        "heal 2",
-    ]
+    assert log.read_text() == "inject 1 of 1 2\ninject 2 of 1 2\nheal 1\nheal 2\n"
 
 
 @pytest.mark.parametrize("step", ["inject", "verify"])
@@ -58,16 +56,7 @@ def test_healing_continues_when_it_fails_for_one_broker(tmp_path: Path) -> None:
 
 
 def test_a_command_that_hangs_is_killed() -> None:
-    fault = Command.model_validate(
-        {
-            "fault": "command",
-            "target": 1,
-            "inject": "sleep 60",
-            "verify": "true",
-            "heal": "true",
-            "within": "100ms",
-        }
-    )
+    fault = command(inject="sleep 60", within="100ms")
     with pytest.raises(FaultError, match="timed out"):
         fault.inject(FakeCluster(), [1])
 
@@ -80,7 +69,7 @@ def test_a_dumped_command_is_read_back_equal() -> None:
 @pytest.mark.parametrize(("action", "status"), [("kill", 137), ("stop", 143)])
 def test_a_container_is_ended_verified_and_started(action: str, status: int) -> None:
     cluster = FakeCluster()
-    fault = Docker.model_validate({"fault": "docker", "target": 1, "action": action})
+    fault = docker(action)
     with pytest.raises(FaultError, match="still runs"):
         fault.verify(cluster, [1], None)
     fault.inject(cluster, [1])
@@ -95,8 +84,6 @@ def test_a_container_is_ended_verified_and_started(action: str, status: int) -> 
 def test_kill_and_stop_are_distinguished_by_exit_status() -> None:
     for does, says in (("kill", "stop"), ("stop", "kill")):
         cluster = FakeCluster()
-        Docker.model_validate({"fault": "docker", "target": 1, "action": does}).inject(cluster, [1])
+        docker(does).inject(cluster, [1])
         with pytest.raises(FaultError, match="ended with exit status"):
-            Docker.model_validate({"fault": "docker", "target": 1, "action": says}).verify(
-                cluster, [1], None
-            )
+            docker(says).verify(cluster, [1], None)

@@ -7,25 +7,12 @@ from typing import Any
 
 import pytest
 
-from ackproof_faults import CommandResult, FaultError, Shape
+from ackproof_faults import CommandResult, FaultError
 from ackproof_faults.network._links import CLIENTS, Cut, Links, rules, verify_cut
 from ackproof_faults.network._nftables import ruleset
-from ackproof_faults.network.bridge import Bridge
-from ackproof_faults.network.flapping import Flapping
-from ackproof_faults.network.isolate import Isolate
-from ackproof_faults.network.majorities_ring import MajoritiesRing, majority
-from ackproof_faults.network.partition import Partition
-from ackproof_faults.network.split import Split
+from ackproof_faults.network.cuts import Bridge, Isolate, Split, majority
+from ackproof_faults.network.partition import Flapping, Partition
 from support.fake_cluster import FakeCluster
-
-SHAPE = Shape(
-    brokers=(1, 2, 3),
-    controllers=(100,),
-    listeners=("INTERNAL", "CONTROLLER", "EXTERNAL"),
-    topics={"orders": 3},
-    log_dirs=1,
-    disk=None,
-)
 
 
 def pairs(fault: Links, *nodes: int) -> set[tuple[int, int]]:
@@ -132,26 +119,6 @@ def test_the_other_listeners_are_the_control_of_a_cut_listener() -> None:
     said = verify_cut(answered(*EVERYBODY, but="2:9094"), cut).text
     assert "1->2:9094" in said
     assert "2:9092" not in said
-
-
-@pytest.mark.parametrize(
-    ("fault", "field", "said"),
-    [
-        (Partition(target=1, peers=(9,)), "peers", "no node 9"),
-        (Partition(target=1, listener="NONE"), "listener", "'NONE' is not a listener"),
-        (Partition(target=1, peers="clients", listener="INTERNAL"), "listener", "do not use"),
-        (MajoritiesRing(), "fault", "needs 4 brokers"),
-        (MajoritiesRing(target=1), "target", "leave the target out"),
-        (Bridge(target=[1, 2]), "target", "one broker"),
-    ],
-)
-def test_impossible_cuts_are_problems_of_the_scenario(fault: Links, field: str, said: str) -> None:
-    assert any(field == where and said in what for where, what in fault.problems(SHAPE))
-
-
-def test_possible_cuts_have_no_problems() -> None:
-    for fault in (Partition(target=1), Isolate(target=1), Split(target=1), Bridge(target=1)):
-        assert list(fault.problems(SHAPE)) == []
 
 
 def test_healing_removes_the_rules_everywhere_and_ends_connections_over_cut_links_only() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,22 +10,11 @@ from pydantic import ValidationError
 from ackproof_faults import (
     CommandResult,
     FaultError,
-    Shape,
     inject,
 )
 from ackproof_faults.process.skew_clock import SkewClock
 from integration.command import clock
 from support.fake_cluster import FakeCluster, FakeNetwork
-
-SHAPE = Shape(
-    brokers=(1, 2, 3),
-    controllers=(100,),
-    listeners=("INTERNAL",),
-    topics={},
-    log_dirs=1,
-    disk=None,
-    own_clocks=True,
-)
 
 
 class LoggingNetwork(FakeNetwork):
@@ -129,33 +117,3 @@ def test_a_broker_that_is_down_is_not_skewed() -> None:
 def test_a_skew_that_is_too_small_or_malformed_is_refused(by: object) -> None:
     with pytest.raises(ValidationError):
         SkewClock.model_validate({"target": 1, "by": by})
-
-
-def problems(fault: SkewClock, shape: Shape) -> Iterator[str]:
-    return (f"{field}: {said}" for field, said in fault.problems(shape))
-
-
-@pytest.mark.parametrize(
-    ("target", "controllers", "own_clocks", "said"),
-    [
-        (1, (100,), True, ""),
-        (1, (100,), False, "fault: skew_clock needs adjustable clocks"),
-        ("active controller", (100,), True, "target: the controllers' clocks date"),
-        (3, (1,), True, "target: the controllers' clocks date"),
-    ],
-)
-def test_impossible_targets_are_problems_of_the_scenario(
-    target: object, controllers: Sequence[int], own_clocks: bool, said: str
-) -> None:
-    fault = SkewClock.model_validate({"target": target, "by": "90m"})
-    shape = Shape(
-        brokers=SHAPE.brokers,
-        controllers=tuple(controllers),
-        listeners=SHAPE.listeners,
-        topics={},
-        log_dirs=1,
-        disk=None,
-        own_clocks=own_clocks,
-    )
-    assert "\n".join(problems(fault, shape)).startswith(said)
-    assert bool(said) == bool(list(problems(fault, shape)))

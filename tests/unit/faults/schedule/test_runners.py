@@ -1,27 +1,36 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ackproof_faults import (
-    FaultError,
-)
+from ackproof_faults import FaultError
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
 from support.fake_cluster import FakeCluster
 from support.recorded_schedules import World, names
 
 
-def test_a_fault_waits_for_its_condition() -> None:
+@pytest.mark.parametrize(
+    ("fields", "acked", "seconds", "trigger"),
+    [
+        ({"when": "100 acked"}, 100, 0, "100 acked"),
+        ({"when": "100 acked", "or_after": "5s"}, 0, 5, "after 5s"),
+        ({"or_after": "5s"}, 0, 5, "after 5s"),
+    ],
+)
+def test_a_fault_begins_on_its_condition_or_when_its_time_is_up(
+    fields: dict[str, Any], acked: int, seconds: float, trigger: str
+) -> None:
     world = World()
-    schedule = world.schedule(Kill(target=1, when="100 acked"))
-    world.acked = 99
+    schedule = world.schedule(Kill(target=1, **fields))
+    world.acked, world.seconds = max(0, acked - 1), max(0, seconds - 0.1)
     schedule.tick()
     assert names(schedule) == []
-    assert "100 acked" in schedule.waiting_for
-    world.acked = 100
+    assert "start of kill of broker 1" in schedule.waiting_for
+    world.acked, world.seconds = acked, seconds
     schedule.tick()
-    assert names(schedule) == ["kill"]
-    assert schedule.windows[0].trigger == "100 acked"
+    assert [window.trigger for window in schedule.windows] == [trigger]
 
 
 def test_waiting_for_names_unmet_and_unknown_conditions() -> None:
@@ -36,24 +45,6 @@ def test_waiting_for_names_unmet_and_unknown_conditions() -> None:
     world.cluster.state.now_isr = None
     schedule.tick()
     assert schedule.waiting_for == f"{start} is unknown)"
-
-
-def test_a_fault_begins_at_the_latest_when_its_time_is_up() -> None:
-    world = World()
-    schedule = world.schedule(Kill(target=1, when="100 acked", or_after="5s"))
-    world.seconds = 4.9
-    schedule.tick()
-    assert names(schedule) == []
-    world.seconds = 5
-    schedule.tick()
-    assert schedule.windows[0].trigger == "after 5s"
-
-
-def test_or_after_alone_is_a_delay() -> None:
-    world = World()
-    schedule = world.schedule(Kill(target=1, or_after="5s"))
-    schedule.tick()
-    assert names(schedule) == []
 
 
 def test_more_counts_from_the_verification_of_the_fault_before() -> None:
@@ -168,6 +159,7 @@ def test_a_schedule_is_not_done_before_everything_has_recovered() -> None:
 def test_heal_all_heals_newest_first_and_cancels_waiting_faults() -> None:
     world = World()
     schedule = world.schedule(Kill(target=1), Kill(target=2), Kill(target=3, when="9 acked"))
+    assert len(schedule.waiting) == 3
     schedule.tick()
     schedule.tick()
     world.cluster.done.clear()

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,8 @@ from command_line import ackproof
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 
 
-def test_an_unknown_option_ends_with_2() -> None:
-    assert ackproof("run", "--frobnicate") == ExitCode.USAGE
-
-
 def test_a_missing_file_ends_with_2() -> None:
     assert ackproof("validate", "nowhere.yaml") == ExitCode.USAGE
-
-
-def test_valid_files_end_with_0() -> None:
-    assert ackproof("validate", str(SCENARIOS)) == ExitCode.HOLDS
 
 
 def test_an_unexpected_exception_ends_with_4_and_one_message(
@@ -130,6 +122,27 @@ class FakeVerdict:
         return {"verdict": self.verdict}
 
 
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+    """`ackproof run --json` with made-up results; then the suite may end with an error."""
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+    for name in ("html.write_html", "ci.write_junit", "openmetrics.write_metrics"):
+        monkeypatch.setattr(f"ackproof.report.{name}", lambda *_, **__: None)
+
+    def run(results: dict[Path, Word], *options: object, error: Exception | None = None) -> int:
+        def suite(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
+            for run_dir, word in results.items():
+                run_dir.mkdir(exist_ok=True)
+                yield run_dir, FakeVerdict(word)
+            if error:
+                raise error
+
+        monkeypatch.setattr("ackproof.execution.runner.run_suite", suite)
+        return ackproof("run", SCENARIOS / "acks.yaml", "--json", "--out", tmp_path, *options)
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("word", "code"),
     [
@@ -141,67 +154,59 @@ class FakeVerdict:
 def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     word: Word,
     code: ExitCode,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[..., int],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def suite(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
-        yield tmp_path, FakeVerdict(word)
-        raise ClusterError("no second cluster")
-
-    monkeypatch.setattr("ackproof.execution.runner.run_suite", suite)
-    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
-    monkeypatch.setattr("ackproof.report.html.write_html", lambda *_, **__: None)
-    monkeypatch.setattr("ackproof.report.ci.write_junit", lambda *_: None)
-    scenario = str(SCENARIOS / "acks.yaml")
-    assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == code
+    assert run({tmp_path: word}, error=ClusterError("no second cluster")) == code
     captured = capsys.readouterr()
     assert f'"{word}"' in captured.out
     assert "no second cluster" in captured.err
 
 
-def _full(*_: object, **__: object) -> None:
+def no_space(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize("full", ["html.write_html", "openmetrics.write_metrics"])
 def test_a_page_that_cannot_be_written_hides_no_verdict(
-    full: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    full: str,
+    run: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name in ("html.write_html", "html.write_missing_pages", "ci.write_junit"):
-        monkeypatch.setattr(f"ackproof.report.{name}", lambda *_, **__: None)
-    monkeypatch.setattr("ackproof.report.openmetrics.write_metrics", lambda *_: None)
-    monkeypatch.setattr(f"ackproof.report.{full}", _full)
-    suite = [(tmp_path, FakeVerdict(Word.VIOLATED))]
-    monkeypatch.setattr("ackproof.execution.runner.run_suite", lambda *_, **__: iter(suite))
-    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
-    asked = ("run", SCENARIOS / "acks.yaml", "--json", "--out", tmp_path)
-    code = ackproof(*map(str, asked), "--metrics", str(tmp_path / "ackproof.prom"))
+    monkeypatch.setattr(f"ackproof.report.{full}", no_space)
+    code = run({tmp_path: Word.VIOLATED}, "--metrics", tmp_path / "ackproof.prom")
     captured = capsys.readouterr()
     assert code == ExitCode.VIOLATED
     assert '"violated"' in captured.out
     assert "is full" in captured.err
 
 
+def test_a_full_disk_under_the_page_of_an_acked_log_is_an_error_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = (tmp_path, FakeVerdict(Word.HOLDS))
+    monkeypatch.setattr("ackproof.execution.acked_check.check_acked", lambda *_, **__: checked)
+    monkeypatch.setattr("ackproof.report.html.write_html", no_space)
+    code = ackproof("check", "--acked", "acked.jsonl", "--bootstrap", "localhost:9092")
+    assert code == ExitCode.ENVIRONMENT
+    output = capsys.readouterr().err
+    assert "is full" in output
+    assert "unexpected" not in output
+
+
 def test_every_run_of_a_suite_has_a_page_and_the_last_one_that_of_all(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     first, last = tmp_path / "first", tmp_path / "last"
     written: list[tuple[Path, list[Path]]] = []
-
-    def suite(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
-        for run_dir in (first, last):
-            run_dir.mkdir()
-            yield run_dir, FakeVerdict(Word.HOLDS)
 
     def write(path: Path, run_dirs: list[Path], **_: object) -> None:
         path.touch()
         written.append((path.parent, list(run_dirs)))
 
-    monkeypatch.setattr("ackproof.execution.runner.run_suite", suite)
-    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
     monkeypatch.setattr("ackproof.report.html.write_html", write)
-    monkeypatch.setattr("ackproof.report.ci.write_junit", lambda *_: None)
-    scenario = str(SCENARIOS / "acks.yaml")
-    assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == ExitCode.HOLDS
+    assert run(dict.fromkeys((first, last), Word.HOLDS)) == ExitCode.HOLDS
     assert written == [(last, [first, last]), (first, [first])]

@@ -32,7 +32,7 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def names(path: Path, **selection: str) -> list[str]:
-    return [one.name for one in configurations_of(path, shard="", **selection)]
+    return [one.name for one in configurations_of(path, **selection)]
 
 
 def test_skipped_configurations_are_left_out_and_named(
@@ -59,13 +59,6 @@ def test_if_all_are_skipped_the_exit_code_is_that_of_the_environment(scenario: P
     assert error.value.exit_code == ExitCode.ENVIRONMENT
 
 
-def test_an_arm_has_an_expectation_of_its_own(scenario: Path) -> None:
-    assert [one.scenario.expect.loss for one in configurations_of(scenario, shard="")] == [
-        "some",
-        "none",
-    ]
-
-
 def test_a_wrong_expectation_of_an_arm_is_refused_with_its_line(scenario: Path) -> None:
     scenario.write_text(TEXT.replace("expect: {loss: none}", "expect: {los: none}"))
     with pytest.raises(ScenarioError, match=r"yaml:9: expect\.los: .*did you mean 'loss'"):
@@ -78,6 +71,6 @@ def test_a_warning_names_the_users_own_file(
     server = tmp_path / "server.properties"
     server.write_text("default.replication.factor=3\nmin.insync.replicas=3\n")
     own = Overriding(OwnFiles(server=server), kafka="", assigned=[], seed=None)
-    configurations_of(scenario_path(None, OwnFiles(server=server)), shard="", overriding=own)
+    configurations_of(scenario_path(None, OwnFiles(server=server)), overriding=own)
     warning = f"{server}:2: topics.orders.settings.min.insync.replicas: 3 is the replication factor"
     assert warning in capsys.readouterr().err

@@ -88,13 +88,16 @@ def test_doctor_and_commands_that_need_the_extra_exit_with_4(tmp_path: Path) -> 
 def test_doctor_names_a_missing_pyspark(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def version(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
+    def without(name: str) -> str:
+        if name == "pyspark":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
 
+    version = importlib.metadata.version
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(importlib.metadata, "version", without)
     assert ackproof("doctor", "--json") == ExitCode.ENVIRONMENT
     checks = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
-    assert checks["PySpark"]["state"] == "missing"
-    assert "not installed" in checks["PySpark"]["found"]
+    assert checks["PySpark"]["state"] == checks["Spark's Kafka connector"]["state"] == "missing"
+    assert "pyspark is not installed" in checks["PySpark"]["found"]
     assert checks["Container engine"]["state"] == "missing"

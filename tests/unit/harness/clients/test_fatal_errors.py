@@ -16,21 +16,17 @@ from ackproof.clients.specs import ProducerSpec, TransactionSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger import transaction_log
-from ackproof.ledger.producer_ledger import stream_path
+from support.client_specs import producer_spec
 from unit.harness.clients.mock_cluster import END_TXN, mock_cluster
 
 WITHIN = 30.0
 
 
 def spec(folder: Path, bootstrap: str, may_stop_for: tuple[str, ...] = ()) -> ProducerSpec:
-    return ProducerSpec(
-        run_id="run-1",
-        number=0,
-        topic="orders",
+    return producer_spec(
+        folder,
         partitions=1,
         bootstrap_servers=bootstrap,
-        progress=folder / "producer-0.page",
-        ledger=stream_path(folder, 0),
         settings={"acks": "all", "transaction.timeout.ms": 60000},
         records=100,
         transactions=TransactionSpec(transactional_id="t", size=10, abort=1.0),

@@ -25,12 +25,8 @@ from ackproof_faults import (
     Guard,
     inject,
 )
-from ackproof_faults.clients.crash_client import CrashClient
-from ackproof_faults.clients.fill_buffer import FillBuffer
-from ackproof_faults.clients.pause_client import PauseClient
-from ackproof_faults.clients.purge_client import PurgeClient
-from ackproof_faults.clients.skew_timestamps import SkewTimestamps
-from ackproof_faults.clients.slow_client import SlowClient
+from ackproof_faults.clients.ordered import FillBuffer, PurgeClient, SkewTimestamps, SlowClient
+from ackproof_faults.clients.processes import CrashClient, PauseClient
 from ackproof_faults.interfaces.clients import Clients
 from ackproof_faults.interfaces.clients import Order as Told
 from integration.command import clock

@@ -12,11 +12,11 @@ from confluent_kafka import KafkaError, Producer
 from ackproof.clients import forwarding
 from ackproof.clients.forwarding import KEY
 from ackproof.clients.process import ConsumerProcess
-from ackproof.clients.specs import ConsumerSpec
-from ackproof.ledger import arrow_stream, conversion, processed_records
+from ackproof.ledger import conversion
 from ackproof.scenario.types import Commit
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION
+from support.client_specs import consumer_spec
 from unit.harness.clients.mock_cluster import TXN_OFFSET_COMMIT, mock_cluster
 
 SENDS = 40
@@ -37,17 +37,9 @@ def rows(tmp_path: Path):
             cluster.answer(TXN_OFFSET_COMMIT, *refusals)
             (tmp_path / "ends.json").write_text(json.dumps({"0": SENDS}))
             process = ConsumerProcess(
-                ConsumerSpec(
-                    run_id="run-1",
-                    number=0,
-                    group="billing",
-                    topic="orders",
+                consumer_spec(
+                    tmp_path,
                     bootstrap_servers=cluster.bootstrap,
-                    progress=tmp_path / "consumer-0.page",
-                    reads=arrow_stream.stream_path(tmp_path, "reads", "consumer-0"),
-                    events=arrow_stream.stream_path(tmp_path, "consumer_events", "consumer-0"),
-                    effects=processed_records.path_of(tmp_path, "consumer-0"),
-                    ends=tmp_path / "ends.json",
                     partitions=[0],
                     commit=Commit.TRANSACTION,
                     into={"invoices": 1},
@@ -104,6 +96,7 @@ def taken(tmp_path, monkeypatch):
         forwarding.take(
             run_dir, run_id=RUN, source="orders", groups={"g": topics}, ends={}, settings={}
         )
+        conversion.close(run_dir)
         folder = run_dir / "effects"
         return pq.read_table(folder).to_pylist() if folder.exists() else []
 

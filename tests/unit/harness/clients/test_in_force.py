@@ -8,19 +8,16 @@ import json
 import pytest
 
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.specs import ProducerSpec
 from ackproof.clients.supervisor import ClientSupervisor, differences
 from ackproof.scenario.loader import validate
+from support.client_specs import producer_spec
 
 IN_FORCE = {"acks": "all", "retries": 2147483647, "enable.idempotence": True}
 
 
 @pytest.fixture
 def spec(tmp_path):
-    return ProducerSpec(
-        run_id="r", number=3, topic="orders", partitions=1, bootstrap_servers="",
-        progress=tmp_path / "producer-3.progress", ledger=None, java="3.9.1",
-    )  # fmt: skip
+    return producer_spec(tmp_path, 3, java="3.9.1")
 
 
 SCENARIO = validate(

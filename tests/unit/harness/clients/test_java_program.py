@@ -26,6 +26,16 @@ def test_a_machine_without_java_is_told_to_install_it(cache, monkeypatch):
     assert "apt-get install" in refused.value.hint
 
 
+def test_a_specification_becomes_properties_that_java_reads_back():
+    fields = {"into": {"a.b": 1}, "no": None, "list": (1, True), "x y": "=\\\n", "empty": []}
+    assert java_client.properties(fields).splitlines() == [
+        "into.a.b=1",
+        "list=1,true",
+        r"x\u0020y=\u003d\u005c\u000a",
+        "empty=",
+    ]
+
+
 def test_a_version_that_is_not_cached_needs_maven(cache, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ImageError, match=r"kafka-clients 3\.9\.1 is not in the cache"):

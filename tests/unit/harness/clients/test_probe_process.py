@@ -16,10 +16,11 @@ from confluent_kafka import KafkaError
 
 from ackproof.clients.process import ProbeProcess
 from ackproof.clients.shared_page import State, recorded
-from ackproof.clients.specs import WRITER_SETTINGS, ProbeSpec, ProducerSpec
+from ackproof.clients.specs import WRITER_SETTINGS, ProbeSpec
 from ackproof.ledger import conversion, producer_ledger
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import LOCATION, PROBE, PROBE_PRODUCERS
+from support.client_specs import producer_spec
 from unit.harness.clients.mock_cluster import MockCluster, mock_cluster
 from waiting import until
 
@@ -37,10 +38,10 @@ def cluster() -> Iterator[MockCluster]:
 
 def spec(run_dir: Path, bootstrap: str) -> ProbeSpec:
     writers = [
-        ProducerSpec(
+        producer_spec(
+            run_dir,
+            PROBE_PRODUCERS + partition,
             run_id=run_dir.name,
-            number=PROBE_PRODUCERS + partition,
-            topic="orders",
             partitions=PARTITIONS,
             partition=partition,
             bootstrap_servers=bootstrap,
@@ -48,8 +49,6 @@ def spec(run_dir: Path, bootstrap: str) -> ProbeSpec:
             seconds=120,
             rate=10,
             size=HEADER_SIZE,
-            ledger=producer_ledger.stream_path(run_dir, PROBE_PRODUCERS + partition),
-            progress=run_dir / f"writer-{partition}.progress",
         )
         for partition in range(PARTITIONS)
     ]

@@ -12,22 +12,11 @@ from ackproof.clients.records import Records, cycle, key
 from ackproof.clients.specs import ProducerSpec
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import decode, run_token
+from support.client_specs import producer_spec
 
 
 def spec(**fields) -> ProducerSpec:
-    return ProducerSpec(
-        **{
-            "run_id": "run-1",
-            "number": 4,
-            "topic": "orders",
-            "partitions": 4,
-            "bootstrap_servers": "mock",
-            "progress": Path("p"),
-            "ledger": Path("l"),
-            "records": 1,
-        }
-        | fields
-    )
+    return producer_spec(Path("/run"), 4, **fields)
 
 
 def test_a_key_goes_to_the_partition_of_librdkafkas_partitioner():
@@ -79,18 +68,6 @@ def test_the_seed_determines_the_sizes():
     assert sizes(1) == sizes(1) != sizes(2)
 
 
-VALID = {
-    "run_id": "run",
-    "number": 3,
-    "topic": "orders",
-    "partitions": 2,
-    "bootstrap_servers": "localhost:1",
-    "progress": Path("/p"),
-    "ledger": Path("/l"),
-    "records": 1,
-}
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -101,8 +78,8 @@ VALID = {
     ],
 )
 def test_json_round_trip(fields):
-    spec = ProducerSpec(**VALID | fields)
-    assert ProducerSpec.from_json(spec.to_json()) == spec
+    made = spec(records=1, **fields)
+    assert ProducerSpec.from_json(made.to_json()) == made
 
 
 @pytest.mark.parametrize(
@@ -116,7 +93,7 @@ def test_json_round_trip(fields):
     ],
 )
 def test_acks_have_offsets_unless_acks_is_0(settings, expected):
-    assert ProducerSpec(**VALID | {"settings": settings}).acks_have_offsets is expected
+    assert spec(settings=settings).acks_have_offsets is expected
 
 
 @pytest.mark.parametrize(
@@ -129,4 +106,4 @@ def test_acks_have_offsets_unless_acks_is_0(settings, expected):
     ],
 )
 def test_the_delivery_timeout_is_read_by_either_name(settings, seconds):
-    assert ProducerSpec(**VALID | {"settings": settings}).delivery_timeout_s == seconds
+    assert spec(settings=settings).delivery_timeout_s == seconds

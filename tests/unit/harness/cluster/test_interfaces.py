@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from requests import ConnectionError as EngineConnectionError
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
-from ackproof.cluster.topology import arrange, ports_needed
+from ackproof.cluster.topology import arrange
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import ClusterSpec
@@ -25,10 +26,7 @@ from ackproof_faults.interfaces.cluster import INTERFACES
 
 def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
     """Return a cluster whose nodes are not booted."""
-    spec = ClusterSpec()
-    topology = arrange(
-        spec, "4.3.1", cluster_id="c", ports=range(20001, 20001 + ports_needed(spec, "4.3.1"))
-    )
+    topology = arrange(ClusterSpec(), "4.3.1", cluster_id="c", ports=count(20001))
     unused: Any = None
     factory: Any = SimpleNamespace(clock=clock, security=None, run_id="test")
     given: Any = proxy

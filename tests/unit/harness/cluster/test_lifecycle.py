@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from ackproof.cluster.lifecycle import parse_feature
+from ackproof.cluster.admin import PartitionView
+from ackproof.cluster.lifecycle import NodeOperations, parse_feature
+from ackproof_faults.evidence import FaultError
 
 DESCRIBED = (
     "Feature: group.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\t"
@@ -18,3 +23,12 @@ DESCRIBED = (
 )
 def test_parse_returns_the_finalized_level(feature: str, level: str | None) -> None:
     assert parse_feature(DESCRIBED, feature) == level
+
+
+def test_a_broker_is_not_removed_if_too_few_would_be_left_for_a_topic() -> None:
+    view = PartitionView(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))
+    cluster: Any = SimpleNamespace(
+        broker_ids=lambda: [1, 2, 3], partitions=lambda: {("orders", 0): view}
+    )
+    with pytest.raises(FaultError, match=r"orders-0 .* needs 3 brokers, and only 2 would be left"):
+        NodeOperations(cluster).remove_broker(1)

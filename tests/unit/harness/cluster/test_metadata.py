@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,8 @@ from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.interfaces import ClusterMetadata
 from ackproof.errors import ClusterError
 from ackproof.observation import controllers_log
+from ackproof_faults.conditions.observation import Observation, SendCounts
 from ackproof_faults.conditions.trigger import parse_condition
-from ackproof_faults.schedule.observation import ScheduleObservation, SendCounts
 
 ALL = (1, 2, 3)
 #: One partition, as brokers report it and in the controllers' log.
@@ -20,20 +21,35 @@ REPORTED = {("orders", 0): PartitionView(leader=1, replicas=ALL, isr=ALL)}
 LOGGED = {("orders", 0): SimpleNamespace(leader=-1, replicas=ALL, isr=())}
 
 
-class Answering:
-    """A cluster whose brokers or ZooKeeper answer with these views."""
+class Cluster:
+    """Brokers or ZooKeeper that answer with these views; controllers with dumps of their logs."""
 
     admin = None
 
-    def __init__(self, views: Any, *, running: list[int], zookeeper: bool = False) -> None:
+    def __init__(
+        self,
+        *dumps: str | ClusterError,
+        views: Any = (),
+        running: Sequence[int] = (),
+        zookeeper: bool = False,
+    ) -> None:
         self.topology = SimpleNamespace(zookeeper=zookeeper)
+        self.nodes = dict(enumerate(dumps))
         self.running_brokers = lambda: running
+        self.running_controllers = lambda: list(self.nodes)
+        self.dumped: list[str] = []
         self.requests = 0
         self._views = views
 
     def partitions(self) -> Any:
         self.requests += 1
         return self._views
+
+    def dump(self, node: Any) -> str:
+        self.dumped.append(node)
+        if isinstance(node, ClusterError):
+            raise node
+        return str(node)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +58,7 @@ class Answering:
 def test_brokers_get_a_request_only_if_they_or_zookeeper_can_answer(
     running: list[int], zookeeper: bool, asked: bool
 ) -> None:
-    cluster: Any = Answering(REPORTED, running=running, zookeeper=zookeeper)
+    cluster: Any = Cluster(views=REPORTED, running=running, zookeeper=zookeeper)
     metadata = ClusterMetadata(cluster)
     log: Any = SimpleNamespace(partitions=lambda: LOGGED)
     metadata._log = log
@@ -52,7 +68,7 @@ def test_brokers_get_a_request_only_if_they_or_zookeeper_can_answer(
 
 def test_the_leaders_of_many_partitions_take_one_request() -> None:
     leaderless = {("orders", 1): PartitionView(leader=None, replicas=ALL, isr=())}
-    cluster: Any = Answering(REPORTED | leaderless, running=[1])
+    cluster: Any = Cluster(views=REPORTED | leaderless, running=[1])
     leaders = ClusterMetadata(cluster).leaders([("orders", 0), ("orders", 1), ("absent", 0)])
     assert leaders == {("orders", 0): 1, ("orders", 1): None, ("absent", 0): None}
     assert cluster.requests == 1
@@ -69,39 +85,13 @@ baseOffset: 0 lastOffset: 2 count: 3 CreateTime: 1795255900000 size: 1
 """
 
 
-class Cluster:
-    """Three brokers, of which none answers, and controllers with dumps of their logs."""
-
-    admin = None
-
-    def __init__(self, *dumps: str | ClusterError, zookeeper: bool = False) -> None:
-        self.topology = SimpleNamespace(zookeeper=zookeeper)
-        self.nodes = dict(enumerate(dumps))
-        self.dumped: list[str] = []
-
-    def running_brokers(self) -> list[int]:
-        return []
-
-    def partitions(self) -> dict[tuple[str, int], PartitionView]:
-        return {}
-
-    def running_controllers(self) -> list[int]:
-        return list(self.nodes)
-
-    def dump(self, node: Any) -> str:
-        self.dumped.append(node)
-        if isinstance(node, ClusterError):
-            raise node
-        return str(node)
-
-
 def metadata_of(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> ClusterMetadata:
     monkeypatch.setattr(controllers_log, "dump", cluster.dump)
     return ClusterMetadata(cluster)
 
 
 def holds(metadata: ClusterMetadata, condition: str = "leader of orders-0 == none") -> bool:
-    observation: Any = ScheduleObservation(
+    observation: Any = Observation(
         cluster=SimpleNamespace(metadata=metadata),
         history=None,
         sends=SendCounts(sent=0, acked=0),
@@ -161,7 +151,6 @@ def test_an_answer_between_two_questions_does_not_make_an_unknown_leader_none(
 ) -> None:
     """The first question is not answered, the second one is: by a broker that leads."""
     answers = iter([{}, REPORTED, REPORTED])
-    cluster = Cluster()
-    monkeypatch.setattr(cluster, "running_brokers", lambda: [1])
+    cluster = Cluster(running=[1])
     monkeypatch.setattr(cluster, "partitions", lambda: next(answers))
     assert not holds(metadata_of(monkeypatch, cluster))

@@ -17,24 +17,14 @@ from ackproof.cluster.pool import ClusterPool
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import Scenario
 from support.fake_engine import FakeEngine
+from support.run_directories import small
 
 GIB = 1 << 30
 
 
 def scenario(**changes: object) -> Scenario:
-    return Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "pool",
-            "cluster": {"brokers": 1},
-            "topics": {"orders": {"replication_factor": 1}},
-            "workload": {
-                "topic": "orders",
-                "settings": {"acks": "all", "enable.idempotence": True},
-            },
-            **changes,
-        }
-    )
+    one = {"cluster": {"brokers": 1}, "topics": {"orders": {"replication_factor": 1}}}
+    return Scenario.model_validate(small(**{**one, **changes}))
 
 
 class Clusters:

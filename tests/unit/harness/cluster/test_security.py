@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ackproof.cluster.node_files import server_properties
-from ackproof.cluster.security import Security, issue, secured
+from ackproof.cluster.security import Security, secured
 from ackproof.cluster.topology import arrange
 from ackproof.scenario.cluster import ClusterSpec, SecuritySpec
 
@@ -47,15 +48,15 @@ def test_repr_shows_no_secret() -> None:
     for secret in (
         security.password,
         security.store_password,
-        security.certificates.client_key_pem,
-        repr(security.certificates.broker_keystore),
+        security.client_key_pem,
+        repr(security.broker_keystore),
     ):
         assert secret not in repr(security)
 
 
 def test_only_the_listeners_of_clients_are_secured() -> None:
     spec = ClusterSpec(brokers=1, listeners=["REPORTING"])
-    topology = arrange(spec, "4.3.1", cluster_id="x", ports=range(1, 9))
+    topology = arrange(spec, "4.3.1", cluster_id="x", ports=count(1))
     security = made(tls="server", sasl="plain")
     broker = server_properties(topology.brokers[0], topology, security)
     protocols = next(line for line in broker.splitlines() if "protocol.map" in line)
@@ -71,13 +72,14 @@ def test_only_the_listeners_of_clients_are_secured() -> None:
 
 
 def test_certificates_expire_soon_and_name_the_address_of_brokers() -> None:
-    now = datetime(2026, 1, 2, tzinfo=UTC)
-    issued = issue(password="store", now=now)
-    _, broker, others = pkcs12.load_key_and_certificates(issued.broker_keystore, b"store")
+    security = made(tls="server")
+    _, broker, others = pkcs12.load_key_and_certificates(
+        security.broker_keystore, security.store_password.encode()
+    )
     assert broker is not None
     names = broker.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name) for name in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
-    assert broker.not_valid_after_utc - now <= timedelta(days=2)
+    assert broker.not_valid_after_utc - datetime.now(UTC) <= timedelta(days=2)
     (authority,) = others
     assert authority.subject == broker.issuer
     broker.verify_directly_issued_by(authority)
@@ -86,4 +88,4 @@ def test_certificates_expire_soon_and_name_the_address_of_brokers() -> None:
 def test_two_clusters_share_no_secret() -> None:
     first, second = made(tls="mutual", sasl="plain"), made(tls="mutual", sasl="plain")
     assert first.password != second.password
-    assert first.certificates.authority_pem != second.certificates.authority_pem
+    assert first.authority_pem != second.authority_pem

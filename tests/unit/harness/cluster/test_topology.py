@@ -1,20 +1,20 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import Any
 
 import pytest
 
 from ackproof.cluster.node_files import meta_properties, new_id, server_properties
-from ackproof.cluster.topology import NodeSpec, Topology, arrange, ports_needed
+from ackproof.cluster.topology import NodeSpec, Topology, arrange
 from ackproof.scenario.cluster import ClusterSpec, cluster_problems
 
 
 def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
     """Return a cluster on ports from 20001 on."""
     spec = ClusterSpec.model_validate(cluster)
-    ports = range(20001, 20001 + ports_needed(spec, kafka))
-    return arrange(spec, kafka, cluster_id="a" * 22, ports=ports, gateway="10.0.0.1")
+    return arrange(spec, kafka, cluster_id="a" * 22, ports=count(20001), gateway="10.0.0.1")
 
 
 def properties(of: Topology, node: NodeSpec) -> dict[str, str]:
@@ -93,8 +93,8 @@ class TestZooKeeper:
         assert brokers(cluster)[0]["zookeeper.connect"].count(":2181") == 3
 
     def test_the_port_of_controller_is_zookeepers(self) -> None:
-        assert topology(kafka="2.6.2").port("CONTROLLER") == 2181
-        assert topology().port("CONTROLLER") == 9093
+        assert topology(kafka="2.6.2").ports["CONTROLLER"] == 2181
+        assert topology().ports["CONTROLLER"] == 9093
 
 
 def test_further_listeners_have_separate_ports_inside_and_outside() -> None:
@@ -107,7 +107,7 @@ def test_further_listeners_have_separate_ports_inside_and_outside() -> None:
     assert "CUT:PLAINTEXT" in first["listener.security.protocol.map"]
     assert cluster.bootstrap("CUT") == "127.0.0.1:20003,127.0.0.1:20006"
     assert cluster.bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20004"
-    assert (cluster.port("SLOW"), cluster.port("CUT")) == (9095, 9096)
+    assert (cluster.ports["SLOW"], cluster.ports["CUT"]) == (9095, 9096)
 
 
 def test_nodes_reach_proxied_listeners_through_the_proxy() -> None:

@@ -12,14 +12,7 @@ from ackproof.comparison.store import ComparisonPlan, label, order, require_conf
 from ackproof.comparison.summary import Summary
 from ackproof.errors import ClusterError, RunDirectoryError, ScenarioError
 from ackproof.scenario.loader import Configured, load
-from support.fake_trials import (
-    ACKS,
-    NAMES,
-    SCENARIOS,
-    FakeTrials,
-    Loses,
-    all_loses_nothing,
-)
+from support.fake_trials import ACKS, NAMES, SCENARIOS, FakeTrials, Loses, all_loses_nothing
 from support.recorded_schedules import Quiet
 
 

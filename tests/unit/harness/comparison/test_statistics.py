@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 from ackproof.comparison import statistics
-from ackproof.comparison.sequential import PairState, Sequential, more_trials
-from ackproof.comparison.statistics import Count, Design, interval
+from ackproof.comparison.statistics import (
+    Count,
+    Design,
+    PairState,
+    Sequential,
+    interval,
+    more_trials,
+)
 
 COMPARISONS = 10_000
 TRIALS = 30
@@ -54,8 +60,8 @@ def simulate(
             at = interval(found[name], plan, progress.look_of[name])
             covered[number] += at.low <= truths[number] <= at.high
         wrong += any(
-            pair.settled == "different" and truths[int(pair.a)] == truths[int(pair.b)]
-            for pair in progress.pairs.values()
+            state.settled == "different" and truths[int(a)] == truths[int(b)]
+            for (a, b), state in progress.pairs.items()
         )
     return [count / comparisons for count in covered], wrong / comparisons
 
@@ -77,7 +83,7 @@ def test_repeated_looks_without_correction_exceed_the_error() -> None:
     def naive(progress: Sequential, counts: dict[str, Count]) -> None:
         for pair, state in progress.pairs.items():
             if statistics.loss_test(*(counts[name] for name in pair)) <= ALPHA:
-                found = PairState(a=pair[0], b=pair[1], p_value=0, settled="different")
+                found = PairState(p_value=0, settled="different")
                 progress.pairs[pair] = state if state.settled else found
 
     _, errors = simulate((0.5, 0.5, 0.5), 1000, update=naive)

@@ -86,17 +86,14 @@ class TestEnsure:
     )
     def test_build_comes_last_and_keeps_the_reason(self, buildable, registry, reason):
         lines = []
-        image = images.ensure("4.3.1", client=FakeEngine(registry=registry), say=lines.append)
+        engine = FakeEngine(registry=registry)
+        image = images.ensure("4.3.1", client=engine, say=lines.append)
+        assert engine.requests == [(PUBLISHED, images.REGISTRY_TIMEOUT_S)]  # a short timeout
+        assert engine.api.timeout == 60
         assert (image.reference, image.source, image.reason) == (BUILT, "built", reason)
         assert buildable == [(images.BASE, "base"), (BUILT, "4.3.1")]
         assert lines[0] == f"{PUBLISHED} cannot be pulled: {reason}"
         assert lines[-1] == f"built {BUILT}"
-
-    def test_the_request_to_the_registry_has_a_short_timeout_of_its_own(self, buildable):
-        engine = FakeEngine(registry=requests.ConnectTimeout("slow"))
-        images.ensure("4.3.1", client=engine)
-        assert engine.requests == [(PUBLISHED, images.REGISTRY_TIMEOUT_S)]
-        assert engine.api.timeout == 60
 
     def test_present_base_is_not_built_again(self, buildable):
         images.ensure("4.3.1", client=FakeEngine(images.BASE))
@@ -157,21 +154,25 @@ class TestBuild:
 
 
 class TestSidecar:
-    @pytest.mark.parametrize("existing", [images.BASE, images.SIDECAR])
-    def test_an_existing_image_is_used(self, buildable, existing):
-        assert images.ensure_sidecar(client=FakeEngine(existing)) == existing
-        assert buildable == []
-
-    def test_the_base_is_built_if_possible(self, buildable):
-        assert images.ensure_sidecar(client=FakeEngine()) == images.BASE
-        assert buildable == [(images.BASE, "base")]
-
-    def test_otherwise_a_small_image_on_a_public_debian_is_built(self, buildable, monkeypatch):
-        monkeypatch.setattr(images, "base_problems", lambda: ("not Debian",))
-        engine = FakeEngine(registry=["debian:stable-slim"])
-        assert images.ensure_sidecar(client=engine) == images.SIDECAR
-        assert "debian:stable-slim" in engine.local
-        assert buildable == [(images.SIDECAR, "sidecar")]
+    @pytest.mark.parametrize(
+        ("local", "problems", "used"),
+        [
+            (images.BASE, (), images.BASE),
+            (images.SIDECAR, (), images.SIDECAR),
+            ("other:1", (), images.BASE),
+            ("other:1", ("not Debian",), images.SIDECAR),
+        ],
+        ids=["base exists", "sidecar exists", "base can be built", "on a public Debian"],
+    )
+    def test_a_sidecar_is_the_base_or_a_small_image(
+        self, buildable, monkeypatch, local, problems, used
+    ):
+        monkeypatch.setattr(images, "base_problems", lambda: problems)
+        engine = FakeEngine(local, registry=["debian:stable-slim"])
+        assert images.ensure_sidecar(client=engine) == used
+        kind = "base" if used == images.BASE else "sidecar"
+        assert buildable == ([] if used == local else [(used, kind)])
+        assert ("debian:stable-slim" in engine.local) == bool(problems)
 
     def test_without_either_the_error_has_both_reasons(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "base_problems", lambda: ("not Debian",))
@@ -316,14 +317,11 @@ class TestKafkaJars:
         folder = maven.kafka_jars("9.9.9", machine.silent)
         assert [path.name for path in folder.iterdir()] == ["slf4j-reload4j-1.7.36.jar"]
 
-    def test_missing_maven_is_reported_first(self, monkeypatch, tmp_path):
+    def test_only_jars_in_the_cache_need_no_maven(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))
         assert "mvn" in maven.jars_problem("9.9.9")
         with pytest.raises(ImageError, match="mvn"):
             maven.kafka_jars("9.9.9", machine.silent)
-
-    def test_cached_jars_need_no_maven(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("PATH", str(tmp_path))
         (machine.cache_dir() / "jars" / "9.9.9").mkdir(parents=True)
         assert maven.jars_problem("9.9.9") == ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,14 +48,17 @@ class Readers:
         if self.meeting:
             self.meeting.wait()
 
-    def take(self, tmp_path: Path, offsets: int = 10) -> execution.Reading:
+    def take(self, tmp_path: Path, offsets: int = 10) -> Any:
         end = PartitionEnd(topic="orders", partition=0, begin_offset=0, end_offset=offsets)
-        return execution.take_final_log(tmp_path, bootstrap_servers="none:1", ends=[end])
+        run: Any = SimpleNamespace(run_dir=tmp_path, readers=[], unobserved=[])
+        execution.take_final_log(run, bootstrap_servers="none:1", ends=[end])
+        return run
 
 
 def test_two_readers_read_a_small_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     readers = Readers(monkeypatch)
-    assert readers.take(tmp_path) == execution.Reading(readers=[CONNECTOR, OWN])
+    run = readers.take(tmp_path)
+    assert (run.readers, run.unobserved) == ([CONNECTOR, OWN], [])
     assert (readers.read, len(readers.fetched)) == ([CONNECTOR], 1)
     assert list(tmp_path.iterdir()) == []  # the files of the own reader were removed
 
@@ -89,16 +93,16 @@ def test_the_own_reader_replaces_a_connector_that_cannot_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: Exception, said: str
 ) -> None:
     readers = Readers(monkeypatch, failure)
-    reading = readers.take(tmp_path)
-    assert (reading.readers, readers.read) == ([OWN], [CONNECTOR, OWN])
-    assert said in reading.unobserved[0]
-    assert "ackproof-kafka read alone" in reading.unobserved[0]
+    run = readers.take(tmp_path)
+    assert (run.readers, readers.read) == ([OWN], [CONNECTOR, OWN])
+    assert said in run.unobserved[0]
+    assert "ackproof-kafka read alone" in run.unobserved[0]
 
 
 def test_a_large_log_is_read_by_the_connector_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     readers = Readers(monkeypatch)
-    reading = readers.take(tmp_path, offsets=execution.SECOND_READER_UP_TO + 1)
-    assert (reading.readers, readers.read, readers.fetched) == ([CONNECTOR], [CONNECTOR], [])
-    assert "kafka read alone: more than 1,000,000 offsets" in reading.unobserved[0]
+    run = readers.take(tmp_path, offsets=execution.SECOND_READER_UP_TO + 1)
+    assert (run.readers, readers.read, readers.fetched) == ([CONNECTOR], [CONNECTOR], [])
+    assert "kafka read alone: more than 1,000,000 offsets" in run.unobserved[0]

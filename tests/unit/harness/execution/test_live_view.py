@@ -20,7 +20,6 @@ from ackproof.execution import live_view
 from ackproof.execution.live_table import (
     LedgerCounts,
     LivePartition,
-    Outcomes,
     live_line,
     live_table,
 )
@@ -133,14 +132,6 @@ def test_the_error_of_a_job_has_its_log(job, script):
         whole_life(running)
 
 
-def test_the_table_of_the_job_is_read_again_when_it_changes(job, tmp_path):
-    with job() as running:
-        running.await_start()
-        assert running.rows()[0]["candidates"] == 4
-        table(tmp_path / LOCATION["live_partitions"], candidates=5)
-        assert running.rows()[0]["candidates"] == 5
-
-
 def view_of(running: LiveJob, output: ConsoleReporter, run_dir: Path) -> LiveView:
     return LiveView(
         running,
@@ -177,38 +168,28 @@ def test_outcomes_are_counted_by_partition_as_the_ledger_grows(tmp_path):
     first, second = ledger(tmp_path, 0), ledger(tmp_path, 1)
     append(first, 0, 1, 2)
     append(second, 1, 3, outcome=1)
-    assert counts.update() == {
-        ("orders", 0): Outcomes(acked=2),
-        ("orders", 1): Outcomes(acked=1, failed=2),
-    }
+    assert counts.update() == {("orders", 0): [2, 0, 0], ("orders", 1): [1, 2, 0]}
     append(first, 4, outcome=2)
     append(second, 0, 2)
-    expected = {
-        ("orders", 0): Outcomes(acked=4, unknown=1),
-        ("orders", 1): Outcomes(acked=1, failed=2),
-    }
+    expected = {("orders", 0): [4, 0, 1], ("orders", 1): [1, 2, 0]}
     assert counts.update() == expected
     producer_ledger.close(tmp_path)
     assert counts.update() == expected
 
 
-def test_before_the_job_starts_the_view_shows_the_ledger(job, tmp_path):
-    append(ledger(tmp_path), 0, 1, 2)
+def test_before_the_job_starts_the_view_shows_leaders_and_then_the_ledger(job, tmp_path):
     with job(script="import time; time.sleep(1000)") as running:
-        zero, one = view_of(running, reporter()[0], tmp_path).partitions()
+        view = view_of(running, reporter()[0], tmp_path)
+        (only,) = view.partitions()
+        append(ledger(tmp_path), 0, 1, 2)
+        zero, one = view.partitions()
         running._started().kill()
+    assert (only.topic, only.partition, only.leader, only.acked) == ("orders", 0, 2, 0)
     assert (zero.acked, zero.leader, zero.isr) == (2, 2, (2, 3))
     assert (one.acked, one.leader) == (1, None)
     assert {zero.read, zero.lag, zero.unseen, zero.candidates} == {None}
     assert "3 acked" in live_line([zero, one], [])
     assert "unseen" not in live_line([zero, one], [])
-
-
-def test_partitions_without_a_send_are_shown_with_their_leader(job, tmp_path):
-    with job(script="import time; time.sleep(1000)") as running:
-        (only,) = view_of(running, reporter()[0], tmp_path).partitions()
-        running._started().kill()
-    assert (only.topic, only.partition, only.leader, only.acked) == ("orders", 0, 2, 0)
 
 
 def test_without_a_terminal_there_are_lines(job, tmp_path):

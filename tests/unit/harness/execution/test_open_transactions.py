@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,8 @@ class Cluster:
 
 
 def end(cluster: Cluster, *, timeout_s: float = 600) -> tuple[OpenTransactions, list[str]]:
-    opened = OpenTransactions(cluster, ENDS, say=cluster.said.append)
+    fake: Any = cluster
+    opened = OpenTransactions(fake, ENDS, say=cluster.said.append)
     return opened, opened.end(timeout_s=timeout_s, markers_s=0.01, every_s=0.001)
 
 

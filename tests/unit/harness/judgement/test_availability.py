@@ -140,28 +140,33 @@ def test_each_step_has_the_availability_at_its_end():
     assert seconds == pytest.approx([5, 7, 0, 1, 4], abs=0.2)
 
 
-def test_an_answer_that_came_after_the_step_does_not_count_in_it():
-    writes = [*working("write", 0, 3), row("write", 3, 9), *working("write", 9, 12)]
-    found = steps(attempts(writes + working("read", 0, 12)), [fault(0, 3, 8)])
-    assert [step.partitions[0].writable for step in found] == ["yes", "no", "yes"]
+TOO_SHORT = working("write", 0, 3) + failing("write", 3, 3.3) + working("write", 3.3, 9)
 
 
-def test_a_step_that_is_too_short_is_unknown():
-    rows = working("write", 0, 3) + failing("write", 3, 3.3) + working("write", 3.3, 9)
-    rows = [row for row in rows if not at(2.9) <= row["at"] < at(3.3) or not row["ok"]]
-    found = steps(attempts(rows + working("read", 0, 9)), [fault(0, 3, 3.3)])
-    assert found[1].partitions[0].writable == "unknown"
-
-
-def test_an_attempt_without_an_answer_lasts_until_the_next_one():
-    # Reads are given up after a second; the step ends in the middle of one.
-    rows = working("read", 0, 3) + [row("read", 3 + tick, None) for tick in range(6)]
-    found = steps(attempts(rows + working("write", 0, 9)), [fault(0, 3, 6.8)])
-    assert found[1].partitions[0].readable == "no"
-
-
-def test_a_step_in_which_the_probe_made_no_attempt_is_unknown():
-    rows = working("write", 0, 3) + working("write", 8, 9) + working("read", 0, 9)
-    found = steps(attempts(rows), [fault(0, 4, 7)])
-    assert found[1].partitions[0].writable == "unknown"
-    assert found[1].partitions[0].readable == "yes"
+@pytest.mark.parametrize(
+    ("rows", "injected", "healed", "writable"),
+    [
+        pytest.param(
+            [*working("write", 0, 3), row("write", 3, 9), *working("write", 9, 12)],
+            *(3, 8, "no"),
+            id="an answer that came after the step",
+        ),
+        pytest.param(
+            [row for row in TOO_SHORT if not at(2.9) <= row["at"] < at(3.3) or not row["ok"]],
+            *(3, 3.3, "unknown"),
+            id="too short",
+        ),
+        pytest.param(  # attempts are given up after a second; the step ends in the middle of one
+            working("write", 0, 3) + [row("write", 3 + tick, None) for tick in range(6)],
+            *(3, 6.8, "no"),
+            id="without an answer until the next attempt",
+        ),
+        pytest.param(
+            working("write", 0, 3) + working("write", 8, 9), 4, 7, "unknown", id="no attempt"
+        ),
+    ],
+)
+def test_a_step_is_judged_by_the_attempts_in_it(rows, injected, healed, writable):
+    found = steps(attempts(rows + working("read", 0, 12)), [fault(0, injected, healed)])
+    [state] = found[1].partitions
+    assert (state.readable, state.writable) == ("yes", writable)

@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.judgement.expectations import (
-    check_expectations,
-    check_steps,
-    conclude,
-    unknown_steps,
-)
+from ackproof.judgement.expectations import check_expectations, check_steps, conclude, unknown_steps
 from ackproof.runs.verdict import (
     CauseReport,
     FaultReport,
@@ -19,7 +14,8 @@ from ackproof.runs.verdict import (
     Word,
 )
 from ackproof.scenario.model import Expect, ExpectedStep
-from support.run_directories import at, defaults
+from spark_histories import defaults
+from support.run_directories import at
 
 CLEAN = {
     "sent": 100,

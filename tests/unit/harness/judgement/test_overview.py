@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -49,11 +48,6 @@ def acked(directory: Path) -> pa.Table:
 
 def micros(column: pa.ChunkedArray) -> np.ndarray:
     return column.cast(pa.int64()).to_numpy()
-
-
-@pytest.fixture
-def copied(tmp_path: Path) -> Callable[[Path], Path]:
-    return lambda directory: Path(shutil.copytree(directory, tmp_path / "run"))
 
 
 def files(directory: Path, name: str) -> list[Path]:
@@ -248,16 +242,6 @@ def test_a_table_with_other_columns_is_reported(acks_1, copied):
     ]
 
 
-def test_times_of_int96_are_read(acks_1, copied):
-    directory = copied(acks_1.directory)
-    for name in ("ledger", "anomalies"):
-        for file in files(directory, name):
-            pq.write_table(pq.read_table(file), file, use_deprecated_int96_timestamps=True)
-    spark, ours = overview_of(directory), overview_of(acks_1.directory)
-    assert spark.timelines == ours.timelines
-    assert spark.losses == ours.losses
-
-
 @pytest.mark.spark
 def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients, copied):
     directory = copied(with_clients)
@@ -311,16 +295,8 @@ def probes() -> list[dict[str, Any]]:
             answers = action == "read" or not STALLED <= tick / 10 < RESUMED
             at = synthetic.at(tick / 10)
             answered = at + timedelta(milliseconds=5) if answers else None
-            rows.append(
-                {
-                    "topic": "orders",
-                    "partition": 0,
-                    "action": action,
-                    "at": at,
-                    "answered_at": answered,
-                    "ok": answers,
-                }
-            )
+            row = {"topic": "orders", "partition": 0, "action": action, "at": at}
+            rows.append({**row, "answered_at": answered, "ok": answers})
     return rows
 
 

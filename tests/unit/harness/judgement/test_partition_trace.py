@@ -146,8 +146,8 @@ def clocks(run_dir: Path, *, apart_ms: float = 1.0) -> None:
     RunDirectory(path=run_dir).change_record(clocks=[clock])
 
 
-def observed(run_dir: Path) -> partition_trace.ObservedPartition:
-    [trace] = partition_trace.partitions(Evidence(run_dir=run_dir))
+def observed(run_dir: Path) -> Any:
+    [(_, trace)] = partition_trace.traces(Evidence(run_dir=run_dir))
     return trace
 
 
@@ -168,7 +168,7 @@ def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
     # The first leader acks nothing from a second after it was loaded again.
     late = send(50, 60)
     write(run_dir, "ledger", [send(10, 10), send(70, 10), send(90, 40), late])
-    assert observed(run_dir).trace.acks == (
+    assert observed(run_dir).acks == (
         Acked(offset=10, everyone=True, epoch=0, lost=False, first=0, last=0),
         Acked(offset=70, everyone=True, epoch=0, lost=False, first=0, last=0),
         Acked(offset=50, everyone=True, epoch=0, lost=False, first=2, last=2),
@@ -178,16 +178,16 @@ def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
 
 def test_clocks_that_differ_too_much_do_not_date_acks(run_dir: Path) -> None:
     clocks(run_dir, apart_ms=60_000.0)
-    acks = observed(run_dir).trace.acks
+    acks = observed(run_dir).acks
     assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
     clocks(run_dir)
     write(run_dir, "fault_windows", [window("skew_clock")])
-    assert {(ack.first, ack.last) for ack in observed(run_dir).trace.acks} == {(0, 2)}
+    assert {(ack.first, ack.last) for ack in observed(run_dir).acks} == {(0, 2)}
 
 
 def test_an_ack_of_a_replaced_record_is_lost(run_dir: Path) -> None:
     write(run_dir, "ledger", [send(75, 10), send(79, 10, sequence=500)])
-    first, second = observed(run_dir).trace.acks
+    first, second = observed(run_dir).acks
     assert (first.lost, second.lost) == (False, True)
     # Offsets below 80 were written in epoch 0 only, and the logs have epoch 0 there.
     assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
@@ -197,15 +197,15 @@ def test_a_record_of_an_aborted_transaction_is_on_disk_and_not_in_the_final_log(
     run_dir: Path,
 ) -> None:
     write(run_dir, "ledger", [send(110, 40), send(119, 40), send(79, 10, sequence=500)])
-    acks = {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}
+    acks = {ack.offset: ack.lost for ack in observed(run_dir).acks}
     assert acks == {110: False, 119: True, 79: True}
     rows = [batch(2, base, base + 20, 0) | {"transactional": True} for base in range(0, 120, 20)]
     write(run_dir, "replica_batches", rows)
-    acks = {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}
+    acks = {ack.offset: ack.lost for ack in observed(run_dir).acks}
     # At offset 79 the final log has another record, so the acked one is lost in any case.
     assert acks == {110: False, 119: None, 79: True}
     write(run_dir, "replica_batches", [row | {"control": True} for row in rows])
-    assert {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}[119] is True
+    assert {ack.offset: ack.lost for ack in observed(run_dir).acks}[119] is True
 
 
 def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
@@ -250,7 +250,7 @@ def test_a_different_log_on_disk_is_a_finding(run_dir: Path) -> None:
 
 
 def loads(run_dir: Path) -> Loads:
-    [step] = [each for each in observed(run_dir).trace.brokers[1] if isinstance(each, Loads)]
+    [step] = [each for each in observed(run_dir).brokers[1] if isinstance(each, Loads)]
     return step
 
 
@@ -356,4 +356,4 @@ def test_a_run_with_too_many_sends_is_not_checked(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_trace, "MOST_SENDS", 118)
-    assert observed(run_dir).not_checked == "the run has 119 sends, more than 118"
+    assert str(observed(run_dir)) == "the run has 119 sends, more than 118"

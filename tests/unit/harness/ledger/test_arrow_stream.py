@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.ledger import arrow_stream, processed_records, producer_ledger, transaction_log
+from ackproof.errors import RunDirectoryError
+from ackproof.ledger import arrow_stream, producer_ledger, transaction_log
 from ackproof.ledger.arrow_stream import TableStream, recover
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
 from ackproof.ledger.transaction_log import TransactionLog
 from ackproof.ledger.transaction_log import TransactionOutcome as Is
-from ackproof_spark.tables import LOCATION, READS, TRANSACTIONS
+from ackproof_spark.tables import EFFECTS, READS, TRANSACTIONS
 from stream_cuts import EVERY, cuts
 
 WHOSE = {
@@ -106,21 +106,12 @@ def test_a_conversion_writes_nothing_through_links(tmp_path):
     assert (victim.read_text(), target.read_text()) == ("precious", "rows")
 
 
-@pytest.mark.parametrize("name", ["_consumer-0.sqlite3", "_consumer-0.sqlite3-wal"])
-def test_a_store_that_is_a_link_is_refused(tmp_path, name):
-    victim = tmp_path / "victim"
-    folder = tmp_path / LOCATION["effects"]
-    folder.mkdir()
-    (folder / name).symlink_to(victim)
-    with pytest.raises(RunDirectoryError, match=f"{name} is a link"):
-        processed_records.close(tmp_path)
-    assert not victim.exists()
-
-
-def test_an_existing_stream_is_not_overwritten(tmp_path):
-    TableStream(tmp_path / "stream", READS, WHOSE)
-    with pytest.raises(DiskError, match="exists"):
-        TableStream(tmp_path / "stream", READS, WHOSE)
+def test_a_stream_that_is_a_link_is_refused(tmp_path):
+    path = arrow_stream.stream_path(tmp_path, "effects", "consumer-0")
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "victim")
+    with pytest.raises(RunDirectoryError, match=f"{path.name} is a link"):
+        arrow_stream.close(tmp_path, "effects", EFFECTS)
 
 
 class TestTransactions:

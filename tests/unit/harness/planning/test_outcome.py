@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ackproof.planning.compiler import Phase
 from ackproof.planning.outcome import all_as_predicted, phase_outcomes
-from ackproof.runs import directory as runs
-from ackproof_spark import tables
-from ackproof_spark.tables import LOCATION
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def second(number: float) -> datetime:
-    return START + timedelta(seconds=number)
+from support.run_directories import RunDirectory, at
 
 
 @pytest.fixture
@@ -26,54 +17,21 @@ def run_dir(tmp_path: Path) -> Path:
     """A run with sends at seconds 1 to 9, each acked half a second later; those below 5 lost."""
     sends = [
         {
-            "producer": 1,
             "sequence": number,
-            "topic": "orders",
-            "partition": 0,
             "outcome": "acked" if number != 9 else "unknown",
-            "error": None,
-            "offset": number,
-            "sent_at": second(number),
-            "resolved_at": second(number + 0.5),
+            "sent_at": at(number),
+            "resolved_at": at(number + 0.5),
         }
         for number in range(1, 10)
     ]
-    lost = [
-        {
-            **{key: one[key] for key in ("producer", "sequence", "topic", "partition", "offset")},
-            "sent_at": one["sent_at"],
-            "resolved_at": one["resolved_at"],
-            "anomaly": "lost",
-            "window": None,
-            "found": "nothing",
-        }
-        for one in sends[:4]
-    ]
+    keys = ("sequence", "sent_at", "resolved_at")
+    lost = [{"anomaly": "lost", **{key: one[key] for key in keys}} for one in sends[:4]]
     windows = [
-        {
-            "window": number,
-            "fault": "none",
-            "target": "all",
-            "nodes": [1],
-            "parameters": json.dumps({"id": name}),
-            "trigger": "at once",
-            "injected_at": second(at),
-            "verified_at": second(at),
-            "healed_at": None,
-            "recovered_at": None,
-            "verified": True,
-            "evidence": "",
-        }
-        for number, (name, at) in enumerate({"acked-0": 2.7, "rest-1": 4.2, "acked-1": 9.8}.items())
+        {"parameters": json.dumps({"id": name}), "injected_at": at(when), "verified_at": at(when)}
+        for name, when in {"acked-0": 2.7, "rest-1": 4.2, "acked-1": 9.8}.items()
     ]
-    for table, rows in (("ledger", sends), ("anomalies", lost), ("fault_windows", windows)):
-        path = tmp_path / LOCATION[table]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.suffix:
-            path.mkdir()
-            path /= "part-0.parquet"
-        runs.write_table(path, getattr(tables, table.upper()), "run", rows)
-    return tmp_path
+    run = RunDirectory(path=tmp_path)
+    return run.write("ledger", sends).write("anomalies", lost).write("fault_windows", windows).path
 
 
 @pytest.mark.parametrize(

@@ -10,22 +10,7 @@ from ackproof.errors import ScenarioError
 from ackproof.planning.question import question
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import Budgets
-
-SCENARIO: dict[str, Any] = {
-    "version": 1,
-    "name": "orders",
-    "kafka": "4.3.1",
-    "topics": {
-        "orders": {
-            "settings": {"min.insync.replicas": 2, "unclean.leader.election.enable": False},
-        }
-    },
-    "workload": {"topic": "orders", "settings": {"acks": "all", "enable.idempotence": False}},
-}
-
-
-def scenario(**changes: Any) -> Scenario:
-    return Scenario.model_validate({**SCENARIO, **changes})
+from support.run_directories import small
 
 
 @pytest.mark.parametrize(
@@ -35,33 +20,27 @@ def scenario(**changes: Any) -> Scenario:
         ({"cluster": {"log_dirs": 2}}, "log_dirs"),
         ({"cluster": {"features": {"group.version": 0}}}, "cluster.features group.version"),
         ({"cluster": {"settings": {"broker.session.timeout.ms": 40000}}}, "detected after 40s"),
-        (
-            {
-                "workload": {
-                    **SCENARIO["workload"],
-                    "settings": {"acks": "all", "enable.idempotence": True},
-                    "transactions": {"size": 10},
-                }
-            },
-            "does not support transactions",
-        ),
+        ({"workload": {"transactions": {"size": 10}}}, "does not support transactions"),
     ],
 )
 def test_a_configuration_that_the_model_does_not_support_is_refused(
     changes: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ScenarioError, match=problem):
-        question(scenario(**changes), Budgets())
+        question(Scenario.model_validate(small(**changes)), Budgets())
 
 
 def test_the_question_is_what_the_scenario_says() -> None:
-    found = scenario(
+    settings = {"min.insync.replicas": 2, "unclean.leader.election.enable": False}
+    document = small(
+        kafka="4.3.1",
+        topics={"orders": {"settings": settings}},
         cluster={
             "features": {"eligible.leader.replicas.version": 0},
             "settings": {"log.flush.interval.messages": 1},
         },
     )
-    asked = question(found, Budgets(kills=1))
+    asked = question(Scenario.model_validate(document), Budgets(kills=1))
     assert (asked.kafka_version, asked.acks, asked.replicas) == ("4.3.1", "all", 3)
     assert (asked.min_insync_replicas, asked.unclean_election) == (2, False)
     assert asked.flush_every_record

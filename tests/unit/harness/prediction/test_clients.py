@@ -11,6 +11,7 @@ from ackproof.judgement.findings import contradictions
 from ackproof.prediction.predict import predict, predict_clients
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
+from support.run_directories import small
 
 NO_FAULT = {"fault": "none"}
 KILL = {"fault": "kill", "target": "leader of orders-0"}
@@ -18,16 +19,9 @@ PAUSE = {"fault": "pause_client", "client": "consumers"}
 
 
 def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -> Scenario:
-    settings = {"acks": "all", "enable.idempotence": True}
+    topics: dict[str, Any] = {"orders": {}, "invoices": {}}
     return Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "clients",
-            "kafka": version,
-            "topics": {name: {"partitions": 1} for name in ("orders", "invoices")},
-            "workload": {"topic": "orders", "settings": settings, **workload},
-            "faults": list(faults),
-        }
+        small(kafka=version, topics=topics, workload=workload, faults=list(faults))
     )
 
 

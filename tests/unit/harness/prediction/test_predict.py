@@ -63,6 +63,15 @@ def scenario(**changes: Any) -> Scenario:
     return Scenario.model_validate({**ACKS[1].scenario.model_dump(by_alias=True), **changes})
 
 
+def producing(settings: dict[str, Any], *faults: dict[str, Any], **workload: Any) -> Scenario:
+    """Return the scenario with these settings of its producers, faults and keys of `workload`."""
+    base = scenario().workload.model_dump(by_alias=True)
+    return scenario(workload={**base, **workload, "settings": settings}, faults=list(faults))
+
+
+IDEMPOTENT = {"acks": "all", "enable.idempotence": True}
+
+
 def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> None:
     predict(scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}}))
     configuration = asked[0][0]
@@ -80,9 +89,9 @@ def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> Non
 def test_probe_with_acks_0_makes_inconsistent_possible(
     acks: str, probe: bool, expected: str
 ) -> None:
-    asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
-    asked_for["settings"] |= {"acks": acks}
-    assert predict(scenario(workload=asked_for)).predicted["inconsistent"] == expected
+    faults = scenario().model_dump(by_alias=True)["faults"]
+    asked = producing({"acks": acks, "enable.idempotence": False}, *faults, probe=probe)
+    assert predict(asked).predicted["inconsistent"] == expected
 
 
 @pytest.mark.parametrize(
@@ -98,9 +107,7 @@ def test_late_write_of_the_probe_may_be_reordered(
     fault: dict[str, str], probe: bool, expected: str
 ) -> None:
     step = {"target": "leader of orders-0", "heal_after": "12s", **fault}
-    asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
-    asked_for["settings"] |= {"acks": "all", "enable.idempotence": True}
-    found = predict(scenario(workload=asked_for, faults=[step]))
+    found = predict(producing(IDEMPOTENT, step, probe=probe))
     assert found.predicted["reordered"] == expected
 
 
@@ -351,20 +358,21 @@ def test_a_schedule_with_too_many_faults_is_bounded(
     assert searched or "9 faults" in record.prediction.bounds
 
 
-def test_a_power_loss_is_supported(asked: Asked) -> None:
-    fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
-    predict(scenario(faults=[fault]))
-    assert asked[0][1] == (
-        Injection(fault="power_loss", effects=(Ends(log="prefix"),), targets=LEADER),
-    )
+@pytest.mark.parametrize(
+    ("fault", "effect"),
+    [
+        ({"fault": "power_loss", "last": 5, "torn": True}, Ends(log="prefix")),
+        ({"fault": "oom_kill"}, Ends()),
+    ],
+)
+def test_a_broker_that_ends_is_searched(fault: dict[str, Any], effect: Ends, asked: Asked) -> None:
+    predict(scenario(faults=[{"target": "leader of orders-0", **fault}]))
+    assert asked[0][1] == (Injection(fault=fault["fault"], effects=(effect,), targets=LEADER),)
 
 
-def test_faults_of_consumers_do_not_affect_replication(
-    asked: Asked,
-) -> None:
-    workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
-    consumers = {"fault": "crash_client", "client": "consumer 0"}
-    predict(scenario(workload=workload, faults=[consumers]))
+def test_faults_of_consumers_do_not_affect_replication(asked: Asked) -> None:
+    crash = {"fault": "crash_client", "client": "consumer 0"}
+    predict(producing(IDEMPOTENT, crash, consumers={"readers": {}}))
     assert asked[0][1][0].effects == ()
 
 
@@ -374,11 +382,6 @@ def test_a_wrong_clock_may_depose_leaders(asked: Asked) -> None:
     assert found.predicted["lost"] == "possible"
     assert "the fault skew_clock" in found.prediction.bounds
     assert not asked
-
-
-def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
-    predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
-    assert asked[0][1] == (Injection(fault="oom_kill", effects=(Ends(),), targets=LEADER),)
 
 
 @pytest.mark.parametrize(
@@ -396,15 +399,11 @@ def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
 def test_a_request_timeout_makes_duplicates_possible(
     settings: dict[str, Any], faults: str, duplicated: str
 ) -> None:
-    base = scenario(faults=[{"fault": faults, "target": "leader of orders-0"}])
-    workload = base.model_dump(by_alias=True)["workload"]
+    fault = {"fault": faults, "target": "leader of orders-0"}
     for idempotence in (False, True):
         if idempotence and (settings["acks"] != "all" or "retries" in settings):
             continue
-        workload["settings"] = {**settings, "enable.idempotence": idempotence}
-        record = predict(
-            Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
-        )
+        record = predict(producing({**settings, "enable.idempotence": idempotence}, fault))
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
 
 
@@ -419,12 +418,8 @@ def test_a_request_timeout_makes_duplicates_possible(
 def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
     timeout_ms: int, faults: str, duplicated: str
 ) -> None:
-    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout_ms}
     fault = {"fault": faults, "target": "leader of orders-0"}
-    base = scenario(faults=[fault]).model_dump(by_alias=True)
-    found = predict(
-        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
-    )
+    found = predict(producing({**IDEMPOTENT, "delivery.timeout.ms": timeout_ms}, fault))
     assert found.predicted["duplicated"] == duplicated
     assert found.predicted["reordered"] == "impossible"
 
@@ -443,11 +438,8 @@ def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
 def test_an_outage_that_outlasts_the_delivery_timeout_makes_duplicates_possible(
     fault: dict[str, Any], duplicated: str, asked: Asked
 ) -> None:
-    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 60_000}
-    base = scenario(faults=[{"target": "all", **fault}]).model_dump(by_alias=True)
-    found = predict(
-        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
-    )
+    settings = {**IDEMPOTENT, "delivery.timeout.ms": 60_000}
+    found = predict(producing(settings, {"target": "all", **fault}))
     assert found.predicted["duplicated"] == duplicated
 
 
@@ -489,8 +481,7 @@ def test_known_losses_by_three_faults_are_answered_exactly(
 
 
 def written_by(client: object, *faults: dict[str, object]) -> Scenario:
-    settings = {"acks": "all", "enable.idempotence": True}
-    workload = {"topic": "orders", "client": client, "settings": settings}
+    workload = {"topic": "orders", "client": client, "settings": IDEMPOTENT}
     return scenario(kafka="4.3.1", workload=workload, faults=list(faults))
 
 

@@ -5,6 +5,7 @@ The server answers each request with its correlation id.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import struct
@@ -12,20 +13,18 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ackproof.cluster.network import reserved_ports
 from ackproof.errors import ClusterError
-from ackproof.proxy.protocol import (
-    Framer,
+from ackproof.proxy.proxy import (
     FramingError,
-    Pending,
+    LinkProxy,
     RequestHeader,
-    correlation_id,
+    Route,
+    answered,
+    read_message,
     request_header,
 )
-from ackproof.proxy.proxy import LinkProxy, Route
 from ackproof_faults.interfaces.kafka_proxy import Rule
 
 PRODUCE, METADATA = 0, 3
@@ -43,6 +42,13 @@ def response(correlation: int, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation) + body
 
 
+def messages(connection: socket.socket) -> Iterator[bytes]:
+    """Yield the messages, without their lengths, until the connection is closed."""
+    with connection.makefile("rb") as stream:
+        while head := stream.read(4):
+            yield stream.read(*struct.unpack(">i", head))
+
+
 class Server:
     """Answers every request and collects the correlation ids of requests."""
 
@@ -58,13 +64,11 @@ class Server:
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
-        framer = Framer()
         with contextlib.suppress(OSError), connection:
-            while data := connection.recv(4096):
-                for message in framer.feed(data):
-                    number = request_header(message).correlation_id
-                    self.received.append(number)
-                    connection.sendall(response(number))
+            for message in messages(connection):
+                number = request_header(message).correlation_id
+                self.received.append(number)
+                connection.sendall(response(number))
 
     def close(self) -> None:
         self._listening.close()
@@ -73,20 +77,14 @@ class Server:
 class Client:
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
-        self._framer = Framer()
-        self._responses: list[int] = []
+        self._responses = (int.from_bytes(message[:4]) for message in messages(self._socket))
 
     def send(self, key: int, number: int, name: str = "c") -> None:
         self._socket.sendall(request(key, number, name))
 
     def answer(self) -> int | None:
         """Return the next response's correlation id; None if the connection is closed."""
-        while not self._responses:
-            data = self._socket.recv(4096)
-            if not data:
-                return None
-            self._responses += [correlation_id(message) for message in self._framer.feed(data)]
-        return self._responses.pop(0)
+        return next(self._responses, None)
 
     def ask(self, key: int, number: int, name: str = "c") -> int | None:
         self.send(key, number, name)
@@ -98,7 +96,8 @@ class Client:
 
 @pytest.fixture
 def link() -> Iterator[tuple[LinkProxy, Server, Client]]:
-    with reserved_ports(2) as (listen, forward), contextlib.ExitStack() as stack:
+    with reserved_ports() as ports, contextlib.ExitStack() as stack:
+        listen, forward = next(ports), next(ports)
         server = Server(forward)
         stack.callback(server.close)
         proxy = LinkProxy()
@@ -226,7 +225,8 @@ def test_an_invalid_message_closes_the_connection(link: Link) -> None:
 
 
 def test_the_error_names_a_port_that_is_in_use() -> None:
-    with reserved_ports(1) as (port,):
+    with reserved_ports() as ports:
+        port = next(ports)
         server = Server(port)
         proxy = LinkProxy()
         with proxy.running(), pytest.raises(ClusterError, match=f"cannot listen on port {port}"):
@@ -234,42 +234,47 @@ def test_the_error_names_a_port_that_is_in_use() -> None:
         server.close()
 
 
-@given(
-    bodies=st.lists(st.binary(max_size=50), max_size=6),
-    cuts=st.lists(st.integers(min_value=1, max_value=20), min_size=1, max_size=50),
-)
-def test_messages_are_whole_for_any_split(bodies: list[bytes], cuts: list[int]) -> None:
-    messages = [request(0, number, body=body) for number, body in enumerate(bodies)]
-    stream, framer, whole, at = b"".join(messages), Framer(), [], 0
-    for length in [*cuts, len(stream)]:
-        whole += framer.feed(stream[at : at + length])
-        at += length
-    whole += framer.feed(stream[at:])
-    assert whole == messages
+def read_all(stream: bytes) -> list[bytes]:
+    """Return the messages of a stream that ends, read from pieces of one byte."""
+
+    async def reading() -> list[bytes]:
+        reader = asyncio.StreamReader()
+        for at in range(len(stream)):
+            reader.feed_data(stream[at : at + 1])
+        reader.feed_eof()
+        whole = []
+        with contextlib.suppress(EOFError):
+            while True:
+                whole.append(await read_message(reader))
+        return whole
+
+    return asyncio.run(reading())
+
+
+def test_messages_are_whole() -> None:
+    sent = [request(0, number, body=bytes(number)) for number in range(4)]
+    assert read_all(b"".join(sent) + sent[0][:-1]) == [message[4:] for message in sent]
 
 
 @pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", struct.pack(">i", -1), b"\0\0\0\0"])
 def test_an_invalid_length_is_an_error(first: bytes) -> None:
     with pytest.raises(FramingError):
-        Framer().feed(first + b"\xff" * 4)
+        read_all(first + b"\xff" * 4)
 
 
 def test_headers_are_parsed() -> None:
-    assert request_header(request(26, 7, "p-1", b"body")) == RequestHeader(
+    assert request_header(request(26, 7, "p-1", b"body")[4:]) == RequestHeader(
         api_key=26, api_version=9, correlation_id=7, client_id="p-1"
     )
-    assert request_header(request(3, 1, None)).client_id == ""
-    assert correlation_id(response(9, b"x")) == 9
+    assert request_header(request(3, 1, None)[4:]).client_id == ""
     with pytest.raises(FramingError):
         request_header(b"\0\0\0\1x")
 
 
 def test_a_response_belongs_to_one_request() -> None:
-    pending = Pending()
-    headers = [request_header(request(0, number)) for number in range(4)]
-    for header in headers:
-        pending.sent(header)
-    assert pending.answered(1) == headers[1]  # request 0 gets no response
-    assert pending.answered(0) is None
-    assert pending.answered(1) is None
-    assert pending.answered(3) == headers[3]
+    headers = [request_header(request(0, number)[4:]) for number in range(4)]
+    pending = dict(enumerate(headers))
+    answers = [answered(pending, response(number, b"x")[4:]) for number in (1, 0, 1, 3)]
+    assert answers == [headers[1], None, None, headers[3]]  # request 0 gets no response
+    with pytest.raises(FramingError):
+        answered(pending, b"\0\0\1")

@@ -271,8 +271,8 @@ def test_swatches_of_every_colour_have_a_style(everything, comparison):
                 assert f".{span['class'].replace(' ', '.')} " in sheet
 
 
-def test_external_text_is_escaped(tmp_path, acks_1):
-    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+def test_external_text_is_escaped(tmp_path, acks_1, copied):
+    directory = copied(acks_1.directory)
     evil = "</script><script>alert(1)</script>"
     for name, column in (("fault_windows", "evidence"), ("partition_states", "topic")):
         path = directory / LOCATION[name]
@@ -288,15 +288,15 @@ def test_external_text_is_escaped(tmp_path, acks_1):
     assert evil not in str(page.figures)
 
 
-def test_a_page_with_empty_tables_is_complete(tmp_path, acks_1):
-    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+def test_a_page_with_empty_tables_is_complete(tmp_path, acks_1, copied):
+    directory = copied(acks_1.directory)
     for file in directory.rglob("*.parquet"):
         pq.write_table(pq.read_table(file).slice(0, 0), file)
     assert "This run is incomplete" not in page_of(tmp_path, directory).text
 
 
-def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, explained):
-    directory = Path(shutil.copytree(explained.directory, tmp_path / "run"))
+def test_the_page_of_a_judged_run_needs_none_of_its_tables(tmp_path, explained, copied):
+    directory = copied(explained.directory)
     before = page_of(tmp_path, directory)
     write_model(directory / "overview.json", overview_of(directory))
     for location in LOCATION.values():
@@ -318,8 +318,8 @@ def test_a_run_with_only_a_scenario_has_a_page(tmp_path):
 
 
 @pytest.mark.parametrize(("acked", "says"), [(12, "not claimed"), (0, "nothing acked")])
-def test_a_missing_latency_has_a_reason(tmp_path, acks_1, acked, says):
-    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+def test_a_missing_latency_has_a_reason(tmp_path, acks_1, acked, says, copied):
+    directory = copied(acks_1.directory)
     verdict = json.loads((directory / "verdict.json").read_text())
     verdict["metrics"]["ack_latency_ms"] = None
     verdict["observed"]["acked"] = acked
@@ -377,8 +377,8 @@ def test_the_plots_of_clients_and_the_probe_draw_the_overview(acks_all, explaine
     )
 
 
-def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all):
-    directory = Path(shutil.copytree(acks_all.directory, tmp_path / "run"))
+def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all, copied):
+    directory = copied(acks_all.directory)
     state = PartitionState(
         topic="orders",
         partition=0,
@@ -412,8 +412,8 @@ def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all):
         ({"observed": {"acked": 1, "lost": 10**400}}, "observed.lost: Input should be less than"),
     ],
 )
-def test_an_invalid_verdict_is_reported(acks_1, tmp_path, change, said):
-    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+def test_an_invalid_verdict_is_reported(acks_1, tmp_path, change, said, copied):
+    directory = copied(acks_1.directory)
     verdict = json.loads((directory / "verdict.json").read_text()) | change
     (directory / "verdict.json").write_text(json.dumps(verdict))
     assert any(said in sentence for sentence in read_run(directory).missing)

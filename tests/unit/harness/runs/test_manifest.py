@@ -14,9 +14,9 @@ from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run, seal
-from ackproof_spark.tables import LOCATION, TIME
+from ackproof_spark.tables import LOCATION, SCHEMAS, TIME
 from spark_histories import RUN_ID, parse
-from support.run_directories import START, RunDirectory, schema_of, store
+from support.run_directories import START, RunDirectory, store
 
 FINAL_LOG = LOCATION["final_log"] / "part-0.parquet"
 
@@ -173,7 +173,7 @@ def changed_table(
     run = RunDirectory(path=run_dir)
     path = run.file(table, {"ledger": "producer-0"}.get(table, "part-0"))
     if not path.exists() or not pq.read_metadata(path).num_rows:
-        row = {field.name: VALUE.get(field.type, [1]) for field in schema_of(table)}
+        row = {field.name: VALUE.get(field.type, [1]) for field in SCHEMAS[table]}
         common = {"schema_version": 1, "run_id": RUN_ID}
         run.write(table, [{**row, **common}], name=path.stem)
     rows = pq.read_table(path, partitioning=None)

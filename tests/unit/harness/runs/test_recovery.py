@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +11,6 @@ import pytest
 
 from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream
-from ackproof.ledger.processed_records import EffectStore, path_of
 from ackproof.runs import directory as runs
 from ackproof.runs import recovery
 from ackproof.runs.recovery import recover_run
@@ -77,48 +73,6 @@ def test_a_link_in_place_of_the_folder_of_a_table_is_refused(tmp_path: Path, tab
     with pytest.raises(RunDirectoryError, match=f"{table} is a link"):
         recover_run(run_dir)
     assert not list(elsewhere.iterdir())
-
-
-def garbage(path: Path) -> None:
-    path.write_bytes(b"no database" * 1_000)
-
-
-def nonsense_rows(path: Path) -> None:
-    store = EffectStore(path, run_id="run", consumer=0, group="readers")
-    store.process([("orders", "none", 1.5, None, b"", 0)])  # type: ignore[list-item]
-    store.close()
-
-
-def without_an_owner(path: Path) -> None:
-    store = EffectStore(path, run_id="run", consumer=0, group="readers")
-    store.process([("orders", 0, 0, 0, 0, 0)])
-    store.close()
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DELETE FROM owner")
-
-
-@pytest.mark.parametrize("damage", [garbage, Path.mkdir, nonsense_rows, without_an_owner])
-def test_damaged_effects_of_a_killed_run_are_refused(
-    tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
-    run_dir = started(tmp_path / "run", pid=NO_PROCESS)
-    path = path_of(run_dir, "consumer-0")
-    path.parent.mkdir()
-    damage(path)
-    with pytest.raises(RunDirectoryError, match=r"_consumer-0\.sqlite3 is damaged"):
-        recover_run(run_dir)
-    assert path in path.parent.iterdir()
-
-
-def test_an_empty_effect_store_becomes_an_empty_table(
-    tmp_path: Path,
-) -> None:
-    run_dir = started(tmp_path / "run", pid=NO_PROCESS)
-    path = path_of(run_dir, "consumer-0")
-    path.parent.mkdir()
-    path.touch()
-    recover_run(run_dir)
-    assert pq.read_table(run_dir / LOCATION["effects"]).num_rows == 0
 
 
 def test_a_folder_in_place_of_a_stream_is_refused(tmp_path: Path) -> None:

@@ -62,14 +62,7 @@ def test_an_illegal_attach_is_refused(
     assert message in str(refused.value)
 
 
-def test_with_i_own_and_containers_a_docker_fault_is_accepted(tmp_path: Path) -> None:
-    (configured,) = load(
-        scenario(tmp_path, faults=[KILL], i_own="kafka:9092", containers={1: "kafka-1"})
-    )
-    assert [fault.name for fault in configured.scenario.faults] == ["docker"]
-
-
-@pytest.mark.parametrize("name", ["kill", "restart", "rolling_restart", "pause"])
+@pytest.mark.parametrize("name", ["docker", "kill", "restart", "rolling_restart", "pause"])
 def test_faults_of_processes_are_taken_where_containers_are_listed(
     name: str, tmp_path: Path
 ) -> None:

@@ -1,13 +1,16 @@
-"""Which client library a scenario names, and its version."""
+"""Which client library a scenario names, its version, and the settings of Java's clients."""
 
 from __future__ import annotations
 
 import pytest
 
+from ackproof.clients.records import cycle
+from ackproof.clients.specs import ProducerSpec
 from ackproof.errors import ScenarioError
-from ackproof.scenario.loader import dump, load
+from ackproof.scenario.client import JavaProducerSettings
+from ackproof.scenario.loader import load
 
-TEXT = """\
+LIBRDKAFKA = """\
 version: 1
 name: c
 topics:
@@ -19,6 +22,19 @@ workload:
   consumers:
     billing: {}
     audit: {client: librdkafka}
+"""
+JAVA = """\
+version: 1
+name: j
+kafka: 3.9.1
+topics:
+  orders: {partitions: 3, replication_factor: 3}
+workload:
+  topic: orders
+  client: java
+  settings: {}
+  consumers:
+    billing: {commit: auto}
 """
 
 
@@ -32,24 +48,33 @@ def loaded(tmp_path):
     return read
 
 
-def test_a_version_of_librdkafka_holds_for_all_clients_that_name_no_other(loaded, tmp_path):
-    [scenario] = loaded(TEXT)
-    assert [client.librdkafka for client in scenario.clients] == ["2.3.0", "2.3.0", None]
-    dump(scenario, tmp_path / "stored.yaml")
-    assert load(tmp_path / "stored.yaml")[0].scenario == scenario
+@pytest.mark.parametrize(
+    ("text", "libraries"),
+    [
+        (LIBRDKAFKA, [("2.3.0", None), ("2.3.0", None), (None, None)]),
+        (JAVA, [(None, "3.9.1")] * 2),  # the version of the brokers
+    ],
+)
+def test_the_client_of_the_workload_is_that_of_all_clients_that_name_no_other(
+    loaded, text, libraries
+):
+    [scenario] = loaded(text)
+    assert [(client.librdkafka, client.java) for client in scenario.clients] == libraries
 
 
-def test_a_matrix_varies_the_version_of_librdkafka(loaded):
-    matrix = "matrix: [{workload.client.librdkafka: [2.0.2, 2.16.0]}]\n"
-    old, new = loaded(TEXT + matrix)
-    assert old.workload.client.librdkafka == "2.0.2"
-    assert new.workload.client.librdkafka == "2.16.0"
+def test_a_matrix_varies_the_version(loaded):
+    versions = "matrix: [{workload.client.librdkafka: [2.0.2, 2.16.0]}]\n"
+    found = [one.workload.client.librdkafka for one in loaded(LIBRDKAFKA + versions)]
+    assert found == ["2.0.2", "2.16.0"]
+    versions = 'matrix: [{workload.client.java: ["0.10.2.2", "4.3.1"]}]\n'
+    found = [one.workload.settings.acks for one in loaded(JAVA + versions)]
+    assert found == ["1", "all"]
 
 
 def test_a_client_that_is_refused_is_the_only_problem(loaded):
     with pytest.raises(ScenarioError, match="'newest' is not a Kafka version") as refused:
         loaded(
-            TEXT.replace("{librdkafka: 2.3.0}", "{java: newest}").replace(
+            LIBRDKAFKA.replace("{librdkafka: 2.3.0}", "{java: newest}").replace(
                 ", enable.idempotence: true", ""
             )
         )
@@ -63,11 +88,14 @@ def test_a_client_that_is_refused_is_the_only_problem(loaded):
         ("{librdkafka: 2.3.0; rm}", "'2.3.0; rm' is not a version of librdkafka"),
         ("{librdkafka: 2.16.0rc1}", "'2.16.0rc1' is not a version of librdkafka"),
         ("{librdkafka: 2.3.0, java: 3.9.1}", "are two clients: remove one"),
+        ("kafkajs", "'kafkajs' is not a client (librdkafka, java, or one with a version"),
+        ("{java: 0.9.0.1}", "too old"),
+        ("{java: 3.9}", "'3.9' is not a Kafka version"),
     ],
 )
-def test_a_version_that_is_none_is_refused(loaded, client, problem):
+def test_a_client_that_is_none_is_refused(loaded, client, problem):
     with pytest.raises(ScenarioError, match=r"workload\.client") as refused:
-        loaded(TEXT.replace("{librdkafka: 2.3.0}", client))
+        loaded(LIBRDKAFKA.replace("{librdkafka: 2.3.0}", client))
     assert problem in str(refused.value)
 
 
@@ -79,7 +107,56 @@ def test_a_version_that_is_none_is_refused(loaded, client, problem):
     ],
 )
 def test_a_java_client_without_pem_certificates_is_refused_with_tls(loaded, cluster):
-    text = TEXT.replace("{librdkafka: 2.3.0}", "{java: 2.6.2}") + f"cluster: {{{cluster}}}\n"
+    text = LIBRDKAFKA.replace("{librdkafka: 2.3.0}", "{java: 2.6.2}")
+    text += f"cluster: {{{cluster}}}\n"
     with pytest.raises(ScenarioError, match=r"Java client 2\.6\.2 reads no PEM"):
         loaded(text)
     assert loaded(text.replace("2.6.2", "2.7.0"))
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "acks", "idempotence", "retries"),
+    [
+        ("0.10.2.2", {}, "1", False, 0),
+        ("2.0.1", {}, "1", False, 0),
+        ("2.6.2", {}, "1", False, 2147483647),
+        ("2.6.2", {"enable.idempotence": True}, "all", True, 2147483647),
+        ("3.0.0", {}, "all", False, 2147483647),
+        ("3.9.1", {}, "all", True, 2147483647),
+        ("3.9.1", {"acks": 1}, "1", False, 2147483647),
+        ("3.9.1", {"retries": 0}, "all", False, 0),
+    ],
+)
+def test_defaults_depend_on_the_version(version, settings, acks, idempotence, retries):
+    found = JavaProducerSettings.of(settings, version, "producer")
+    assert (found.acks, found.idempotence, found.retries) == (acks, idempotence, retries)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("{linger.mss: 3}", "has no setting linger.mss; did you mean 'linger.ms'"),
+        ("{queue.buffering.max.kbytes: 9}", "the client is Java's: use buffer.memory"),
+        ("{bootstrap.servers: x}", "set by ackproof itself"),
+        ("{acks: 1, enable.idempotence: true}", "needs acks: all"),
+        ("{acks: 7}", "7 is not a value of acks"),
+    ],
+)  # fmt: skip
+def test_settings_that_are_not_javas_are_refused(loaded, given, problem):
+    with pytest.raises(ScenarioError, match=r":9: workload\.settings") as refused:
+        loaded(JAVA.replace("settings: {}", f"settings: {given}"))
+    assert problem in str(refused.value)
+
+
+def test_a_java_producer_cannot_be_purged(loaded):
+    with pytest.raises(ScenarioError, match="the Java client cannot purge its queue"):
+        loaded(JAVA + "faults: [{fault: purge_client, client: producers}]\n")
+
+
+def test_keys_are_placed_as_the_java_client_does(tmp_path):
+    spec = ProducerSpec(
+        run_id="r", number=0, topic="t", partitions=2**31, bootstrap_servers="", keys=2,
+        progress=tmp_path, ledger=None, java="3.9.1",
+    )  # fmt: skip
+    # org.apache.kafka.common.utils.Utils.toPositive(Utils.murmur2(b)) of key-0 and key-1
+    assert cycle(spec) == (29210041, 193331640)

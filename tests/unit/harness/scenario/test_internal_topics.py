@@ -10,6 +10,7 @@ from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS, internal_topics
+from support.run_directories import small
 
 
 @pytest.mark.parametrize(
@@ -58,11 +59,5 @@ def test_operations_may_be_on_the_topics_of_coordinators(partition):
 
 
 def problems_of(fault: dict[str, Any]) -> list[str]:
-    document: dict[str, Any] = {
-        "version": 1,
-        "name": "coordinators",
-        "topics": {"orders": {"partitions": 1}},
-        "workload": {"topic": "orders", "settings": {"acks": "all", "enable.idempotence": True}},
-        "faults": [fault],
-    }
-    return [text for _, text in fault_problems(Scenario.model_validate(document))]
+    scenario = Scenario.model_validate(small(faults=[fault]))
+    return [text for _, text in fault_problems(scenario)]

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario.librdkafka import KNOWN, require_accepted
-from ackproof.scenario.loader import dump, load
+from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 
 SCENARIO = """\
@@ -166,12 +166,6 @@ def test_librdkafka_knows_every_property_that_is_suggested(name):
     except KafkaException as refusal:
         message = refusal.args[0].str()
     assert "No such configuration property" not in message
-
-
-def test_a_resolved_scenario_reads_back_as_itself(tmp_path):
-    scenario = read(tmp_path)
-    dump(scenario, tmp_path / "resolved.yaml")
-    assert load(tmp_path / "resolved.yaml")[0].scenario == scenario
 
 
 def test_without_confluent_kafka_a_misspelt_name_is_refused(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from ackproof.errors import ScenarioError
+from ackproof.scenario import shipped
 from ackproof.scenario.loader import dump, load, load_all
 from ackproof.scenario.model import json_schema
 
@@ -15,13 +16,6 @@ ROOT = Path(__file__).parents[4]
 SCENARIOS = ROOT / "scenarios"
 ACKS = (SCENARIOS / "acks.yaml").read_text()
 _SETTING = "    broker.heartbeat.interval.ms: 500\n"
-
-
-def test_every_shipped_scenario_is_valid() -> None:
-    folders = (SCENARIOS, SCENARIOS / "guarantees")
-    assert {item.path for folder in folders for item in load_all(folder)} == {
-        *SCENARIOS.rglob("*.yaml")
-    }
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +27,7 @@ def published() -> jsonschema.protocols.Validator:
     return validator(schema)
 
 
-@pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", shipped.files(), ids=lambda path: path.name)
 def test_every_shipped_scenario_matches_the_published_schema(
     path: Path, published: jsonschema.protocols.Validator
 ) -> None:
@@ -53,12 +47,22 @@ def test_a_matrix_is_one_scenario_for_each_configuration() -> None:
     assert none.scenario.faults == everyone.scenario.faults
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_resolved_scenario_reads_back_as_itself(number: int, tmp_path: Path) -> None:
-    scenario = load(SCENARIOS / "acks.yaml")[number].scenario
-    dump(scenario, tmp_path / "scenario.yaml")
-    (again,) = load(tmp_path / "scenario.yaml")
-    assert again.scenario == scenario
+@pytest.mark.parametrize(
+    "name",
+    [
+        "acks",
+        "nemesis",
+        "java-defaults",
+        "librdkafka-versions",
+        "guarantees/isolation",
+        "visibility",
+    ],
+)
+def test_a_stored_scenario_reads_back_as_itself(name: str, tmp_path: Path) -> None:
+    for configured in load(SCENARIOS / f"{name}.yaml"):
+        dump(configured.scenario, tmp_path / "scenario.yaml")
+        (again,) = load(tmp_path / "scenario.yaml")
+        assert again.scenario == configured.scenario
 
 
 BAD = [
@@ -277,13 +281,6 @@ def test_a_fault_beyond_the_blast_radius_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ScenarioError, match=r"hits 2 brokers, and blast_radius.brokers allows 1"):
         load(path)
-
-
-def test_a_scenario_with_blocks_reads_back_as_itself(tmp_path: Path) -> None:
-    (nemesis,) = load(SCENARIOS / "nemesis.yaml")
-    dump(nemesis.scenario, tmp_path / "again.yaml")
-    (again,) = load(tmp_path / "again.yaml")
-    assert again.scenario == nemesis.scenario
 
 
 @pytest.mark.parametrize("matrix", ["[]", "", "{}", "3"])

@@ -12,18 +12,15 @@ from ackproof.clients.scenario_specs import ClientSpecs
 from ackproof.scenario.loader import validate
 from ackproof.scenario.validation import PROBED_PARTITIONS
 from ackproof_spark.tables import PROBE_PRODUCERS
+from support.run_directories import small
 
 SENDS = {"settings": {"acks": 1, "enable.idempotence": False}}
 
 
 def scenario(**changes: Any) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "name": "probed",
-        "topics": {"orders": {"partitions": 2}, "clicks": {"partitions": 1}},
-        "workload": {"topic": "orders", "probe": True, "beside": {"clicks": SENDS}, **SENDS},
-        **changes,
-    }
+    topics = {"orders": {"partitions": 2}, "clicks": {"partitions": 1}}
+    workload = {"probe": True, "beside": {"clicks": SENDS}, **SENDS}
+    return small(**{"topics": topics, "workload": workload, **changes})
 
 
 def test_each_written_partition_is_probed_with_acks_all_whatever_the_workload() -> None:

@@ -10,20 +10,8 @@ import pytest
 
 from ackproof_model import Profile
 from ackproof_model.adversary import AdversaryModel, Budgets, search
-from ackproof_model.adversary.metadata import moves
-from ackproof_model.adversary.replicas import (
-    fetch,
-    forget,
-    learn,
-    moved_high_watermark,
-    writes,
-)
-from ackproof_model.adversary.state import (
-    Partition,
-    Writes,
-    follower,
-    initial,
-)
+from ackproof_model.adversary.moves import moves, writes
+from ackproof_model.adversary.state import Writes, initial
 from ackproof_model.configuration import Truncation
 from ackproof_model.replication.controller import (
     begin_shutdown,
@@ -31,7 +19,14 @@ from ackproof_model.replication.controller import (
     fence,
     unfence,
 )
-from ackproof_model.replication.state import NOBODY, Controller
+from ackproof_model.replication.replica import (
+    advance_high_watermark,
+    append,
+    fetch,
+    forget,
+    learn,
+)
+from ackproof_model.replication.state import NOBODY, UP, Broker, Controller
 
 VERSIONS = ["0.10.2", "1.1.1", "2.6.2", "2.8.2", "3.6.2", "3.9.1", "4.0.1", "4.1.0", "4.3.1"]
 ELR = ["4.1.0", "4.3.1"]
@@ -54,20 +49,20 @@ def truncates_by_epoch(version):
 def leader(version, isr, **settings):
     """A model, and replica 0 leading with an ISR, all logs empty."""
     model = AdversaryModel(kafka_version=version, **settings)
-    return model, initial(model).replicas[0]._replace(isr=isr)
+    return model, initial(model).brokers[0]._replace(isr=isr)
 
 
 @every_version
 def test_8_below_the_minimum_isr_acks_all_appends_nothing_and_acks_1_does(version):
     for acks, appends in (("all", 0), ("1", 1), ("0", 1)):
         model, alone = leader(version, A, acks=acks)
-        assert len(list(writes(model, alone, 0, Writes((), 0)))) == appends
+        assert len(list(writes(model, alone, 0, Writes(0, 0)))) == appends
 
 
 @every_version
 def test_8_from_3_7_records_below_the_minimum_isr_are_acked_but_stay_invisible(version):
     model, alone = leader(version, A, acks="1")
-    ((_, after, written),) = writes(model, alone, 0, Writes((), 0))
+    ((_, after, written),) = writes(model, alone, 0, Writes(0, 0))
     assert written.acked == 1
     assert after.hw == (0 if Profile.of(version).hw_freeze else 1)
 
@@ -75,8 +70,8 @@ def test_8_from_3_7_records_below_the_minimum_isr_are_acked_but_stay_invisible(v
 @every_version
 def test_9_no_ack_once_the_isr_is_too_small(version):
     model, whole = leader(version, A | B)
-    ((_, appended, written),) = writes(model, whole, 0, Writes((), 0))
-    shrunk = moved_high_watermark(model, appended._replace(isr=A), 0)
+    ((_, appended, written),) = writes(model, whole, 0, Writes(0, 0))
+    shrunk = advance_high_watermark(model.policy, appended._replace(isr=A), 0)
     # Up to 3.6 the high watermark passes: NOT_ENOUGH_REPLICAS_AFTER_APPEND. Then: a timeout.
     assert shrunk.hw == (0 if Profile.of(version).hw_freeze else 1)
     assert not [step for step in writes(model, shrunk, 0, written) if step[0][0] == "ack"]
@@ -86,7 +81,7 @@ def test_9_no_ack_once_the_isr_is_too_small(version):
 @pytest.mark.parametrize("min_isr", [1, 2])
 def test_10_an_append_moves_the_high_watermark_of_a_lone_leader(version, min_isr):
     model, alone = leader(version, A, acks="1", min_insync_replicas=min_isr)
-    ((_, after, _),) = writes(model, alone, 0, Writes((), 0))
+    ((_, after, _),) = writes(model, alone, 0, Writes(0, 0))
     assert after.hw == (min_isr == 1 or not Profile.of(version).hw_freeze)
 
 
@@ -130,7 +125,7 @@ def test_17_33_before_leader_epochs_two_deaths_lose():
 @every_version
 def test_18_19_whoever_is_eligible_is_out_of_sync(version):
     model = AdversaryModel(kafka_version=version)
-    controller = initial(model).partition.controller
+    controller = initial(model).controller
     for replica in range(3):
         controller = fence(model.policy, controller, replica)
         assert not controller.isr & controller.elr
@@ -139,11 +134,11 @@ def test_18_19_whoever_is_eligible_is_out_of_sync(version):
 @every_version
 def test_25_a_follower_hears_of_the_high_watermark_one_fetch_later(version):
     model = AdversaryModel(kafka_version=version, replicas=2, min_insync_replicas=1)
-    chief, other = initial(model).replicas
-    ((_, chief, written),) = writes(model, chief, 0, Writes((), 0))
+    chief, other = initial(model).brokers
+    chief = append(model.policy, chief, 0, 0)
     for known in (0, 0, 0, 1):
         assert other.hw == (known if Profile.of(version).keeps_high_watermark else 0)
-        fetched = fetch(model, other, 1, chief, 0, written.epochs)
+        fetched = fetch(model.policy, other, 1, chief, 0)
         if fetched is not None:
             _, other, chief = fetched
     assert chief.hw == 1
@@ -153,22 +148,22 @@ def test_25_a_follower_hears_of_the_high_watermark_one_fetch_later(version):
 def test_28_with_a_lone_leader_acks_all_is_acks_1_only_if_the_minimum_is_1(version):
     for minimum, appends in ((1, 1), (2, 0)):
         model, alone = leader(version, A, min_insync_replicas=minimum)
-        assert len(list(writes(model, alone, 0, Writes((), 0)))) == appends
+        assert len(list(writes(model, alone, 0, Writes(0, 0)))) == appends
 
 
 @every_version
 def test_30_31_truncation_to_the_high_watermark_ended_with_leader_epochs(version):
     model = AdversaryModel(kafka_version=version)
-    behind = follower(3, 0, 0, log=(0, 1), hw=1)
-    moved = Partition(Controller(1, 1, B | C, 0, NOBODY, A, 0), 0)
+    behind = Broker(UP, False, (0, 1), 0, 0, hw=1)
+    moved = Controller(1, 1, B | C, 0, NOBODY, A, 0)
     kept = (0,) if version == "0.10.2" else (0, 1)
-    assert learn(model, moved, behind, 2).log == kept
+    assert learn(model.policy, moved, behind, 2).log == kept
 
 
 @every_version
 def test_32_election_goes_by_assignment_order(version):
     model = AdversaryModel(kafka_version=version)
-    controller = initial(model).partition.controller
+    controller = initial(model).controller
     assert fence(model.policy, controller, 0).leader == 1
     assert fence(model.policy, fence(model.policy, controller, 1), 0).leader == 2
 
@@ -187,7 +182,7 @@ class Two:
 
     def __init__(self, version):
         self.model = AdversaryModel(kafka_version=version, unclean_election=False)
-        self.now = initial(self.model).partition.controller._replace(isr=A | B)
+        self.now = initial(self.model).controller._replace(isr=A | B)
 
     def dies(self, replica):
         self.now = fence(self.model.policy, self.now, replica)
@@ -207,8 +202,8 @@ class Two:
 def test_35_36_the_leader_dies_and_comes_back(version):
     case = Two(version).dies(0)
     assert (case.now.leader, case.now.isr) == (1, B)
-    chief = initial(case.model).replicas[0]._replace(leader=1, isr=B)
-    assert not list(writes(case.model, chief, 1, Writes((), 0)))
+    chief = initial(case.model).brokers[0]._replace(leader=1, isr=B)
+    assert not list(writes(case.model, chief, 1, Writes(0, 0)))
     assert case.returns(0).now.leader == 1  # and it joins the ISR once it has caught up
 
 
@@ -260,7 +255,7 @@ def test_41_three_replicas_min_isr_2_lose_nothing_to_crashes_but_to_disks(versio
 @every_version
 def test_42_with_as_many_replicas_as_the_minimum_one_death_stops_writes(version):
     model, rest = leader(version, A | B, min_insync_replicas=3)
-    assert not list(writes(model, rest, 0, Writes((), 0)))
+    assert not list(writes(model, rest, 0, Writes(0, 0)))
 
 
 @every_version
@@ -275,18 +270,18 @@ def test_46_what_an_old_leader_had_alone_is_lost_only_if_acked_before_it_was_rep
 def test_b31_a_replica_joins_as_the_incarnation_that_had_the_records(version, step):
     # KIP-903, from 3.5: the controller knows that the follower has started anew since its fetch.
     model, chief = leader(version, A | B)
-    asks = chief._replace(ends=(NOBODY, 0, 0), pending=A | B | C)
-    now = initial(model).partition.controller._replace(isr=A | B)
-    renewed = forget(model, asks, 2)
+    asks = chief._replace(remote=(NOBODY, 0, 0), pending=A | B | C)
+    now = initial(model).controller._replace(isr=A | B)
+    renewed, behind = forget(model.policy, asks, 2), Broker(UP, False, (), 0, 0)
     # The request has the broker epoch of the fetch before it: a fetch after it changes nothing.
-    _, _, fetched = fetch(model, follower(3, 0, 0), 2, renewed._replace(log=(0,)), 0, (0,))
+    _, _, fetched = fetch(model.policy, behind, 2, renewed._replace(log=(0,)), 0)
     for asking in (renewed, fetched):
-        taken = [label for label, *_ in moves(model, Partition(now, 0), asking, 0)]
+        taken = [label for label, *_ in moves(model, now, asking, 0)]
         assert (step, 0) in taken
-    assert ("apply", 0) in [label for label, *_ in moves(model, Partition(now, 0), asks, 0)]
+    assert ("apply", 0) in [label for label, *_ in moves(model, now, asks, 0)]
     # Once the request is answered, the next fetch counts.
     answered = fetched._replace(pending=0)
-    _, _, again = fetch(model, follower(3, 0, 0), 2, answered, 0, (0,))
+    _, _, again = fetch(model.policy, behind, 2, answered, 0)
     assert not again.stale
 
 

@@ -56,12 +56,12 @@ def test_the_way_around_eligible_replicas():
     # leader is elected, which has lost its log; the other one had it.
     answer = search(AdversaryModel(kafka_version=ELR, budgets=Budgets(**BOTH)))
     last = answer.trace[-1][1]
-    leader = last.partition.controller.leader
+    leader = last.controller.leader
     crashed = {numbers[0] for (what, *numbers), _ in answer.trace if what in ("kill", "lose power")}
     assert len(crashed) == 2
     assert leader in crashed
-    assert not last.replicas[leader].records & last.writes.acked
-    assert any(replica.records & last.writes.acked for replica in last.replicas)
+    assert not last.brokers[leader].records & last.writes.acked
+    assert any(broker.records & last.writes.acked for broker in last.brokers)
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 
 from ackproof_model import Profile
 from ackproof_model.adversary import AdversaryModel, Budgets, search
-from ackproof_model.adversary.metadata import died, moves
-from ackproof_model.adversary.state import DOWN, Partition, follower, initial
+from ackproof_model.adversary.moves import moves
+from ackproof_model.adversary.state import initial
 from ackproof_model.configuration import Truncation
 from ackproof_model.replication.controller import (
     alter_isr,
@@ -24,7 +24,8 @@ from ackproof_model.replication.controller import (
 from ackproof_model.replication.isr import joins_only_alive
 from ackproof_model.replication.leader import fences_fetch
 from ackproof_model.replication.log_truncation import kept_end
-from ackproof_model.replication.state import NOBODY
+from ackproof_model.replication.replica import crashed, ended
+from ackproof_model.replication.state import DOWN, NOBODY, UP, Broker
 
 A, B, C = 1, 2, 4
 ZOOKEEPER = ["0.10.2.2", "1.1.1", "2.3.1", "2.6.2", "3.2.3"]
@@ -129,7 +130,7 @@ def test_kip_101_truncates_to_the_high_watermark_where_the_leader_knows_no_later
 @pytest.mark.parametrize("version", ZOOKEEPER)
 def test_the_last_in_sync_replica_stays_in_the_isr(version):
     policy = model(version).policy
-    now = initial(model(version)).partition.controller
+    now = initial(model(version)).controller
     for replica in (0, 1, 2):
         now = fence(policy, now, replica)
     assert (now.leader, now.isr) == (NOBODY, C)
@@ -141,7 +142,7 @@ def test_the_last_in_sync_replica_stays_in_the_isr(version):
 def test_without_a_controller_the_isr_keeps_all_that_die_together(version):
     # Claim 40: either one restores the partition, if the controller died with them.
     policy = model(version).policy
-    now = initial(model(version)).partition.controller._replace(isr=A | B)
+    now = initial(model(version)).controller._replace(isr=A | B)
     dead = expire(policy, expire(policy, now, 1), 0)
     assert (dead.leader, dead.isr) == (NOBODY, A | B)
     for back in (0, 1):
@@ -160,7 +161,7 @@ def test_without_a_controller_the_isr_keeps_all_that_die_together(version):
 
 def test_a_new_controller_elects_where_the_old_leader_died_with_the_old_controller():
     policy = model("2.3.1").policy
-    now = initial(model("2.3.1")).partition.controller
+    now = initial(model("2.3.1")).controller
     elected = expire(policy, now, 0)
     assert (elected.leader, elected.isr, elected.epoch) == (1, B | C, now.epoch + 1)
     left = expire(policy, now, 2)  # a dead follower stays in the ISR
@@ -168,7 +169,7 @@ def test_a_new_controller_elects_where_the_old_leader_died_with_the_old_controll
 
 
 def test_a_zookeeper_controller_raises_the_leader_epoch_and_a_leader_does_not():
-    now = initial(model("2.6.2")).partition.controller
+    now = initial(model("2.6.2")).controller
     for version in (*ZOOKEEPER, "3.5.1"):
         assert fence(model(version).policy, now, 2).epoch == 1  # 3.5: KAFKA-15021
     assert fence(model("3.6.0").policy, now, 2).epoch == 0
@@ -178,7 +179,7 @@ def test_a_zookeeper_controller_raises_the_leader_epoch_and_a_leader_does_not():
 
 def test_a_shutdown_without_a_successor_ends_all_the_same():
     policy = model("2.6.2").policy
-    alone = initial(model("2.6.2")).partition.controller._replace(isr=A)
+    alone = initial(model("2.6.2")).controller._replace(isr=A)
     stopping = begin_shutdown(policy, alone, 0)
     assert stopping.leader == 0
     assert may_exit(policy, stopping, 0)
@@ -192,12 +193,10 @@ def test_between_2_7_and_kraft_a_dead_replica_may_join_the_isr():
     expected = {"2.6.2": True, "2.7.0": False, "3.2.3": False, "3.3.1": True}
     for version, alive in expected.items():
         assert joins_only_alive(model(version).policy) is alive
-        chief, _, last = initial(model(version)).replicas
-        alone = chief._replace(isr=A | B, ends=(NOBODY, 0, 0))
-        now = initial(model(version)).partition.controller._replace(isr=A | B, fenced=C)
-        found = moves(model(version), Partition(now, 0), alone, 0)
-        assert ("expand", 0, 2) not in [label for label, *_ in found] if alive else True
-        joins = [label for label, *_ in moves(model(version), Partition(now, 0), alone, 0)]
+        chief, _, last = initial(model(version)).brokers
+        alone = chief._replace(isr=A | B, remote=(NOBODY, 0, 0))
+        now = initial(model(version)).controller._replace(isr=A | B, fenced=C)
+        joins = [label for label, *_ in moves(model(version), now, alone, 0)]
         assert (("expand", 0, 2) in joins) is not alive
         assert last.status != DOWN
 
@@ -207,20 +206,21 @@ def test_before_2_7_the_isr_changes_while_the_leader_waits():
     for version, waits in (("2.6.2", True), ("2.8.2", False)):
         one = model(version)
         start = initial(one)
-        now = start.partition.controller._replace(isr=A | B)
-        chief = start.replicas[0]._replace(isr=A | B, ends=(NOBODY, 0, 0))
-        found = {
-            label: (after, leader)
-            for label, after, leader in moves(one, Partition(now, 0), chief, 0)
-        }
+        now = start.controller._replace(isr=A | B)
+        chief = start.brokers[0]._replace(isr=A | B, remote=(NOBODY, 0, 0))
+        found = {label: (after, leader) for label, after, leader in moves(one, now, chief, 0)}
         after, leader = found[joiner]
-        assert (after.controller.isr == A | B | C) is waits
+        assert (after.isr == A | B | C) is waits
         assert (leader.isr == A | B | C) is waits
         assert bool(leader.pending) is not waits
 
 
 def test_a_killed_broker_may_have_any_earlier_high_watermark_where_that_matters():
-    replica = follower(3, 0, 0, log=(0, 1), hw=2)
-    assert [one.hw for one in died(model("0.10.2.2"), replica, replica.log)] == [2, 1, 0]
-    assert [one.hw for one in died(model("1.1.1"), replica, replica.log[:1])] == [1, 0]
-    assert [one.hw for one in died(model("2.0.1"), replica, replica.log)] == [0]
+    broker = Broker(UP, False, (0, 1), 0, 0, hw=2)
+    for version, kept, watermarks in (
+        ("0.10.2.2", 2, [0, 1, 2]),
+        ("1.1.1", 1, [0, 1]),
+        ("2.0.1", 2, [0]),
+    ):
+        down = ended(model(version).policy, broker)
+        assert [one.hw for one in crashed(down, [kept])] == watermarks

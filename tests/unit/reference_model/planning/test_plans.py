@@ -117,7 +117,7 @@ def test_a_controlled_shutdown_fsyncs_what_power_loss_then_leaves():
     ]
     made = carried_out(B7, stops)
     assert made is not None
-    logs = [stage.plan_state.state.replicas[0].log for stage in made.stages]
+    logs = [stage.plan_state.state.brokers[0].log for stage in made.stages]
     assert logs[-1] == logs[1]  # what it held when it shut down
     assert logs[-1] != logs[2]  # what it wrote afterwards is gone
 
@@ -213,9 +213,9 @@ def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
         assert again.lost == made.lost
         for ours, theirs in zip(made.stages, again.stages, strict=True):
             first, second = ours.plan_state.state, theirs.plan_state.state
-            seen = [one.partition.controller._replace(epoch=0) for one in (first, second)]
+            seen = [one.controller._replace(epoch=0) for one in (first, second)]
             assert seen[0] == seen[1]
-            assert [r.log for r in first.replicas] == [r.log for r in second.replicas]
+            assert [b.log for b in first.brokers] == [b.log for b in second.brokers]
             assert first.writes.acked == second.writes.acked
 
 

@@ -7,7 +7,7 @@ import pytest
 from ackproof_model import Configuration, Profile, predict
 from ackproof_model.replication.controller import change, fence, register
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.replica import advance_high_watermark, fetch, joining
+from ackproof_model.replication.replica import advance_high_watermark, fetch, joinable
 from ackproof_model.replication.state import (
     NOBODY,
     UP,
@@ -84,38 +84,37 @@ def test_a_full_isr_empties_the_elr(start):
 )
 def test_a_follower_truncates_what_diverges(configure, mine, leaders, kept):
     model = Model(configure(replication_factor=2), ())
-    state = model.initial()
     log = tuple(entry(*one) for one in leaders)
-    leader = state.brokers[0]._replace(log=log, epoch=3, start=len(log), remote=(NOBODY, NOBODY))
+    leader = (
+        model.initial()
+        .brokers[0]
+        ._replace(log=log, epoch=3, start=len(log), remote=(NOBODY, NOBODY))
+    )
     follower = Broker(UP, False, tuple(entry(*one) for one in mine), 0, 3)
-    run = state.run._replace(injected=-1, phase=-1)  # not under a leader that leads_for_good
-    state = state._replace(brokers=(leader, follower), run=run)
-    what, after = fetch(model, state, 1)
-    assert len(after.brokers[1].log) == (kept if what == "truncate" else kept + 1)
+    what, after, _ = fetch(model.policy, follower, 1, leader, 0)
+    assert len(after.log) == (kept if what == "truncate" else kept + 1)
     assert (what == "truncate") == (kept < len(mine))
 
 
 @pytest.mark.parametrize(("version", "watermark"), [("3.6.2", 2), ("3.7.0", 0)])
 def test_the_high_watermark_stands_still_below_the_minimum(configure, version, watermark):
     model = Model(configure(kafka_version=version), ())
-    leader = model.initial().brokers[0]._replace(log=(0, 1), isr=A, maximal=A)
+    leader = model.initial().brokers[0]._replace(log=(0, 1), isr=A)
     assert advance_high_watermark(model.policy, leader, 0).hw == watermark
 
 
 def test_the_high_watermark_waits_for_a_replica_that_is_being_added(configure):
     model = Model(configure(), ())
     leader = model.initial().brokers[0]
-    leader = leader._replace(log=(0, 1), isr=A | B, maximal=A | B | C, remote=(NOBODY, 2, 1))
+    leader = leader._replace(log=(0, 1), isr=A | B, pending=A | B | C, remote=(NOBODY, 2, 1))
     assert advance_high_watermark(model.policy, leader, 0).hw == 1
 
 
 def test_a_replica_joins_the_isr_at_the_start_of_the_epoch(configure):
     model = Model(configure(), ())
     state = model.initial()
-    leader = state.brokers[0]._replace(
-        log=(0, 1), isr=A, maximal=A, start=2, remote=(NOBODY, 2, 1), epoch=1
-    )
-    assert joining(model, state.with_broker(0, leader), 0) == [1]
+    leader = state.brokers[0]._replace(log=(0, 1), isr=A, start=2, remote=(NOBODY, 2, 1), epoch=1)
+    assert joinable(model.policy, state.controller, leader, 0) == [1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ackproof_spark.anomaly import Anomaly
@@ -18,11 +20,9 @@ SIZINGS = [Sizing(), Sizing(few=0)]
 TEN = {"t": 10}
 
 
-def compared(
-    spark, folder, sends, log, *, ends="0: 0-30", keys=None, sizing=SIZINGS[0]
-) -> Comparison:
+def compared(spark, folder, sends, log, *ends, keys=None, sizing=SIZINGS[0]) -> Comparison:
     times = (line if "[" in line else f"{line} [{at}-{at}.5]" for at, line in enumerate(sends))
-    write_run(folder, {"t": parse({"sends": list(times), "log": log, "ends": [ends]})})
+    write_run(folder, {"t": parse({"sends": list(times), "log": log, "ends": ends})})
     return compare(spark, folder, keys=keys, count_removed=True, sizing=sizing)
 
 
@@ -31,73 +31,54 @@ def counted(result: Comparison) -> tuple[int, int, int | None]:
 
 
 SENDS = [f"1/{n} to 0: acked at {n}" for n in range(30)]
+NEWEST = [f"0@{n}: 1/{n}" for n in range(20, 30)]
+
+
+#: Sends, log, ends, keys, and the numbers of lost, unseen and removed sends.
+CASES: dict[str, tuple[list[str], list[str], list[str], dict[str, int] | None, Any]] = {
+    "replaced by a later one of its key": (SENDS, NEWEST, ["0: 0-30"], TEN, (0, 0, 20)),
+    "not compacted": (SENDS, NEWEST, ["0: 0-30"], None, (20, 0, 0)),
+    "before the log's begin": (SENDS, NEWEST[:-1], ["0: 20-30"], None, (1, 0, 20)),
+    "replaced by another producer's": (
+        ["1/3 to 0: acked at 0", "2/13 to 0: acked at 1"],
+        ["0@1: 2/13"],
+        ["0: 0-2"],
+        TEN,
+        (0, 0, 1),
+    ),
+    "the later record is in another partition": (
+        ["1/3 to 0: acked at 0", "1/13 to 1: acked at 1", "1/4 to 0: acked at 1"],
+        ["1@1: 1/13", "0@1: 1/4"],
+        ["0: 0-2", "1: 0-2"],
+        {**TEN, "u": 1},
+        (1, 0, 0),
+    ),
+}
 
 
 @pytest.mark.parametrize("sizing", SIZINGS)
-def test_a_record_that_a_later_one_of_its_key_replaced_is_not_lost(spark, tmp_path, sizing):
-    log = [f"0@{n}: 1/{n}" for n in range(20, 30)]
-    assert counted(compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)) == (0, 0, 20)
-
-
-@pytest.mark.parametrize("sizing", SIZINGS)
-def test_without_compaction_the_same_records_are_lost(spark, tmp_path, sizing):
-    log = [f"0@{n}: 1/{n}" for n in range(20, 30)]
-    assert counted(compared(spark, tmp_path, SENDS, log, sizing=sizing)) == (20, 0, 0)
+@pytest.mark.parametrize("name", CASES)
+def test_removed_records_are_not_lost(spark, tmp_path, name, sizing):
+    sends, log, ends, keys, expected = CASES[name]
+    result = compared(spark, tmp_path, sends, log, *ends, keys=keys, sizing=sizing)
+    assert counted(result) == expected
 
 
 @pytest.mark.parametrize("sizing", SIZINGS)
 def test_the_newest_record_of_a_key_is_lost_if_it_is_absent(spark, tmp_path, sizing):
     # The log has no record of key 7: 7, 17 and 27 are lost. Of key 8 it has 18: 28 is lost.
-    log = [f"0@{n}: 1/{n}" for n in range(20, 30) if n not in (27, 28)]
-    log.insert(0, "0@18: 1/18")
-    result = compared(spark, tmp_path, SENDS, log, keys=TEN, sizing=sizing)
+    log = ["0@18: 1/18", *NEWEST[:7], NEWEST[9]]
+    result = compared(spark, tmp_path, SENDS, log, "0: 0-30", keys=TEN, sizing=sizing)
     assert counted(result) == (4, 0, 17)
     assert sorted(row["sequence"] for row in result.shown) == [7, 17, 27, 28]
 
 
-def test_the_later_record_may_be_another_producers(spark, tmp_path):
-    sends = ["1/3 to 0: acked at 0", "2/13 to 0: acked at 1"]
-    assert counted(compared(spark, tmp_path, sends, ["0@1: 2/13"], ends="0: 0-2", keys=TEN)) == (
-        0,
-        0,
-        1,
-    )
-
-
-def test_a_later_record_in_another_partition_or_topic_replaces_nothing(spark, tmp_path):
-    sends = ["1/3 to 0: acked at 0", "1/13 to 1: acked at 1", "1/4 to 0: acked at 1"]
-    write_run(
-        tmp_path,
-        {
-            "t": parse(
-                {
-                    "sends": [f"{line} [{n}-{n}.5]" for n, line in enumerate(sends)],
-                    "log": ["1@1: 1/13", "0@1: 1/4"],
-                    "ends": ["0: 0-2", "1: 0-2"],
-                }
-            )
-        },
-    )
-    result = compare(spark, tmp_path, keys={**TEN, "u": 1}, count_removed=True)
-    assert counted(result) == (1, 0, 0)
-
-
 def test_a_send_without_an_offset_may_be_removed_if_the_log_has_its_key(spark, tmp_path):
     sends = ["1/3 to 0: acked", "1/4 to 0: acked", "1/13 to 0: acked at 2"]
-    result = compared(spark, tmp_path, sends, ["0@2: 1/13"], ends="0: 0-3", keys=TEN)
+    result = compared(spark, tmp_path, sends, ["0@2: 1/13"], "0: 0-3", keys=TEN)
     assert counted(result) == (1, 1, 0)
     (found,) = [row["found"] for row in result.shown if row["anomaly"] == Anomaly.UNSEEN]
     assert found.endswith("compaction may have removed it")
-
-
-@pytest.mark.parametrize("sizing", SIZINGS)
-def test_records_before_the_begin_of_the_log_were_removed(spark, tmp_path, sizing):
-    log = [f"0@{n}: 1/{n}" for n in range(20, 29)]
-    assert counted(compared(spark, tmp_path, SENDS, log, ends="0: 20-30", sizing=sizing)) == (
-        1,
-        0,
-        20,
-    )
 
 
 def test_removed_sends_are_counted_only_on_request(spark, tmp_path):

@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ackproof_spark.live.partition import MEMORY_S, NO_OFFSET, Events, Kind, Partition, keys
+from ackproof_spark.live.partition import (
+    EVENTS,
+    MEMORY_S,
+    NO_OFFSET,
+    SENDS,
+    Kind,
+    Partition,
+    Rows,
+    keys,
+    rows_of,
+)
 from ackproof_spark.live.store import State, StateFiles
 
 SECOND = 1_000_000
@@ -18,18 +28,11 @@ KEY = ("orders", 0)
 Event = tuple[Kind, int, int, float]
 
 
-def events(*each: tuple[Kind, int, int, float]) -> Events:
+def events(*each: tuple[Kind, int, int, float]) -> Rows:
     """Make events of (kind, sequence, offset, seconds), all of producer 0."""
-    kind, sequence, offset, at = np.array(each, float).reshape(-1, 4).T
-    at = (at * SECOND).astype(np.int64)
-    return Events(
-        kind=kind.astype(np.int64),
-        producer=np.zeros(len(kind), np.int64),
-        sequence=sequence.astype(np.int64),
-        offset=offset.astype(np.int64),
-        at=at,
-        sent_at=at - 1000,
-    )
+    kind, sequence, offset, at = (np.array(each, float).reshape(-1, 4) * [1, 1, 1, SECOND]).T
+    columns = [kind, np.zeros(len(kind)), sequence, offset, at, at - 1000]
+    return rows_of([column.astype(np.int64) for column in columns], EVENTS)
 
 
 def acked(*offsets: int, at: float = 1, first: int = 0) -> list[tuple[Kind, int, int, float]]:
@@ -63,9 +66,6 @@ class Followed:
         changes = [(row["change"], row["sequence"]) for row in rows]
         self.changes += changes
         return changes
-
-    def row(self, *names: str) -> list[int]:
-        return [self.partition.row()[name] for name in names]
 
 
 def test_a_read_of_a_higher_offset_makes_an_unseen_send_a_candidate(tmp_path):
@@ -151,7 +151,7 @@ def test_failed_and_unknown_sends_are_never_unseen_and_their_reads_are_dropped(t
     assert followed.changes == []
     row = followed.partition.row()
     assert (row["failed"], row["unknown"], row["unseen"]) == (1, 1, 0)
-    assert followed.partition.early.sequence.tolist() == [5]
+    assert followed.partition.early["sequence"].tolist() == [5]
 
 
 def test_state_does_not_grow_with_the_run(tmp_path):
@@ -213,9 +213,9 @@ def test_before_its_first_send_a_partition_is_not_unavailable(tmp_path):
 def test_a_truncation_reverts_only_the_reads_from_its_offset_on(tmp_path):
     batches = [acked(*offsets) + read(*offsets) for offsets in (range(5), range(5, 10))]
     followed = Followed(tmp_path, *batches, read(7, first=100, at=2))
-    assert sorted(followed.partition.unseen.sequence.tolist()) == [7, 8, 9]
+    assert sorted(followed.partition.unseen["sequence"].tolist()) == [7, 8, 9]
     followed.take(*read(7, first=200, at=3))
-    assert sorted(followed.partition.unseen.sequence.tolist()) == [7, 8, 9], "truncated again"
+    assert sorted(followed.partition.unseen["sequence"].tolist()) == [7, 8, 9], "truncated again"
 
 
 def test_a_send_that_was_read_again_is_reverted_from_where_it_was_read_last(tmp_path):
@@ -223,9 +223,17 @@ def test_a_send_that_was_read_again_is_reverted_from_where_it_was_read_last(tmp_
     # Truncated to 3; sequence 4 is written again, at offset 3. A truncation to 4 leaves it there.
     followed = Followed(tmp_path, whole, [(Kind.READ, 4, 3, 2), (Kind.READ, 9, 4, 2)])
     followed.take((Kind.READ, 10, 4, 3))
-    assert followed.partition.unseen.sequence.tolist() == [3]
+    assert followed.partition.unseen["sequence"].tolist() == [3]
+
+
+def test_a_send_stays_seen_while_the_first_of_its_copies_is_left(tmp_path):
+    followed = Followed(tmp_path, acked(0, 1) + read(0, 1) + [(Kind.READ, 0, 2, 1)])
+    followed.take(*read(2, first=100, at=2))
+    assert followed.partition.row()["unseen"] == 0
 
 
 def test_keys_tell_sends_of_different_producers_apart():
     producer, sequence = np.meshgrid([0, 1, 7, 2**19 - 1], [0, 1, 2**44 - 1])
-    assert len(np.unique(keys(producer.ravel(), sequence.ravel()))) == producer.size
+    sends = np.zeros(producer.size, SENDS)
+    sends["producer"], sends["sequence"] = producer.ravel(), sequence.ravel()
+    assert len(np.unique(keys(sends))) == producer.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -66,6 +67,14 @@ def test_exactly_the_planted_anomalies_are_found(spark, run, tmp_path, sizing):
     assert len(found) == len(planted)
 
 
+@pytest.fixture
+def left(spark, run) -> Iterator[Callable[[Sizing], Unmatched]]:
+    """Return a function that reduces the tables of the run."""
+    with ExitStack() as caches:
+        whole = RunTables.read(spark, run[0])
+        yield lambda sizing: unmatched(spark, run[0], whole, sizing=sizing, caches=caches)
+
+
 def executed(frame) -> str:
     """Return the physical plan of a frame."""
     with redirect_stdout(StringIO()) as printed:
@@ -74,48 +83,39 @@ def executed(frame) -> str:
 
 
 @pytest.mark.spark
-def test_nearly_all_rows_are_dropped_without_an_exchange(spark, run):
-    run_dir, _ = run
-    whole = RunTables.read(spark, run_dir)
-    with ExitStack() as caches:
-        left = unmatched(spark, run_dir, whole, sizing=replace(FORCED, few=0), caches=caches)
-        assert isinstance(left, Unmatched)
-        assert left.ledger.count() < SENDS / 500
-        assert left.final_log.count() < SENDS / 500
-        for table in (left.ledger, left.final_log):
-            plan = executed(table)
-            assert "MapInArrow" in plan
-            assert "Exchange" not in plan
-            assert "FileScan" not in plan  # the Python workers read the files
-        assert sum(left.outcomes.values()) == SENDS
+def test_nearly_all_rows_are_dropped_without_an_exchange(spark, run, left):
+    reduced = left(replace(FORCED, few=0))
+    for table in (reduced.ledger, reduced.final_log):
+        assert table.count() < SENDS / 500
+        plan = executed(table)
+        assert "MapInArrow" in plan
+        assert "Exchange" not in plan
+        assert "FileScan" not in plan  # the Python workers read the files
+    assert sum(reduced.outcomes.values()) == SENDS
     # The control: the general path shuffles both tables.
-    plan = executed(whole.suspects)
+    plan = executed(RunTables.read(spark, run[0]).suspects)
     assert "Exchange" in plan
     assert plan.count("FileScan") == 2
 
 
 @pytest.mark.spark
-def test_the_driver_compares_a_small_run_itself(spark, run):
-    run_dir, _ = run
-    whole = RunTables.read(spark, run_dir)
-    with ExitStack() as caches:
-        one = unmatched(spark, run_dir, whole, sizing=Sizing(), caches=caches)
-        in_one_slice = Sizing(from_rows=read_layout(run_dir).rows)
-        other = unmatched(spark, run_dir, whole, sizing=in_one_slice, caches=caches)
-        assert one.outcomes == other.outcomes
-        for name in ("ledger", "final_log"):
-            here, in_tasks = getattr(one, name), getattr(other, name)
-            assert "Scan" in executed(here)
-            assert "MapInArrow" not in executed(here)
-            assert Counter(here.collect()) == Counter(in_tasks.collect())
+def test_the_driver_compares_a_small_run_itself(run, left):
+    one, other = left(Sizing()), left(Sizing(from_rows=read_layout(run[0]).rows))
+    assert one.outcomes == other.outcomes
+    for here, in_tasks in ((one.ledger, other.ledger), (one.final_log, other.final_log)):
+        assert "Scan" in executed(here)
+        assert "MapInArrow" not in executed(here)
+        assert Counter(here.collect()) == Counter(in_tasks.collect())
 
 
 @pytest.mark.spark
-def test_a_small_run_with_many_remaining_rows_takes_the_general_path(spark, run):
-    run_dir, _ = run
-    whole = RunTables.read(spark, run_dir)
-    with ExitStack() as caches, pytest.raises(TakeGeneralPath, match="do not match"):
-        unmatched(spark, run_dir, whole, sizing=Sizing(few=10), caches=caches)
+@pytest.mark.parametrize(
+    ("sizing", "reason"),
+    [(Sizing(few=10), "do not match"), (Sizing(from_rows=0, lookups=3), "more than 3")],
+)
+def test_too_many_remaining_rows_or_names_take_the_general_path(left, sizing, reason):
+    with pytest.raises(TakeGeneralPath, match=reason):
+        left(sizing)
 
 
 @pytest.mark.spark
@@ -138,15 +138,6 @@ def test_a_time_beyond_pythons_years_is_no_error(run, tmp_path):
         late = pa.array([2**62], tables.TIME)
         pq.write_table(log.set_column(at, log.schema.field(at), late), folder / path.name)
     assert {group.rows for group in read_layout(tmp_path).records} == {1}
-
-
-@pytest.mark.spark
-def test_too_many_names_to_look_up_are_refused(spark, run):
-    run_dir, _ = run
-    whole = RunTables.read(spark, run_dir)
-    sizing = Sizing(from_rows=0, lookups=3)
-    with ExitStack() as caches, pytest.raises(TakeGeneralPath, match="more than 3"):
-        unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
 
 
 def test_slices_cover_every_row_group_and_own_each_once(run):

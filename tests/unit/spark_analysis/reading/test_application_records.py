@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,16 @@ RAW = (
 )
 
 
+#: Identity, acked offset and outcome.
+Send = tuple[str, int | None, str]
+
+
 def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def application(
-    spark: SparkSession, sends: list[tuple[str, int | None, str]], kind: str = "key"
-) -> Application:
-    """Sends to t-0 as (identity, acked offset, outcome); the sequence is the position."""
+def application(spark: SparkSession, sends: Sequence[Send], kind: str) -> Application:
+    """Sends to t-0; the sequence is the position."""
     common = {"schema_version": SCHEMA_VERSION, "run_id": "r", "producer": 0}
     ledger = [
         {**common, "sequence": n, "topic": "t", "partition": 0, "outcome": outcome, "offset": at}
@@ -56,8 +59,8 @@ def application(
 
 def judged(
     spark: SparkSession,
-    sends: list[tuple[str, int | None, str]],
-    log: list[tuple[int, str]],
+    sends: Sequence[Send],
+    log: Sequence[tuple[int, str]],
     *,
     kind: str = "key",
     end: int = 100,
@@ -76,10 +79,11 @@ def judged(
 
     records = spark.createDataFrame([row(*item) for item in log], RAW)
     app = application(spark, sends, kind)
-    ends = spark.createDataFrame([("t", 0, end)], "topic string, partition int, end_offset bigint")
     with small_plans(spark, rows=len(log)):
         final = local(named(records, app, run_id="r"))
-        doubtful = undecidable(records, final, app, ends=ends, proven_ends=proven, run_id="r")
+        doubtful = undecidable(
+            records, final, app, ends={("t", 0): end}, proven_ends=proven, run_id="r"
+        )
         return (
             {row["offset"]: row["sequence"] for row in final.collect()},
             {row["sequence"]: row["reason"] for row in doubtful.collect()},
@@ -90,48 +94,41 @@ def test_a_kind_lists_its_parts_in_a_fixed_order() -> None:
     assert kind_of(["key", "digest"]) == kind_of(["digest", "key"]) == "digest+key"
 
 
+UNIQUE = (("a", 0, "acked"), ("b", None, "acked"))
+EQUAL = (("a", 0, "acked"), ("a", 1, "acked"))
+LOG = ((0, "a"), (1, "b"), (2, "a"), (3, "z"))
+REPEATED = "another acked send has the same identity and the same offset"
+SHARED = "a record of the partition may be this one, or that of another send"
+BEYOND = "offset 1000000000000 never existed: the log ends at 2"
+
+
 @pytest.mark.parametrize("kind", ["key", "digest", "id"])
 def test_a_unique_identity_is_recognized_at_any_offset(spark: SparkSession, kind: str) -> None:
-    sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("b", None, "acked")]
-    names, doubtful = judged(spark, sends, [(0, "a"), (1, "b"), (2, "a"), (3, "z")], kind=kind)
-    assert names == {0: 0, 1: 1, 2: 0, 3: None}
-    assert doubtful == {}
+    assert judged(spark, UNIQUE, LOG, kind=kind) == ({0: 0, 1: 1, 2: 0, 3: None}, {})
 
 
-def test_offsets_distinguish_equal_identities(spark: SparkSession) -> None:
-    sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("a", 1, "acked")]
-    names, doubtful = judged(spark, sends, [(0, "a"), (1, "x")])
-    assert names == {0: 0, 1: None}
-    assert doubtful == {}  # no record can be send 1's: it is lost
+#: Sends, log, names by offset, and undecidable sends.
+CASES: dict[str, tuple[Sequence[Send], Sequence[tuple[int, str]], Any, Any]] = {
+    # No record can be send 1's: it is lost.
+    "offsets distinguish": (EQUAL, [(0, "a"), (1, "x")], {0: 0, 1: None}, {}),
+    "a record of one of two sends": (
+        [*EQUAL, ("a", None, "unknown")],
+        [(0, "a"), (1, "x"), (2, "a")],
+        {0: 0, 1: None, 2: None},
+        {1: SHARED},
+    ),
+    "a repeated line": (EQUAL[:1] * 2, [(0, "a")], {0: 0}, {1: REPEATED}),
+    "an offset that never existed": ([("a", 10**12, "acked")], [(0, "x")], {0: None}, {0: BEYOND}),
+}
 
 
-def test_a_record_that_may_belong_to_two_sends_gets_no_name(spark: SparkSession) -> None:
-    sends: list[tuple[str, int | None, str]] = [
-        ("a", 0, "acked"),
-        ("a", 1, "acked"),
-        ("a", None, "unknown"),
-    ]
-    names, doubtful = judged(spark, sends, [(0, "a"), (1, "x"), (2, "a")])
-    assert names == {0: 0, 1: None, 2: None}
-    assert doubtful == {1: "a record of the partition may be this one, or that of another send"}
-
-
-def test_a_repeated_line_is_not_a_loss(spark: SparkSession) -> None:
-    sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("a", 0, "acked")]
-    names, doubtful = judged(spark, sends, [(0, "a")])
-    assert names == {0: 0}
-    assert list(doubtful) == [1]
-    assert "same offset" in doubtful[1]
-
-
-def test_an_offset_that_never_existed_proves_nothing(spark: SparkSession) -> None:
-    sends: list[tuple[str, int | None, str]] = [("a", 10**12, "acked"), ("b", 3, "acked")]
-    _, doubtful = judged(spark, sends, [(0, "x")], end=2)
-    assert doubtful == {0: "offset 1000000000000 never existed: the log ends at 2"}
+@pytest.mark.parametrize("name", CASES)
+def test_a_record_gets_no_name_if_two_sends_are_possible(spark: SparkSession, name: str) -> None:
+    sends, log, names, doubtful = CASES[name]
+    assert judged(spark, sends, log, end=2) == (names, doubtful)
 
 
 def test_without_an_end_marker_the_log_may_be_longer(spark: SparkSession) -> None:
-    sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("b", 1, "acked")]
-    _, doubtful = judged(spark, sends, [], end=1, proven=False)
-    assert doubtful == {1: "the log may go on after its high watermark, 1"}
-    assert judged(spark, sends, [], end=1)[1] == {}
+    doubtful = {1: "the log may go on after its high watermark, 1"}
+    assert judged(spark, EQUAL, [(0, "x")], end=1, proven=False)[1] == doubtful
+    assert judged(spark, EQUAL, [(0, "x")], end=1)[1] == {}

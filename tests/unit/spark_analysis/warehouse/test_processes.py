@@ -101,7 +101,7 @@ def test_the_lock_excludes_a_second_process(tmp_path, spark):
     """Control of the test above: without the lock, two commits could overwrite each other."""
     from ackproof_spark.warehouse.warehouse import Storage
 
-    storage = Storage(spark, str(tmp_path / "place"))
+    storage = Storage.of(spark, str(tmp_path / "place"))
     contender = (
         "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)",
         str(tmp_path / "place" / ".lock"),

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ackproof_faults.conditions.condition import FaultEvent
-from ackproof_faults.guard import FaultWindow
-from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.evidence import FaultWindow
+from ackproof_faults.interfaces.cluster import Cluster, Metadata
+
+FaultEvent = Literal["began", "ended", "recovered"]
 
 #: Shortest time between two searches of a broker's log: each reads the whole log.
 _LOG_SEARCH_INTERVAL_S = 0.5
@@ -69,10 +70,12 @@ class ObservationHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleObservation:
-    """Implements `conditions.condition.Observation` for one tick of a schedule.
+class Observation:
+    """The sends, the cluster and the earlier faults at one tick of a schedule.
 
-    `windows` has the id and window of each fault that began since the innermost sequence did.
+    Relative conditions count from `reference`: the previous fault's verification in `when`, the
+    fault's own in `heal_when`. `windows` has the id and window of each fault that began since the
+    innermost sequence did. None stands for a value that is unknown now.
     """
 
     cluster: Cluster
@@ -89,43 +92,33 @@ class ScheduleObservation:
     def elapsed_s(self) -> float:
         return self.now_s - self.reference.monotonic_s
 
-    def leader(self, topic: str, partition: int) -> int | None:
-        return self.cluster.metadata.leader(topic, partition)
-
-    def leaderless(self, topic: str, partition: int) -> bool:
-        return self.cluster.metadata.leaderless(topic, partition)
+    @property
+    def metadata(self) -> Metadata:
+        return self.cluster.metadata
 
     def leader_changed(self, topic: str, partition: int) -> bool:
         before = self.reference.leaders.get((topic, partition))
-        now = self.leader(topic, partition)
+        now = self.metadata.leader(topic, partition)
         return None not in (before, now) and before != now
 
-    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
-        return self.cluster.metadata.isr(topic, partition)
-
-    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
-        return self.cluster.metadata.elr(topic, partition)
-
-    def last_known_leader(self, topic: str, partition: int) -> int | None:
-        return self.cluster.metadata.last_known_leader(topic, partition)
-
     def epoch(self, topic: str, partition: int) -> int | None:
-        log_end = self.cluster.metadata.log_end(topic, partition)
+        log_end = self.metadata.log_end(topic, partition)
         return None if log_end is None else log_end[1]
 
     def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
         return self.history.high_watermark_unchanged_s(topic, partition)
 
     def lag(self, group: str, topic: str, partition: int) -> int | None:
-        committed = self.cluster.metadata.committed(group, topic, partition)
-        log_end = self.cluster.metadata.log_end(topic, partition)
+        committed = self.metadata.committed(group, topic, partition)
+        log_end = self.metadata.log_end(topic, partition)
         return None if committed is None or log_end is None else log_end[0] - committed
 
     def log_contains(self, broker: int | None, text: str) -> bool:
-        brokers = self.cluster.metadata.broker_ids() if broker is None else [broker]
+        brokers = self.metadata.broker_ids() if broker is None else [broker]
         return any(self.history.log_contains(one, text, self.reference.at) for one in brokers)
 
     def fault_event(self, fault: str, event: FaultEvent) -> bool:
+        """Whether the event happened to a fault with this name or id."""
         field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}[event]
         return any(
             getattr(window, field) is not None

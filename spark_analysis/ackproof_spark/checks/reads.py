@@ -1,4 +1,18 @@
-"""Read then gone: a consumer or the probe read a record that the final log lacks.
+"""Records that consumers read, and did not process once, or that are gone.
+
+Unprocessed: a record of the final log that a group did not process, although it consumed up to the
+end. A group has to process a partition from the offset of its first poll on.
+
+    orders-0 holds sequences 6, 7, 8
+    consumer 0   reads 6, 7, 8, commits offset 9, processes 6, dies
+    consumer 1   continues from offset 9                        <- 7 and 8: unprocessed
+
+Reprocessed: a group processed the same record, at the same offset, more than once.
+
+    consumer 0   reads 6, 7, 8, processes 6, dies
+    consumer 1   continues from offset 6, processes 6, 7, 8     <- 6: reprocessed
+
+Read then gone: a consumer or the probe read a record that the final log lacks.
 
 The outcome of the send does not matter: a record that was read once must stay readable.
 
@@ -20,15 +34,64 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
-from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, StoredRun
+from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
 
-_PARTITION = ["topic", "partition"]
+_RECORD = [*NAME, "offset"]
+
+
+def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each record and group that did not process it."""
+    reads, effects = run["reads"], run["effects"]
+    begins = reads.groupBy("group", *PARTITION).agg(F.min("offset").alias("begin"))
+    records = (
+        tables.final_log.where(F.col("state") == RecordState.INTACT)
+        .select(*_RECORD)
+        .join(F.broadcast(begins), PARTITION)
+        .where(F.col("offset") >= F.col("begin"))
+    )
+    missing = records.join(effects.select("group", *_RECORD), ["group", *_RECORD], "left_anti")
+    readers = reads.groupBy("group", *_RECORD).agg(
+        F.min(F.struct("read_at", "consumer")).alias("first")
+    )
+    sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    by = F.col("first.consumer")
+    return as_anomalies(
+        missing.join(readers, ["group", *_RECORD], "left").join(sends, NAME, "left"),
+        Anomaly.UNPROCESSED,
+        tables=tables,
+        found=F.when(by.isNull(), text("never read by {}", F.col("group"))).otherwise(
+            text("read by consumer {} of {}, and not processed", by, F.col("group"))
+        ),
+    )
+
+
+def reprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each repetition: a record processed three times has two."""
+    effects = run["effects"]
+    again = (
+        effects.where(F.col("producer").isNotNull())
+        .groupBy("group", *_RECORD)
+        .agg(F.count("*").alias("times"))
+        .where(F.col("times") > 1)
+        .withColumn("surplus", F.explode(F.sequence(F.lit(2), F.col("times").cast("int"))))
+    )
+    sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    return as_anomalies(
+        again.join(sends, NAME, "left"),
+        Anomaly.REPROCESSED,
+        tables=tables,
+        found=text(
+            "processed by {}, time {} of {}", F.col("group"), F.col("surplus"), F.col("times")
+        ),
+    )
+
+
 _PROBE = "the probe"
 
 
-def find(tables: RunTables, run: StoredRun) -> DataFrame:
+def read_then_gone(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each such record; `found` has its outcome and its first reader."""
     gone = tables.keep(_promised(tables, run, tables.keep(_gone(tables, run))))
     reader = F.struct("read_at", "reader", "offset")
@@ -38,7 +101,7 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
     records = (
         first.withColumn("offset", F.col("first.offset"))
         .join(records_at(tables, gone.select(*PLACE)), PLACE, "left")
-        .join(read_ranges(tables), _PARTITION)
+        .join(read_ranges(tables), PARTITION)
     )
     found = text(
         "{}; read by {}{}; {}",
@@ -51,7 +114,6 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         records.withColumn("resolved_at", F.col("first.read_at")),
         Anomaly.READ_THEN_GONE,
         tables=tables,
-        offset=F.col("offset"),
         found=found,
     )
 
@@ -82,9 +144,9 @@ def _gone(tables: RunTables, run: StoredRun) -> DataFrame:
         .join(intact, NAME, "left_anti")
         .join(stands_for.select(*NAME), NAME, "left_anti")
         .join(unidentified, PLACE, "left_anti")
-        .join(read_ranges(tables), _PARTITION)
+        .join(read_ranges(tables), PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))
-        .join(_created_anew(run), _PARTITION, "left")
+        .join(_created_anew(run), PARTITION, "left")
         .where(F.col("anew_at").isNull() | (F.col("read_at") >= F.col("anew_at")))
         .select(*NAME, "offset", "read_at", "reader")
     )
@@ -118,7 +180,7 @@ def _created_anew(run: StoredRun) -> DataFrame:
     return (
         run["partition_states"]
         .where(F.col("partition_epoch") == 0)
-        .groupBy(*_PARTITION)
+        .groupBy(*PARTITION)
         .agg(F.count("*").alias("creations"), F.max("at").alias("anew_at"))
         .where(F.col("creations") > 1)
         .drop("creations")

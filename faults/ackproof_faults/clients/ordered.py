@@ -1,0 +1,191 @@
+"""Clients misbehave on order.
+
+- slow: a producer's delivery callbacks run in its poll. While a callback blocks, no other outcome
+  is reported, and the queue fills. A consumer that polls later than `max.poll.interval.ms` leaves
+  its group.
+- full buffer: librdkafka refuses further records (`_QUEUE_FULL`) once
+  `queue.buffering.max.messages` (100,000) or `queue.buffering.max.kbytes` are in its queue. Records
+  whose report was not polled count as well.
+- purge: records purged from the queue were never written; records in flight may be written or not.
+  With idempotence a purge leaves a gap in the sequence numbers; the producer continues with a new
+  epoch.
+- rebalances: each assigns all partitions anew. Another member reads records again that were
+  processed and not committed.
+- wrong timestamps: with `message.timestamp.type` CreateTime retention uses these timestamps, not
+  the broker's clock: with a `retention.ms`, records that seem old are deleted at the next check,
+  and records that seem new stay. From 4.0 on, brokers refuse a batch whose timestamps differ by
+  more than one hour (`message.timestamp.before.max.ms`, `after.max.ms`; INVALID_TIMESTAMP,
+  KIP-937).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ackproof_faults.clients._client_fault import ClientFault
+from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.fault import Problem, Shape
+from ackproof_faults.interfaces.clients import Clients, Order, ProducerName
+from ackproof_model.effects import Client, ClientAction, Effects
+
+
+class OrderedFault(ClientFault):
+    """A client misbehaves on order, and counts how often it did."""
+
+    #: How often the client must have misbehaved to prove it.
+    proved_by: ClassVar[int] = 1
+
+    @property
+    @abstractmethod
+    def order(self) -> tuple[Order, int]:
+        """The order, and its parameter in milliseconds."""
+
+    @property
+    @abstractmethod
+    def counted(self) -> str:
+        """The events that the client counts, in words."""
+
+    def start(self, clients: Clients, client: str) -> None:
+        order, milliseconds = self.order
+        clients.order(client, order, milliseconds=milliseconds)
+
+    def require_effect(self, clients: Clients, client: str) -> str:
+        count = clients.obeyed(client, more_than=self.proved_by - 1, within_s=self.within)
+        if count < self.proved_by:
+            raise FaultError(f"{client}: {count} {self.counted} within {self.within:g} s")
+        return f"{client}: {count} {self.counted}"
+
+    def stop(self, clients: Clients, client: str) -> None:
+        clients.order(client, "nothing")
+
+    def works(self, clients: Clients, client: str) -> bool:
+        return True  # a client reads its orders in every round
+
+
+class SlowClient(OrderedFault):
+    """Make clients busy for a while each time a poll returns something."""
+
+    fault: Literal["slow_client"] = "slow_client"
+    action: ClassVar[ClientAction] = "slows"
+    proof: ClassVar[str] = (
+        "the client has counted a poll whose delivery reports or records took that long"
+    )
+    delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
+
+    @property
+    def order(self) -> tuple[Order, int]:
+        return "slow", max(1, int(self.delay * 1000))
+
+    @property
+    def counted(self) -> str:
+        return f"polls whose callbacks took {self.delay:g} s"
+
+
+class FillBuffer(OrderedFault):
+    """Make producers fill their queue until it is full, without polling."""
+
+    fault: Literal["fill_buffer"] = "fill_buffer"
+    action: ClassVar[ClientAction] = "fills"
+    proof: ClassVar[str] = "the client has counted refusals for a full queue (_QUEUE_FULL)"
+    order: ClassVar[tuple[Order, int]] = ("fill", 0)
+    counted: ClassVar[str] = "records refused for a full queue (_QUEUE_FULL)"
+    client: ProducerName = "producers"
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from super().problems(shape)
+        if shape.transactions:
+            yield (
+                "fault",
+                "a producer with transactions waits for the delivery reports of each transaction: "
+                "its buffer never fills",
+            )
+
+
+class PurgeClient(OrderedFault):
+    """Make producers purge their queue in every round."""
+
+    fault: Literal["purge_client"] = "purge_client"
+    proof: ClassVar[str] = "the client has counted sends that its purge ended"
+    counted: ClassVar[str] = "sends purged"
+    client: ProducerName = "producers"
+    what: Literal["queue", "all"] = Field(
+        default="all", description="queue: records that wait to be sent; all: those in flight, too"
+    )
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from super().problems(shape)
+        if shape.java:
+            yield "client", "the Java client cannot purge its queue: use librdkafka as the client"
+
+    @property
+    def effects(self) -> Effects:
+        action: ClientAction = "purges_queue" if self.what == "queue" else "purges"
+        return (Client(role=self.role, action=action),)
+
+    @property
+    def order(self) -> tuple[Order, int]:
+        return ("purge_all" if self.what == "all" else "purge_queue"), 0
+
+
+class RebalanceStorm(OrderedFault):
+    """Make consumers leave and join their group at intervals."""
+
+    fault: Literal["rebalance_storm"] = "rebalance_storm"
+    action: ClassVar[ClientAction] = "rejoins"
+    proof: ClassVar[str] = "the client has counted two new assignments of partitions"
+    proved_by: ClassVar[int] = 2
+    counted: ClassVar[str] = "new assignments"
+    client: str = Field(
+        default="consumers",
+        pattern=r"^(consumers|consumer [0-9]+)$",
+        description="consumers that subscribe, or one of them by its number from 0",
+    )
+    every: Duration = Field(default=1.0, gt=0, description="how long they stay in the group")
+    # An empty group waits group.initial.rebalance.delay.ms (3 s) for more members.
+    within: Duration = Field(
+        default=30.0, gt=0, description="how long to wait until the client shows the effect"
+    )
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from super().problems(shape)
+        if shape.consumers and not shape.subscribing:
+            yield (
+                "client",
+                "no group rebalances: the consumers of all groups are assigned their partitions "
+                "(via: assign)",
+            )
+
+    @property
+    def order(self) -> tuple[Order, int]:
+        return "rejoin", max(1, int(self.every * 1000))
+
+
+class SkewTimestamps(OrderedFault):
+    """Make producers send with wrong timestamps."""
+
+    fault: Literal["skew_timestamps"] = "skew_timestamps"
+    proof: ClassVar[str] = "the client has counted records that it sent with such a timestamp"
+    client: ProducerName = "producers"
+    by: Duration = Field(gt=0, description="how far the timestamps are off", examples=["90m"])
+    direction: Literal["past", "future"] = Field(
+        default="past", description="whether the timestamps lie in the past or in the future"
+    )
+
+    @property
+    def effects(self) -> Effects:
+        by = self.by if self.direction == "future" else -self.by
+        return (Client(role=self.role, action="misdates", by=by),)
+
+    @property
+    def order(self) -> tuple[Order, int]:
+        milliseconds = max(1, int(self.by * 1000))
+        return "skew", milliseconds if self.direction == "future" else -milliseconds
+
+    @property
+    def counted(self) -> str:
+        return f"records sent as if {self.by:g} s in the {self.direction}"

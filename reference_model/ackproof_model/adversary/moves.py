@@ -1,0 +1,136 @@
+"""The free steps of one broker: with the controller, and with the producer.
+
+They are the actions of `replication`, in any order and at any time. AlterPartition requests are in
+flight (`Policy.in_flight`). A record is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof_model.adversary.state import AdversaryModel, Writes
+from ackproof_model.replication import replica as actions
+from ackproof_model.replication.controller import (
+    enrol,
+    expire,
+    fence,
+    may_exit,
+    unfence,
+    with_version,
+)
+from ackproof_model.replication.leader import committed, enough_in_sync
+from ackproof_model.replication.state import (
+    DOWN,
+    NOBODY,
+    STOPPING,
+    UP,
+    Broker,
+    Controller,
+    Label,
+    epoch_of,
+    members,
+    record_of,
+)
+
+Move = tuple[Label, Controller, Broker]
+
+
+def moves(
+    model: AdversaryModel, controller: Controller, broker: Broker, number: int
+) -> Iterator[Move]:
+    """Yield the steps between the controller and a broker that cost no budget."""
+    policy, fenced = model.policy, controller.fenced >> number & 1
+    if not broker.alive:
+        if not fenced:
+            after = with_version(controller, fence(policy, controller, number))
+            yield ("fence", number), after, broker
+            if policy.profile.failover_keeps_isr:
+                after = with_version(controller, expire(policy, controller, number))
+                yield ("expire", number), after, broker
+        return
+    if _behind(model, controller, broker, number):
+        known = actions.learn(policy, controller, broker, number)
+        yield ("learn", number), _without_version(controller, number), known
+    if fenced:
+        after = with_version(controller, unfence(policy, controller, number))
+        yield ("unfence", number), after, broker
+    for joiner in actions.joinable(policy, controller, broker, number):
+        isr = broker.isr | 1 << joiner
+        for after, asking in actions.request_isr(policy, controller, broker, number, isr):
+            yield ("expand", number, joiner), after, asking
+    if broker.pending:
+        answered = actions.answer_isr(policy, controller, broker, number)
+        if answered is not None:
+            what, after, leader = answered
+            yield (what, number), after, leader
+    if broker.status == STOPPING and may_exit(policy, controller, number):
+        after = with_version(controller, fence(policy, controller, number))
+        yield ("exit", number), after, actions.ended(policy, broker, clean=True)
+
+
+def _behind(model: AdversaryModel, controller: Controller, broker: Broker, number: int) -> bool:
+    """Whether a broker may learn; with `reduction`, no broker learns that there is no leader."""
+    if controller.leader == NOBODY and model.reduction:
+        return False
+    return actions.behind(model.policy, controller, broker, number)
+
+
+def _without_version(controller: Controller, number: int) -> Controller:
+    """Return the state after a broker learned of it.
+
+    If it leads, no other broker knows a version of this epoch, so the version may restart at 0.
+    """
+    return controller._replace(version=0) if controller.leader == number else controller
+
+
+def lags(
+    model: AdversaryModel, controller: Controller, broker: Broker, number: int
+) -> Iterator[Move]:
+    """Lag: a leader asks the controller to remove a follower from the ISR."""
+    if broker.pending or not actions.leads(broker, number):
+        return
+    for late in members(broker.isr & ~(1 << number)):
+        isr = broker.isr & ~(1 << late)
+        for after, asking in actions.request_isr(model.policy, controller, broker, number, isr):
+            yield ("shrink", number, late), after, asking
+
+
+def restart(
+    model: AdversaryModel, controller: Controller, broker: Broker, number: int
+) -> Move | None:
+    """Return a dead, fenced broker's new incarnation: registered, with the latest metadata.
+
+    While the old session lasts, it is refused (DUPLICATE_BROKER_REGISTRATION).
+    """
+    if broker.status != DOWN or not controller.fenced >> number & 1:
+        return None
+    enrolled = enrol(model.policy, controller, number, clean=broker.clean)
+    enrolled = with_version(controller, enrolled)
+    known = actions.learn(model.policy, enrolled, broker._replace(status=UP, clean=False), number)
+    return ("restart", number), _without_version(enrolled, number), known
+
+
+def writes(
+    model: AdversaryModel, broker: Broker, number: int, written: Writes
+) -> Iterator[tuple[Label, Broker, Writes]]:
+    """Yield the append of the next record at a broker, and the acks of earlier ones.
+
+    With acks=0 and acks=1 a record counts as acked with the append. A leader whose epoch was raised
+    (by a shrink of the ISR) answers the requests of its earlier epoch, too
+    (`checkEnoughReplicasReachOffset`).
+    """
+    if not actions.leads(broker, number):
+        return
+    policy, record = model.policy, written.records
+    waits = policy.acks == "all"
+    if record < model.budgets.records and enough_in_sync(policy, broker.isr):
+        acked = written.acked if waits else written.acked | 1 << record
+        longer = actions.append(policy, broker, number, record)
+        yield ("write", number, record), longer, Writes(record + 1, acked)
+    if not waits or not enough_in_sync(policy, broker.maximal):
+        return
+    for offset, one in enumerate(broker.log):
+        own = epoch_of(one) == broker.epoch or policy.profile.shrink_bumps_epoch
+        if own and committed(offset, broker.hw) and not written.acked >> record_of(one) & 1:
+            acked = written.acked | 1 << record_of(one)
+            yield ("ack", number, record_of(one)), broker, Writes(written.records, acked)
