@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
 
 #: Limit of the exact search of one partition, a few seconds. Bounds then answer the rest.
-MAX_STATES = 100_000
+MAX_STATES = 125_000
 
 #: Every broker of Apache Kafka describes this setting.
 _LAG_TIME = "replica.lag.time.max.ms"
@@ -298,7 +298,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
         if variants:
             # Schedules with blocks get fewer states: their searches seldom end sooner.
             each_max = (
-                max_states if plain(scenario.faults) else max_states * 3 // (8 * len(variants))
+                max_states if plain(scenario.faults) else max_states * 3 // (10 * len(variants))
             )
             prediction = _of_variants(configuration, variants, exposed, each_max)
         else:

@@ -19,7 +19,7 @@ from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
 
 #: The most states that a prediction may search: a few seconds.
-MAX_STATES = 100_000
+MAX_STATES = 125_000
 
 
 class Likelihood(StrEnum):

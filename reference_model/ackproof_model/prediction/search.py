@@ -87,7 +87,7 @@ def explore(model: Model, *, max_states: int, prompt: bool = False) -> Explorati
     """Search all states that `model`'s schedule allows, up to `max_states`.
 
     prompt: the producer does not wait where that changes no answer (see
-    `reduction.with_prompt_producer`). There are fewer states, but traces lack these steps.
+    `equivalence.with_prompt_producer`). There are fewer states, but traces lack these steps.
     """
     collecting = gc.isenabled()
     gc.disable()  # states have no cycles

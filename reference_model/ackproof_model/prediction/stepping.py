@@ -12,23 +12,25 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from ackproof_model.effects import Configures
+from ackproof_model.replication.equivalence import (
+    common_records,
+    serving_leader,
+    settled_common_records,
+    with_prompt_producer,
+    without_common_records,
+    without_records,
+)
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
     alone,
     awaits_heals_only,
-    common_records,
     ends_small,
     has_final_leader,
     old_leaders,
-    serving_leader,
-    settled_common_records,
     settled_records,
-    with_prompt_producer,
-    without_common_records,
     without_past_records,
-    without_records,
 )
 from ackproof_model.replication.state import (
     FLYING,

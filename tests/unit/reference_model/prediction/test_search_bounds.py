@@ -15,20 +15,22 @@ from ackproof_model import (
     predict,
 )
 from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.replication.equivalence import (
+    common_records,
+    settled_common_records,
+    without_common_records,
+    without_records,
+)
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
     alone,
     awaits_heals_only,
-    common_records,
     ends_small,
     has_final_leader,
     old_leaders,
-    settled_common_records,
-    without_common_records,
     without_past_records,
-    without_records,
 )
 from ackproof_model.replication.transitions import (
     cluster_moves,
