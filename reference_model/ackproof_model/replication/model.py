@@ -30,7 +30,9 @@ from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
     FLYING,
     UNSENT,
+    Broker,
     Client,
+    Controller,
     Harm,
     Run,
     State,
@@ -57,6 +59,8 @@ UNLIMITED_RETRIES = 3
 class Model:
     """One configuration and schedule to search.
 
+    start: controller and brokers before the first fault, with empty logs; None for a full ISR.
+
     Tests also search without `reduction` (see there) and `ordered`: then due faults may be healed
     later (`Pending.due_in`), and records are also sent while no leader is known.
     """
@@ -66,6 +70,7 @@ class Model:
     more_records: int = 0
     reduction: bool = True
     ordered: bool = True
+    start: tuple[Controller, tuple[Broker, ...]] | None = None
 
     def reduces(self, state: State) -> bool:
         """Whether steps that cannot change the outcome are left out (see `reduction`).
@@ -230,12 +235,18 @@ class Model:
     def limited_retries(self) -> bool:
         return self.configuration.retries < UNLIMITED_RETRIES
 
+    @cached_property
+    def first_leader(self) -> int:
+        return self.initial().controller.leader
+
     def initial(self) -> State:
-        """Return the state before the first fault: ISR full, leader 0, all logs equal."""
+        """Return the state before the first fault."""
+        controller, brokers = self.start or initial(self.replicas)
         retries = self.configuration.retries if self.limited_retries else 0
         return State(
-            *initial(self.replicas),
-            Client(0, (UNSENT,) * self.records, (retries,) * self.records),
+            controller,
+            brokers,
+            Client(controller.leader, (UNSENT,) * self.records, (retries,) * self.records),
             Run(0, 0, 0, False, (), ()),
             self.unharmed,
         )

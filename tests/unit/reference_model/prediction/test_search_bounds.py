@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from ackproof_model.replication.reduction import (
     old_leaders,
     without_past_records,
 )
+from ackproof_model.replication.state import initial
 from ackproof_model.replication.transitions import (
     cluster_moves,
     exits,
@@ -75,6 +77,16 @@ def test_leaving_out_what_cannot_matter_changes_nothing(configure, settings, sch
     settings = settings | {"replication_factor": 2}
     model = Model(configure(**settings), schedule)
     assert seen(model) == seen(Model(configure(**settings), schedule, reduction=False))
+
+
+def test_a_search_may_start_with_another_isr(configure):
+    settings = configure(replication_factor=2, min_insync_replicas=1)
+    fault = injection("power_loss", POWER_LOSS, targets=LEADER, when=(ACKED,))
+    whole = Model(settings, (fault,))
+    assert seen(whole)["lost"] == (False, False)
+    controller, (leader, follower) = initial(2)
+    alone_in_isr = controller._replace(isr=1), (leader._replace(isr=1), follower)
+    assert seen(replace(whole, start=alone_in_isr))["lost"] == (True, False)
 
 
 def steps_anew(model, state):
