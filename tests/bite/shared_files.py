@@ -61,8 +61,6 @@ def remembered(run_dir: Path) -> Iterator[None]:
     with ExitStack() as patches:
         for owner, name in (
             (manifest, "_size_and_digest"),
-            (table_files, "constants"),
-            (table_files, "problems"),
             (manifest, "_rows"),
             (pq, "read_table"),
             (pq, "read_metadata"),
