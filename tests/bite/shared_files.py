@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ackproof.judgement import trace_validation
 from ackproof.runs import directory as runs
-from ackproof.runs import manifest, table_files
+from ackproof.runs import manifest
 
 
 def parts(path: Path) -> list[Path]:
