@@ -14,10 +14,10 @@ from ackproof.scenario.cluster import cluster_problems
 from ackproof.scenario.kafka_keys import Scope, ignored
 from ackproof.scenario.librdkafka import forbidden, unreadable_files
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removed_by
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
-from ackproof_model.effects import expiring
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -82,7 +82,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             continue
         topic = scenario.topics[name]
         for key, problem in (
-            *_removal_problems(topic, sends, scenario),
+            *_removal_problems(name, sends, scenario),
             *_unackable(topic, sends.settings.acks, scenario.kafka),
         ):
             yield ("topics", name, "settings", key), problem
@@ -241,10 +241,9 @@ def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, s
         )
 
 
-def _removal_problems(
-    topic: TopicSpec, sends: Sends, scenario: Scenario
-) -> Iterator[tuple[str, str]]:
+def _removal_problems(name: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Yield settings of a workload's topic that remove acked records, with the problem."""
+    topic, loss = scenario.topics[name], scenario.expect.loss
     if topic.compacted:
         for lack in _unjudgeable_compaction(sends, scenario.workload):
             yield (
@@ -252,13 +251,12 @@ def _removal_problems(
                 "compaction removes acked records, and a topic of the workload cannot be compacted "
                 f"{lack}, or set it to delete",
             )
-    loss = scenario.expect.loss
-    if loss != "any":
-        for key, value in expiring(topic.settings):
+    for removal in removed_by(scenario, name) if loss != "any" else ():
+        if removal.of_head and not removal.of_time and removal.key in topic.settings:
             yield (
-                key,
-                f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "
-                "remove the setting, or write expect: {loss: any}",
+                removal.key,
+                f"{removal.reason}, and expect.loss is {loss}: remove the setting, or write "
+                "expect: {loss: any}",
             )
 
 
@@ -302,6 +300,10 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         yield from _replication_warnings(name, topic, scenario.kafka)
         path: YamlPath = ("topics", name, "settings")
         yield from _key_warnings("topic", topic.settings, path, scenario.kafka)
+    for name in scenario.sends:
+        for removal in removed_by(scenario, name):
+            if removal.of_time:
+                yield ("topics", name, "settings", removal.key), removal.reason
     yield from _client_warnings(scenario.workload)
     if scenario.cluster.attach is not None:
         return

@@ -11,6 +11,7 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario.cluster import SecuritySpec, security_problems
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removes
 
 SCENARIO = """\
 version: 1
@@ -136,9 +137,9 @@ def with_workload(line: str, text: str = COMPACTED) -> str:
 
 def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_path: Path) -> None:
     found = scenario(tmp_path, with_workload("  keys: 10\n"))
-    assert (found.compacted_keys, found.removes) == ({"orders": 10}, True)
+    assert (found.compacted_keys, removes(found)) == ({"orders": 10}, True)
     plain = scenario(tmp_path, with_workload("  keys: 10\n", SCENARIO))
-    assert (plain.compacted_keys, plain.removes) == ({}, False)
+    assert (plain.compacted_keys, removes(plain)) == ({}, False)
 
 
 @pytest.mark.parametrize(
