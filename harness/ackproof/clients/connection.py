@@ -70,10 +70,10 @@ def connect_producer(
             within_s=TOPIC_S,
         )
     except KafkaException as error:
-        raise _cannot_start("producer", spec, error) from error
+        raise _cannot_start(spec, error) from error
     if len(topic.partitions) < spec.partitions:
         raise WorkloadError(
-            f"producer {spec.number} needs {spec.partitions} partitions of {spec.topic!r}, which "
+            f"{spec.name} needs {spec.partitions} partitions of {spec.topic!r}, which "
             f"has {len(topic.partitions)}",
             hint=f"Create the topic with at least {spec.partitions} partitions.",
         )
@@ -111,7 +111,7 @@ def connect_consumer(
             }
         )
     except KafkaException as error:
-        raise _cannot_start("consumer", spec, error) from error
+        raise _cannot_start(spec, error) from error
 
 
 def retry_group_request(request: Callable[[], T]) -> T:
@@ -141,11 +141,9 @@ def _is_transient(failure: BaseException) -> bool:
     return bool(error.retriable() or error.code() in _NO_COORDINATOR)
 
 
-def _cannot_start(
-    kind: str, spec: ProducerSpec | ConsumerSpec, error: KafkaException
-) -> WorkloadError:
+def _cannot_start(spec: ProducerSpec | ConsumerSpec, error: KafkaException) -> WorkloadError:
     return WorkloadError(
-        f"{kind} {spec.number} (librdkafka {librdkafka_version()}) cannot start with "
+        f"{spec.name} (librdkafka {librdkafka_version()}) cannot start with "
         f"{spec.bootstrap_servers}: {error.args[0].str()}",
         hint=f"Its settings are {spec.settings}.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
@@ -27,15 +27,22 @@ def in_force_path(progress: Path) -> Path:
 class ClientSpec:
     """A client process.
 
+    - `noun`: the kind of client; its program is the module of that name.
     - `number`: of the clients of its kind.
     - `progress`: the page shared with the harness.
     - `parent`: the process ends when this is no longer its parent process.
     """
 
+    noun: ClassVar[str]
+
     run_id: str
     number: int
     progress: Path
     parent: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.noun} {self.number}"
 
     @property
     def in_force(self) -> Path:
@@ -93,6 +100,8 @@ class ProducerSpec(ClientSpec):
     - `parent`: the process ends when this is no longer its parent process; by default the process
       that started it.
     """
+
+    noun = "producer"
 
     topic: str
     partitions: int
@@ -161,6 +170,8 @@ class ConsumerSpec(ClientSpec):
       partition.
     - `reads`, `events`, `effects`: the files to write.
     """
+
+    noun = "consumer"
 
     group: str
     topic: str
@@ -254,6 +265,8 @@ class ProbeSpec(ClientSpec):
     - `writers`: a producer for each partition; a consumer of the probe reads the same partition.
     - `attempts`: the stream file of each partition's reads, in the order of `writers`.
     """
+
+    noun = "probe"
 
     writers: list[ProducerSpec]
     attempts: list[Path]

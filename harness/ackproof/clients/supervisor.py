@@ -35,9 +35,8 @@ def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[s
         return _of_java(spec, scenario, in_force)
     if spec.librdkafka in (None, in_force["librdkafka"]):
         return []
-    kind = "producer" if isinstance(spec, ProducerSpec) else "consumer"
     return [
-        f"{kind} {spec.number} works with librdkafka {in_force['librdkafka']}, and the scenario "
+        f"{spec.name} works with librdkafka {in_force['librdkafka']}, and the scenario "
         f"has {spec.librdkafka}"
     ]
 

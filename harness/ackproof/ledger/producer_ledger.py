@@ -169,7 +169,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stream = StreamReader(path)
-        self._transactions = transaction_log.outcomes_of(path)
+        self._transactions = transaction_log.transactions_of(path)
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the stream's sends in `tables.LEDGER`, about `ROW_GROUP` at a time.
@@ -183,7 +183,7 @@ class _Reader:
             for batches in arrow_stream.row_groups(self._sends(), ROW_GROUP):
                 rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
                 if self._transactions is not None:
-                    rows = self._transactions.applied(rows)
+                    rows = transaction_log.applied(self._transactions, rows)
                 yield _table(rows, origin)
 
     def extent(self) -> tuple[int, bool]:

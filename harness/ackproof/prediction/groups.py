@@ -11,14 +11,13 @@ from ackproof.prediction.clients import (
     client_effects,
     disturbances,
     in_words,
-    spent,
 )
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model import Likelihood, consumer_groups, transactions
-from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
+from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance
 from ackproof_spark.anomaly import Anomaly
 
@@ -109,31 +108,30 @@ def _question(
 def _by_offsets(
     scenario: Scenario, group: ConsumerGroup, model: OffsetModel, causes: Mapping[str, str]
 ) -> dict[Anomaly, _Answer]:
-    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
     decided = (
         model.killed_in_poll
         and model.reset == "earliest"
         and not (group.into and _of_brokers(scenario))
     )
-    certain = consumer_groups.certain(model) if decided else frozenset()
+    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES, certain=decided)
     committed = f"offsets are committed {_commit_words(group)}"
     killed = ["a member killed while it processes a poll"] if model.killed_in_poll else []
     answers: dict[Anomaly, _Answer] = {}
     for anomaly in _OF_TRANSACTIONS:
-        if anomaly in certain:
+        if anomaly in searched.certain:
             reason = f"{committed}, and a member is killed while it processes a poll: every order"
             steps = len(searched.traces[anomaly])
             answers[anomaly] = Likelihood.CERTAIN, f"{reason} leads to it, in {steps} steps"
         elif anomaly in searched.traces:
             trace = searched.traces[anomaly]
-            kinds = spent(PERTURBATIONS, model.budgets.of_kinds, trace)
+            kinds = model.budgets.spent(trace[-1][1].left)
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}: in {len(trace)} steps, by {by}" if by else committed
             answers[anomaly] = Likelihood.POSSIBLE, reason
         elif not searched.complete:
             answers[anomaly] = Likelihood.POSSIBLE, f"not decided within {searched.states} states"
         else:
-            kinds = [k for k, n in zip(PERTURBATIONS, model.budgets.of_kinds, strict=True) if n]
+            kinds = model.budgets.allowed
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}, and the search finds no way to it"
             if by:

@@ -34,22 +34,21 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
-from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, StoredRun
+from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
 
-_PARTITION = ["topic", "partition"]
 _RECORD = [*NAME, "offset"]
 
 
 def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each record and group that did not process it."""
     reads, effects = run["reads"], run["effects"]
-    begins = reads.groupBy("group", *_PARTITION).agg(F.min("offset").alias("begin"))
+    begins = reads.groupBy("group", *PARTITION).agg(F.min("offset").alias("begin"))
     records = (
         tables.final_log.where(F.col("state") == RecordState.INTACT)
         .select(*_RECORD)
-        .join(F.broadcast(begins), _PARTITION)
+        .join(F.broadcast(begins), PARTITION)
         .where(F.col("offset") >= F.col("begin"))
     )
     missing = records.join(effects.select("group", *_RECORD), ["group", *_RECORD], "left_anti")
@@ -102,7 +101,7 @@ def read_then_gone(tables: RunTables, run: StoredRun) -> DataFrame:
     records = (
         first.withColumn("offset", F.col("first.offset"))
         .join(records_at(tables, gone.select(*PLACE)), PLACE, "left")
-        .join(read_ranges(tables), _PARTITION)
+        .join(read_ranges(tables), PARTITION)
     )
     found = text(
         "{}; read by {}{}; {}",
@@ -145,9 +144,9 @@ def _gone(tables: RunTables, run: StoredRun) -> DataFrame:
         .join(intact, NAME, "left_anti")
         .join(stands_for.select(*NAME), NAME, "left_anti")
         .join(unidentified, PLACE, "left_anti")
-        .join(read_ranges(tables), _PARTITION)
+        .join(read_ranges(tables), PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))
-        .join(_created_anew(run), _PARTITION, "left")
+        .join(_created_anew(run), PARTITION, "left")
         .where(F.col("anew_at").isNull() | (F.col("read_at") >= F.col("anew_at")))
         .select(*NAME, "offset", "read_at", "reader")
     )
@@ -181,7 +180,7 @@ def _created_anew(run: StoredRun) -> DataFrame:
     return (
         run["partition_states"]
         .where(F.col("partition_epoch") == 0)
-        .groupBy(*_PARTITION)
+        .groupBy(*PARTITION)
         .agg(F.count("*").alias("creations"), F.max("at").alias("anew_at"))
         .where(F.col("creations") > 1)
         .drop("creations")
