@@ -118,23 +118,21 @@ def with_removed(scenario: Scenario, record: PredictionRecord) -> PredictionReco
     if not counted(scenario):
         return record
     found = [removal for topic in scenario.sends for removal in removed_by(scenario, topic)]
-    found.sort(key=lambda removal: not removal.certain)
-    likelihood = (
-        Likelihood.IMPOSSIBLE
-        if not found
-        else (Likelihood.CERTAIN if found[0].certain else Likelihood.POSSIBLE)
-    )
-    reason = "; ".join(dict.fromkeys(removal.reason for removal in found)) or (
+    predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
+    reasons[REMOVED] = "; ".join(dict.fromkeys(removal.reason for removal in found)) or (
         "no record becomes older than retention.ms, no partition larger than retention.bytes, and "
         "no topic is compacted"
     )
-    reasons = {**record.prediction.reasons, REMOVED: reason}
-    return record.model_copy(
-        update={
-            "predicted": {**record.predicted, REMOVED: likelihood.value},
-            "prediction": record.prediction.model_copy(update={"reasons": reasons}),
-        }
-    )
+    predicted[REMOVED] = Likelihood.IMPOSSIBLE.value
+    if found:
+        certain = any(removal.certain for removal in found)
+        predicted[REMOVED] = Likelihood.CERTAIN.value if certain else Likelihood.POSSIBLE.value
+    head = [removal for removal in found if removal.of_head]
+    if head and predicted.get(Anomaly.UNPROCESSED) == Likelihood.IMPOSSIBLE.value:
+        predicted[Anomaly.UNPROCESSED] = Likelihood.POSSIBLE.value
+        reasons[Anomaly.UNPROCESSED] = f"{head[0].reason}, also before a group has read them"
+    prediction = record.prediction.model_copy(update={"reasons": reasons})
+    return record.model_copy(update={"predicted": predicted, "prediction": prediction})
 
 
 def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequence[str], str]]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Problem, YamlPath
+from ackproof.scenario.workload import Sends, Workload
 from ackproof_model.effects import Client, Configures, Skews
 from ackproof_model.removal import DAY_S, Records, Removal, inherited, removals
 
@@ -111,3 +113,47 @@ def _compressed(scenario: Scenario, topic: str) -> bool:
         if key in ("compression.type", "compression.codec")
     }
     return by_topic not in ("producer", "uncompressed") or bool(by_client - {"none"})
+
+
+def removal_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield settings of a workload's topic that remove acked records which must not be lost."""
+    loss = scenario.expect.loss
+    for name, sends in scenario.sends.items():
+        if name not in scenario.topics:
+            continue
+        path: YamlPath = ("topics", name, "settings")
+        if scenario.topics[name].compacted:
+            for lack in _unjudgeable_compaction(sends, scenario.workload):
+                yield (
+                    (*path, "cleanup.policy"),
+                    "compaction removes acked records, and a topic of the workload cannot be "
+                    f"compacted {lack}, or set it to delete",
+                )
+        for removal in removed_by(scenario, name) if loss != "any" else ():
+            own = removal.key in scenario.topics[name].settings
+            if own and removal.of_head and not removal.of_time:
+                yield (
+                    (*path, removal.key),
+                    f"{removal.reason}, and expect.loss is {loss}: remove the setting, or write "
+                    "expect: {loss: any}",
+                )
+
+
+def removal_warnings(scenario: Scenario) -> Iterator[Problem]:
+    """Yield settings that remove acked records because of wrong timestamps or clocks."""
+    for name in scenario.sends:
+        for removal in removed_by(scenario, name):
+            if removal.of_time:
+                yield ("topics", name, "settings", removal.key), removal.reason
+
+
+def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
+    """Yield why compacted records cannot be distinguished from lost ones, and what to do."""
+    if sends.keys is None or workload.application is not None:
+        yield "unless each record has a key that is known: set workload.keys"
+    if sends.settings.acks == "0":
+        yield "with acks: 0, because the producer then gets no offsets: use another value"
+    if workload.consumers or workload.probe:
+        yield "under consumers or a probe, which may come too late for a record: remove them"
+    if workload.transactions is not None:
+        yield "under transactions, whose markers are records without a key: remove them"

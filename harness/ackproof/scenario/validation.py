@@ -14,7 +14,6 @@ from ackproof.scenario.cluster import cluster_problems
 from ackproof.scenario.kafka_keys import Scope, ignored
 from ackproof.scenario.librdkafka import forbidden, unreadable_files
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.removal import removed_by
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
@@ -81,10 +80,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             yield (*path, *field), f"{name!r} is not a topic here ({legal})"
             continue
         topic = scenario.topics[name]
-        for key, problem in (
-            *_removal_problems(name, sends, scenario),
-            *_unackable(topic, sends.settings.acks, scenario.kafka),
-        ):
+        for key, problem in _unackable(topic, sends.settings.acks, scenario.kafka):
             yield ("topics", name, "settings", key), problem
         for key_path, problem in _sends_problems(name, sends, scenario):
             yield (*path, *key_path), problem
@@ -241,37 +237,6 @@ def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, s
         )
 
 
-def _removal_problems(name: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield settings of a workload's topic that remove acked records, with the problem."""
-    topic, loss = scenario.topics[name], scenario.expect.loss
-    if topic.compacted:
-        for lack in _unjudgeable_compaction(sends, scenario.workload):
-            yield (
-                "cleanup.policy",
-                "compaction removes acked records, and a topic of the workload cannot be compacted "
-                f"{lack}, or set it to delete",
-            )
-    for removal in removed_by(scenario, name) if loss != "any" else ():
-        if removal.of_head and not removal.of_time and removal.key in topic.settings:
-            yield (
-                removal.key,
-                f"{removal.reason}, and expect.loss is {loss}: remove the setting, or write "
-                "expect: {loss: any}",
-            )
-
-
-def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
-    """Yield why compacted records cannot be distinguished from lost ones, and what to do."""
-    if sends.keys is None or workload.application is not None:
-        yield "unless each record has a key that is known: set workload.keys"
-    if sends.settings.acks == "0":
-        yield "with acks: 0, because the producer then gets no offsets: use another value"
-    if workload.consumers or workload.probe:
-        yield "under consumers or a probe, which may come too late for a record: remove them"
-    if workload.transactions is not None:
-        yield "under transactions, whose markers are records without a key: remove them"
-
-
 def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:
     for partition, replicas in enumerate(topic.assignment):
         path = ("topics", name, "assignment", partition)
@@ -300,10 +265,6 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         yield from _replication_warnings(name, topic, scenario.kafka)
         path: YamlPath = ("topics", name, "settings")
         yield from _key_warnings("topic", topic.settings, path, scenario.kafka)
-    for name in scenario.sends:
-        for removal in removed_by(scenario, name):
-            if removal.of_time:
-                yield ("topics", name, "settings", removal.key), removal.reason
     yield from _client_warnings(scenario.workload)
     if scenario.cluster.attach is not None:
         return

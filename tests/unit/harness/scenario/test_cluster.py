@@ -11,7 +11,7 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario.cluster import SecuritySpec, security_problems
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.removal import removes
+from ackproof.scenario.removal import removal_warnings, removes
 
 SCENARIO = """\
 version: 1
@@ -126,6 +126,17 @@ def test_retention_is_legal_if_it_is_long_or_any_loss_is_expected(
 ) -> None:
     text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
     scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
+
+
+def test_old_timestamps_under_retention_are_a_warning(tmp_path: Path) -> None:
+    text = SCENARIO.replace("{orders: {}}", "{orders: {settings: {retention.ms: 604800000}}}")
+    for by, count in (("14400m", 1), ("1440m", 0)):
+        faults = f"faults: [{{fault: skew_timestamps, by: {by}}}]"
+        messages = list(removal_warnings(scenario(tmp_path, f"{text}\n{faults}\n")))
+        assert len(messages) == count
+        for place, problem in messages:
+            assert place == ("topics", "orders", "settings", "retention.ms")
+            assert "skew_timestamps sends old ones" in problem
 
 
 COMPACTED = SCENARIO.replace("{orders: {}}", "{orders: {settings: {cleanup.policy: compact}}}")
