@@ -183,6 +183,9 @@ def run_final_phase(
         try:
             _await_recovery(run.schedule)
             cluster.await_full_isr(partitions)
+            if added := _added(scenario, cluster):
+                cluster.await_full_isr(added)
+                partitions += added
         except (ClusterError, FaultError) as error:
             run.troubles.append(str(error))
             reason = "the ISR was not full"
@@ -237,6 +240,16 @@ def run_final_phase(
     if application is None and scenario.workload.transactions is None:
         # An application may continue to write, and markers of transactions are not records.
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
+
+
+def _added(scenario: Scenario, cluster: RunCluster) -> list[TopicPartition]:
+    """Return the partitions that faults have added to the topics that are written to."""
+    growing = [topic for topic in scenario.sends if scenario.later_partitions(topic)]
+    return sorted(
+        (topic, number)
+        for topic, number in (cluster.admin.partitions() if growing else ())
+        if topic in growing and number >= scenario.topics[topic].partitions
+    )
 
 
 def appended_since(

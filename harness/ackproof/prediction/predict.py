@@ -45,7 +45,7 @@ from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
 from ackproof_model.bounds import bound
-from ackproof_model.effects import AddsPartitions, Configures, Partition
+from ackproof_model.effects import Configures, Partition
 from ackproof_model.exposure import Exposure
 from ackproof_model.removal import Records
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
@@ -398,8 +398,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 def _partitions(scenario: Scenario) -> Iterator[Partition]:
     """Yield the partitions of the workload's topic, and one more if a fault adds partitions."""
     topic = scenario.workload.topic
-    effects = [effect for fault in scenario.every_fault for effect in fault.effects]
-    added = AddsPartitions(topic=topic) in effects
+    added = bool(scenario.later_partitions(topic))
     for number in range(scenario.topics[topic].partitions + added):
         yield partition_of(scenario, topic, number)
 
