@@ -29,10 +29,8 @@ from typing import Any
 
 from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
 from ackproof_spark.forensics.terms import Election, Partition, Term, terms
-from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.reading.run_tables import PARTITION, StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
-
-_PLACE = ["topic", "partition"]
 
 #: A leader change within this time of a send may have affected it, in microseconds: twice
 #: broker.session.timeout.ms, for the fencing of a dead leader and for clients with old metadata.
@@ -49,7 +47,7 @@ _FACTS = (
 
 #: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
 SHARED = [
-    *_PLACE,
+    *PARTITION,
     "acked_epoch",
     "next_epoch",
     "isr",
@@ -125,13 +123,13 @@ class History:
 
 
 def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
-    leaders = in_sync(run).where("leads").select(*_PLACE, "broker", "leads")
+    leaders = in_sync(run).where("leads").select(*PARTITION, "broker", "leads")
     rows = (
         run["replica_batches"]
         .where("leader_epoch >= 0")
-        .groupBy(*_PLACE, "broker", "leader_epoch")
+        .groupBy(*PARTITION, "broker", "leader_epoch")
         .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
-        .join(leaders, [*_PLACE, "broker"], "left")
+        .join(leaders, [*PARTITION, "broker"], "left")
         .collect()
     )
     stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
@@ -154,8 +152,8 @@ def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
     offset = F.col("offset")
     sent, acked = F.unix_micros("sent_at"), F.unix_micros("resolved_at")
     joined = (
-        lost.join(facts, _PLACE, "left")
-        .join(standing, [*_PLACE, "offset"], "left")
+        lost.join(facts, PARTITION, "left")
+        .join(standing, [*PARTITION, "offset"], "left")
         .withColumn("standing", F.coalesce("standing", F.lit(False)))
     )
     by_offset, by_time = _by_offset(offset, acked), _by_time(sent)
