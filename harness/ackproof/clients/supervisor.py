@@ -230,7 +230,6 @@ class ClientSupervisor:
         """Let consumers consume up to the offsets `ends`, then end; return troubles."""
         if not self.consumers:
             return []
-        self._await_assignment({number for topic, number in ends if topic == self._workload.topic})
         partial = self._specs.ends.with_suffix(".partial")
         partial.write_text(
             json.dumps(
@@ -260,15 +259,18 @@ class ClientSupervisor:
             if consumer.spec.crash_after is not None and consumer.name not in self._expected_ends
         ]
 
-    def _await_assignment(self, partitions: set[int]) -> None:
-        """Wait until each group has got all partitions, if a fault added some.
+    def await_assignment(self, written: Sequence[tuple[str, int]]) -> None:
+        """Wait until each group has got all partitions of its topic, if a fault added some.
 
+        The closing records must not be there yet: a group that begins at the latest offset would
+        wait for a record behind them.
         Subscribing consumers learn of them when they refresh their metadata, or at once from their
         coordinator with the new protocol (KIP-848). A group that refreshes it too rarely is not
         waited for.
         """
         if not self._scenario.later_partitions(self._workload.topic):
             return
+        partitions = {number for topic, number in written if topic == self._workload.topic}
         for name, group in self._workload.consumers.items():
             settings = group.settings.as_client_settings()
             refreshed_s = refresh_setting(group.client.java, settings)[1] / 1000

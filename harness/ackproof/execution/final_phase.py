@@ -198,6 +198,7 @@ def run_final_phase(
         run.unobserved += logs.remarks
     if removes(scenario) and not cluster.interfaces.missing(["operations"]):
         _stop_removal(scenario, cluster, run)
+    clients.await_assignment(partitions)
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
     hanging = cluster.hanging_transactions

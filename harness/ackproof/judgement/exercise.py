@@ -7,8 +7,9 @@ no transaction was open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.runs import table_files
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.client import refresh_setting
@@ -197,18 +198,35 @@ def _open_spans(evidence: Evidence) -> Iterator[tuple[int, int]]:
         other = _number(path.stem) >= PROBE_PRODUCERS
         if other or table_files.distinct(path, "topic") - {topic}:
             continue
-        sends = pq.read_table(path, columns=["sequence", "sent_at"]).sort_by("sequence")
-        sent_at = sends["sent_at"].cast("int64").to_pylist()
-        following = 0
-        for row in _transactions(evidence, path.stem):
-            first, following = row["first_sequence"], row["end_sequence"]
-            if first < len(sent_at) and sent_at[first] is not None:
-                yield sent_at[first], _NEVER if row["ended_at"] is None else _us(row["ended_at"])
-        if following < len(sent_at) and sent_at[following] is not None:
-            yield sent_at[following], _NEVER
+        rows = _transactions(evidence, path.stem)
+        following = rows[-1]["end_sequence"] if rows else 0
+        sent_at = _sent_at(path, [*(row["first_sequence"] for row in rows), following])
+        # A killed producer has no time of its last sends: then since the transaction before.
+        ended_at = 0
+        for row in rows:
+            begun_at = sent_at.get(row["first_sequence"], ended_at)
+            ended_at = _NEVER if row["ended_at"] is None else _us(row["ended_at"])
+            yield begun_at, ended_at
+        if following < row_count(path):
+            yield sent_at.get(following, ended_at), _NEVER
 
 
-def _transactions(evidence: Evidence, producer: str) -> Iterable[dict[str, Any]]:
+def _sent_at(ledger: Path, sequences: Sequence[int]) -> dict[int, int]:
+    """Return the known times of these sends, microseconds."""
+    times: dict[int, int] = {}
+    with pq.ParquetFile(ledger) as file:
+        for batch in file.iter_batches(columns=["sequence", "sent_at"]):
+            wanted = batch.filter(pc.is_in(batch["sequence"], pa.array(sequences, pa.int64())))
+            pairs = zip(
+                wanted["sequence"].to_pylist(),
+                wanted["sent_at"].cast("int64").to_pylist(),
+                strict=True,
+            )
+            times |= {sequence: at for sequence, at in pairs if at is not None}
+    return times
+
+
+def _transactions(evidence: Evidence, producer: str) -> list[dict[str, Any]]:
     path = evidence.file("transactions", producer)
     if not path.is_file():
         return []

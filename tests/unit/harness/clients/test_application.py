@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.errors import ScenarioError, WorkloadError
 from ackproof.scenario.application import Application
+from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from waiting import until
 
@@ -65,6 +67,36 @@ def test_what_cannot_be_started_is_refused_before_anything_boots(
 ) -> None:
     with pytest.raises(ScenarioError, match=says):
         require_startable(Application.model_validate(application))
+
+
+APPLICATION = """version: 1
+name: app
+topics: {orders: {}, invoices: {}}
+workload:
+  topic: orders
+  application: {command: [shop]}
+  settings: {acks: all, enable.idempotence: true}
+  consumers: {billing: {into: %s}}
+faults: [{fault: crash_client, client: %s}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("into", "client", "problem"),
+    [
+        ("[]", "consumers", ""),
+        ("[invoices]", "consumers", "not recognized in the topics that they are forwarded to"),
+        ("[]", "producers", "'crash_client' acts on ackproof's own producers"),
+    ],
+)
+def test_groups_beside_it_may_read_and_be_hit(
+    tmp_path: Path, into: str, client: str, problem: str
+) -> None:
+    path = tmp_path / "app.yaml"
+    path.write_text(APPLICATION % (into, client))
+    with pytest.raises(ScenarioError, match=problem) if problem else nullcontext():
+        (configured,) = load(path)
+        assert [*configured.scenario.workload.consumers] == ["billing"]
 
 
 def test_it_finds_the_cluster_in_its_environment(tmp_path: Path) -> None:

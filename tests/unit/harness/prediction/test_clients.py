@@ -212,6 +212,7 @@ def test_predictions_for_a_group_with_a_member_that_is_killed(commit, expected):
 
 
 CRASH = {"fault": "crash_client", "client": "consumers"}
+ADD = {"fault": "add_partitions", "topic": "orders", "partitions": 4}
 
 
 @pytest.mark.parametrize(
@@ -225,12 +226,22 @@ CRASH = {"fault": "crash_client", "client": "consumers"}
         ({"commit": "after"}, [PAUSE], "impossible"),
         ({"commit": "after"}, [KILL], "impossible"),
         ({"commit": "after", "settings": {"auto.offset.reset": "latest"}}, [], "possible"),
+        ({"commit": "after"}, [ADD], "impossible"),
+        ({"commit": "after", "via": "assign"}, [], "impossible"),
+        ({"commit": "after", "via": "assign"}, [ADD], "possible"),
     ],
 )
 def test_predictions_of_unprocessed_records(group, faults, unprocessed):
     assert (
         predictions(scenario(*faults, consumers={"billing": group}))["unprocessed"] == unprocessed
     )
+
+
+def test_a_group_at_latest_is_predicted_to_skip_records_of_added_partitions():
+    late = {"settings": {"auto.offset.reset": "latest"}}
+    reason = "what is written to a partition that add_partitions adds before it gets that partition"
+    assert reason in reasons(scenario(ADD, consumers={"billing": late}))["unprocessed"]
+    assert reason not in reasons(scenario(consumers={"billing": late}))["unprocessed"]
 
 
 @pytest.mark.parametrize(
