@@ -2,7 +2,9 @@
 
 read_committed reads a partition up to its last stable offset. After transaction.timeout.ms the
 coordinator aborts open transactions. A transaction that it does not know hangs. It is recorded, and
-then aborted as an operator would do, so that the final log can be read to its end.
+then aborted as an operator would do, so that the final log can be read to its end. Acked records of
+a committed transaction that lost its marker are lost with it; `forensics.stories` tells this abort
+from the cluster's.
 """
 
 from __future__ import annotations

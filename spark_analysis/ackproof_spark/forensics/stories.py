@@ -14,6 +14,14 @@ after an unclean election the log of an older epoch may be longer.
 
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
+A committed transaction may hang: its records stand in the log, and its COMMIT marker was lost. The
+harness aborts it after the run, so that readers can pass. Its story is that of the marker: the
+leader that had it led when the commit was acked, and the next term is the first unclean one after
+the commit, else the first one.
+
+    committed at 12:02 while broker 1 led, epoch 0; broker 2 elected uncleanly at 12:06, epoch 2,
+    from 1; the record at offset 0 stands on both, and no marker follows until the harness's
+
 Times of the controller's log, the brokers' logs and the ledger are compared, so their clocks must
 agree, as those of containers on one host do.
 """
@@ -31,6 +39,7 @@ from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
 from ackproof_spark.forensics.terms import Election, Partition, Term, terms
 from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.tables import PROBE_PRODUCERS
 
 _PLACE = ["topic", "partition"]
 
@@ -42,9 +51,10 @@ _TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, uncl
 _STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
 _STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
 _TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
+_RANGE = "struct<low: bigint, high: bigint>"
 _FACTS = (
     f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
-    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>"
+    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>"
 )
 
 #: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
@@ -57,6 +67,8 @@ SHARED = [
     "older",
     "standing",
     "held_by",
+    "hung",
+    "of_probe",
     "truncated",
     "timely",
     "truncation",
@@ -75,6 +87,8 @@ class History:
     stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
     #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
     truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
+    #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
+    hung: Mapping[Partition, Sequence[tuple[int, int]]]
 
     @classmethod
     def read(cls, run: StoredRun) -> History:
@@ -95,6 +109,7 @@ class History:
             terms=terms(rows_of(run.listed("partition_states")), starts, others),
             stretches=stretches,
             truncations=truncations,
+            hung=_hung(run),
         )
 
     @cached_property
@@ -119,6 +134,7 @@ class History:
                     (_micros(event["at"]), event["broker"], event["offset"])
                     for event in self.truncations.get(partition, ())
                 ],
+                list(self.hung.get(partition, ())),
             )
             for partition, history in self.terms.items()
         ]
@@ -142,28 +158,63 @@ def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int,
     return stretches
 
 
-def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
+def _hung(run: StoredRun) -> dict[Partition, list[tuple[int, int]]]:
+    """Return the batches of transactions that the harness aborted.
+
+    Such a transaction was open from its `start_offset` on until then, so that every later batch of
+    its producer id belongs to it.
+    """
+    if not run.has("hanging_transactions"):
+        return {}
+    of = [*_PLACE, "producer_id"]
+    rows = (
+        run["replica_batches"]
+        .where("transactional and not control")
+        .join(F.broadcast(run["hanging_transactions"].where("aborted_at is not null")), of)
+        .where("base_offset >= start_offset")
+        .select(*_PLACE, "base_offset", "last_offset")
+        .distinct()
+        .collect()
+    )
+    hung: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+    for topic, partition, low, high in rows:
+        hung[topic, partition].append((low, high))
+    return hung
+
+
+def stories_of(
+    lost: DataFrame, occupied: DataFrame, history: History, *, transactions: DataFrame
+) -> DataFrame:
     """Return `lost` (rows of `tables.ANOMALIES`) with the columns `SHARED` and `STORY`.
 
-    read: topic, partition, offset of records of the final log at lost offsets. `acked_epoch` and
-    `next_epoch` are null if unknown; `truncation` is the first after the send at or before the
-    offset, by the broker that acked it, else by any broker.
+    occupied: topic, partition, offset of other records and markers at lost offsets. transactions:
+    rows of `tables.TRANSACTIONS`. `acked_epoch` and `next_epoch` are null if unknown; `truncation`
+    is the first after the send at or before the offset, by the broker that acked it, else by any
+    broker. If the transaction hung, all of these are those of its COMMIT marker.
     """
     facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, _FACTS))
-    standing = read.distinct().withColumn("standing", F.lit(True))
-    offset = F.col("offset")
-    sent, acked = F.unix_micros("sent_at"), F.unix_micros("resolved_at")
+    standing = occupied.distinct().withColumn("standing", F.lit(True))
+    offset, hung = F.col("offset"), F.col("hung")
+    sent, acked = F.unix_micros("sent_at"), F.unix_micros("committed_at")
     joined = (
-        lost.join(facts, _PLACE, "left")
+        _with_commit(lost, transactions if history.hung else None)
+        .join(facts, _PLACE, "left")
         .join(standing, [*_PLACE, "offset"], "left")
         .withColumn("standing", F.coalesce("standing", F.lit(False)))
+        .withColumn("hung", F.coalesce(_within("hung", offset), F.lit(False)))
+        .withColumn("of_probe", F.coalesce(F.col("producer") >= PROBE_PRODUCERS, F.lit(False)))
     )
-    by_offset, by_time = _by_offset(offset, acked), _by_time(sent)
+    by_offset, by_time, of_marker = _by_offset(offset, acked), _by_time(sent), _of_marker(acked)
     return (
-        joined.withColumn("acked_term", F.when(offset.isNotNull(), by_offset).otherwise(by_time[0]))
+        joined.withColumn(
+            "record_term", F.when(offset.isNotNull(), by_offset).otherwise(by_time[0])
+        )
+        .withColumn("acked_term", F.when(hung, of_marker[0]).otherwise(F.col("record_term")))
         .withColumn(
             "next_term",
-            F.when(offset.isNotNull(), _next_by_offset(offset)).otherwise(by_time[1]),
+            F.when(hung, of_marker[1])
+            .when(offset.isNotNull(), _next_by_offset(offset))
+            .otherwise(by_time[1]),
         )
         .withColumns(
             {
@@ -183,12 +234,45 @@ def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
                 "truncated": _truncated_by_next(offset, acked),
                 "timely": F.col("window").isNotNull()
                 | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
-                "truncation": _truncation(offset, sent),
+                "truncation": F.when(hung, _truncation(None, acked)).otherwise(
+                    _truncation(offset, sent)
+                ),
             }
         )
-        .drop("terms", "states", "stretches", "truncations", "acked_term", "next_term")
+        .drop("terms", "states", "stretches", "truncations", "committed_at")
+        .drop("record_term", "acked_term", "next_term")
         .withColumn(STORY, F.xxhash64(F.to_json(F.struct(*SHARED), {"ignoreNullFields": "false"})))
     )
+
+
+def _with_commit(lost: DataFrame, transactions: DataFrame | None) -> DataFrame:
+    """Add `committed_at`: the time of the commit's ack if `transactions` has it, else the ack's."""
+    if transactions is None:
+        return lost.withColumn("committed_at", F.col("resolved_at"))
+    ends = transactions.select(
+        F.col("producer").alias("of_producer"), "first_sequence", "end_sequence", "ended_at"
+    )
+    own = F.col("producer") == F.col("of_producer")
+    among = (F.col("sequence") >= F.col("first_sequence")) & (
+        F.col("sequence") < F.col("end_sequence")
+    )
+    return lost.join(F.broadcast(ends), own & among, "left").withColumn(
+        "committed_at", F.coalesce("ended_at", "resolved_at")
+    )
+
+
+def _within(ranges: str, offset: Column) -> Column:
+    return F.exists(ranges, lambda one: (one["low"] <= offset) & (one["high"] >= offset))
+
+
+def _of_marker(committed: Column) -> tuple[Column, Column]:
+    """Return the term in which a marker was lost, and the next one, which may have lost it."""
+    later = F.filter("terms", lambda term: term["elected_at"] > committed)
+    following = F.coalesce(_first(F.filter(later, lambda term: term["unclean"])), _first(later))
+    before = F.filter(
+        "terms", lambda term: F.coalesce(term["epoch"] < following["epoch"], F.lit(True))
+    )
+    return _last(before), following
 
 
 def _last(array: Column) -> Column:
@@ -303,7 +387,9 @@ def _holders(offset: Column) -> Column:
     holding = F.filter(
         "stretches",
         lambda s: (
-            (s["epoch"] == F.col("acked_term.epoch")) & (s["low"] <= offset) & (s["high"] >= offset)
+            (s["epoch"] == F.col("record_term.epoch"))
+            & (s["low"] <= offset)
+            & (s["high"] >= offset)
         ),
     )
     brokers = F.array_sort(F.transform(holding, lambda s: s["broker"]))
@@ -325,10 +411,11 @@ def _truncated_by_next(offset: Column, acked: Column) -> Column:
     return F.coalesce(cut, F.lit(False))
 
 
-def _truncation(offset: Column, sent: Column) -> Column:
+def _truncation(offset: Column | None, since: Column) -> Column:
+    at_or_before = F.lit(None) if offset is None else offset
     cut = F.filter(
         "truncations",
-        lambda t: (t["at"] >= sent) & F.coalesce(t["offset"] <= offset, F.lit(True)),
+        lambda t: (t["at"] >= since) & F.coalesce(t["offset"] <= at_or_before, F.lit(True)),
     )
     own = F.filter(cut, lambda t: t["broker"] == F.col("acked_term.leader"))
     return F.when(F.col("next_term").isNotNull(), F.coalesce(_first(own), _first(cut)))

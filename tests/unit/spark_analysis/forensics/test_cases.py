@@ -94,6 +94,15 @@ B8 = replace(
 )
 B9 = replace(B2, settings=settings("all"), faults=(fault("power_loss", 1, 2, 3),))
 B13 = replace(B2, settings=settings("all"), held_by=ALL, standing=False, aborted=True)
+#: Broker 2 had the records up to 199, and not the marker behind them.
+HUNG = replace(
+    B4,
+    hung=True,
+    held_by=ALL,
+    standing=False,
+    aborted=True,
+    next=term(1, 2, 200, Election.UNCLEAN, (1,)),
+)
 B31 = replace(B2, settings=settings("all", "3.4.1"), isr=(1, 3))
 #: Batches have no epoch before 0.11, so where the next leader's log began is unknown.
 B10 = replace(B2, settings=settings("all", "0.10.2.2"), next=term(1, 2, None))
@@ -161,6 +170,20 @@ NEAR_MISSES = {
         Case.B4,
     ),
     "a longer log": (replace(B4, next=replace(B4.next, start=500)), Case.UNEXPLAINED),
+    "a transaction that hung, and an unclean election": (HUNG, Case.B4),
+    "a transaction that hung, and a clean election": (
+        replace(HUNG, next=term(1, 2, 200)),
+        Case.UNEXPLAINED,
+    ),
+    "a transaction that hung, and no election": (replace(HUNG, next=None), Case.UNEXPLAINED),
+    "a transaction that hung, and its leader lost bytes": (
+        replace(B5, hung=True, held_by=ALL, standing=False, faults=(fault("power_loss", 1),)),
+        Case.B5,
+    ),
+    "a transaction that hung, and its leader lost no byte": (
+        replace(B5, hung=True, held_by=ALL, standing=False),
+        Case.UNEXPLAINED,
+    ),
     "no marker follows": (replace(B13, aborted=False), Case.UNEXPLAINED),
     "a marker follows, but other records were read there": (
         replace(B13, standing=True, next=None),
@@ -305,6 +328,17 @@ def test_a_cause_is_a_sentence():
 def test_an_unexplained_loss_gives_its_reason():
     lost = replace(B2, next=None, faults=())
     assert phrase_of(lost).startswith("unexplained: no later leader's log begins")
+
+
+def test_a_transaction_that_hung_is_reported_with_the_abort_of_the_harness():
+    aborted = (
+        "; the log kept them without the COMMIT marker of their transaction, which hung until "
+        "ackproof aborted it;"
+    )
+    assert aborted in phrase_of(HUNG)
+    unexplained = phrase_of(replace(HUNG, next=None))
+    assert unexplained.startswith("unexplained: their transaction was committed and hung")
+    assert aborted in unexplained
 
 
 def test_the_sentence_of_a_loss_outside_every_fault_names_no_fault():
