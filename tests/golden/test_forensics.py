@@ -235,6 +235,13 @@ WITH_ACKS_1 = {
             "nothing was read"
         ],
     ),
+    "recreated": Left(  # the failover of the second topic did not lose records of the first one
+        history=history(0, 6, end=5, **KILLED),
+        states=[*FAILOVER, (70, 1, 0, ALL), (90, 2, 1, (2, 3)), (95, 2, 1, ALL)],
+        replicas=same((0, 1, 0), (2, 4, 1)),
+        events=[(96, 1, "truncated", None, 2)],
+        expected=["1/0 recreated by - in -, then - in - from -, cut by -"] * 6,
+    ),
     "swallowed": Left(  # another record is there, in the same epoch, without another leader
         history=history(3, 4, end=4),
         states=FAILOVER[:1],
@@ -474,7 +481,8 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
                 "metadata_offset": number,
                 "leader": leader,
                 "leader_epoch": epoch,
-                "partition_epoch": number,
+                # Only in 'recreated' the leader epoch falls: the topic is new.
+                "partition_epoch": 0 if number and epoch < left.states[number - 1][2] else number,
                 "replicas": list(ALL),
                 "isr": list(isr),
                 # The leader before; only in 'shorter_elr' the ISR becomes empty.
@@ -607,6 +615,11 @@ def test_a_cause_says_that_a_transaction_hung_and_who_aborted_it(of_acks):
         "and a replica that was not in sync was elected; the log kept them without the COMMIT "
         "marker of their transaction, which hung until ackproof aborted it; "
     ) in cause.sentence
+
+
+def test_a_cause_names_the_fault_that_deleted_the_topic(of_acks):
+    (cause,) = [one for one in of_acks[0] if one.topic == "recreated"]
+    assert "created after they were acked, with an empty log; meanwhile kill of " in cause.sentence
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ class Case(StrEnum):
     B12 = "B12"
     B13 = "B13"
     B31 = "B31"
+    RECREATED = "recreated"
     UNEXPLAINED = "unexplained"
 
 
@@ -97,9 +98,10 @@ class Circumstances:
     other records or markers are at their offsets. held_by: brokers whose logs still have those
     offsets in the epoch of the ack. aborted: a marker of the same producer epoch ended their
     transaction. hung: their transaction was committed and lacked its COMMIT marker, and the harness
-    aborted it after the run; then `acked`, `isr` and `next` are those of the marker. truncated: the next
-    leader truncated them after the ack and before its election. timely: sent during a fault, or
-    near a leader change. faults: in force between the first send and the next term.
+    aborted it after the run; then `acked`, `isr` and `next` are those of the marker. recreated:
+    their topic was created again after the ack. truncated: the next leader truncated them after the
+    ack and before its election. timely: sent during a fault, or near a leader change. faults: in
+    force between the first send and the next term.
     """
 
     settings: Settings
@@ -113,6 +115,7 @@ class Circumstances:
     held_by: tuple[int, ...] = ()
     aborted: bool = False
     hung: bool = False
+    recreated: bool = False
     truncated: bool = False
     timely: bool = True
     faults: tuple[Fault, ...] = field(default=())
@@ -190,6 +193,12 @@ class Rule:
 
 #: In order of precedence.
 RULES = (
+    Rule(
+        case=Case.RECREATED,
+        title="topic deleted and created again",
+        headline="a topic of the same name was created after they were acked, with an empty log",
+        fits=lambda c: c.recreated,
+    ),
     # A marker has no author and no reason, so the segments cannot distinguish B13 from B15. In both
     # it has the epoch of the records: a coordinator that ends a transaction by itself raises it.
     Rule(
@@ -327,8 +336,8 @@ def classify(circumstances: Circumstances) -> tuple[Case, str]:
 
 
 _HUNG = (
-    "their transaction was committed and hung without its COMMIT marker, and no unclean election or "
-    "lost disk after the commit removed it: the coordinator may have lost the transaction"
+    "their transaction was committed and hung without its COMMIT marker, and no unclean election "
+    "or lost disk after the commit removed it: the coordinator may have lost the transaction"
 )
 _UNREAD = "their offsets still stand in the replicas' segments, but were not read"
 

@@ -138,7 +138,12 @@ def _stories(
         history_here = history.terms.get((row["topic"], row["partition"]), ())
         of_place = {term.epoch: term for term in history_here}
         circumstances = _circumstances(
-            row, of_place, faults, settings[row["topic"]], aborted=row[STORY] in aborted
+            row,
+            of_place,
+            faults,
+            settings[row["topic"]],
+            aborted=row[STORY] in aborted,
+            recreated_at=history.recreated_at.get((row["topic"], row["partition"])),
         )
         case, headline = classify(circumstances)
         distinct.append(
@@ -197,13 +202,18 @@ def _circumstances(
     settings: Settings,
     *,
     aborted: bool,
+    recreated_at: datetime | None,
 ) -> Circumstances:
     if row["of_probe"]:
         settings = replace(settings, acks="all")
     following = terms.get(row["next_epoch"])
     begin = row["first_sent_at"]
     # A zombie leader continues to ack after the election.
-    ends = (following and following.elected_at, row["last_acked_at"])
+    ends = (
+        following and following.elected_at,
+        row["last_acked_at"],
+        recreated_at if row["recreated"] else None,
+    )
     end = max(filter(None, ends), default=None)
     return Circumstances(
         settings=settings,
@@ -217,6 +227,7 @@ def _circumstances(
         held_by=tuple(row["held_by"]),
         aborted=aborted,
         hung=row["hung"],
+        recreated=row["recreated"],
         truncated=row["truncated"],
         timely=row["timely"],
         faults=tuple(

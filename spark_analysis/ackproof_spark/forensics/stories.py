@@ -36,7 +36,7 @@ from functools import cached_property
 from typing import Any
 
 from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
-from ackproof_spark.forensics.terms import Election, Partition, Term, terms
+from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, terms
 from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import PROBE_PRODUCERS
@@ -54,7 +54,8 @@ _TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
 _RANGE = "struct<low: bigint, high: bigint>"
 _FACTS = (
     f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
-    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>"
+    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>, "
+    "created_again bigint"
 )
 
 #: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
@@ -69,6 +70,7 @@ SHARED = [
     "held_by",
     "hung",
     "of_probe",
+    "recreated",
     "truncated",
     "timely",
     "truncation",
@@ -89,6 +91,8 @@ class History:
     truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
     #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
     hung: Mapping[Partition, Sequence[tuple[int, int]]]
+    #: When the topic of a partition was created again.
+    recreated_at: Mapping[Partition, datetime]
 
     @classmethod
     def read(cls, run: StoredRun) -> History:
@@ -105,11 +109,17 @@ class History:
             if event["kind"] == "truncated":
                 truncations[event["topic"], event["partition"]].append(event)
         others = [event for event in events if event["kind"] != "truncated"]
+        states = rows_of(run.listed("partition_states"))
         return cls(
-            terms=terms(rows_of(run.listed("partition_states")), starts, others),
+            terms=terms(states, starts, others),
             stretches=stretches,
             truncations=truncations,
             hung=_hung(run),
+            recreated_at={
+                partition: lives[-1][0]["at"]
+                for partition, lives in lives_of(states).items()
+                if len(lives) > 1
+            },
         )
 
     @cached_property
@@ -135,6 +145,7 @@ class History:
                     for event in self.truncations.get(partition, ())
                 ],
                 list(self.hung.get(partition, ())),
+                _micros(self.recreated_at[partition]) if partition in self.recreated_at else None,
             )
             for partition, history in self.terms.items()
         ]
@@ -202,6 +213,10 @@ def stories_of(
         .join(standing, [*_PLACE, "offset"], "left")
         .withColumn("standing", F.coalesce("standing", F.lit(False)))
         .withColumn("hung", F.coalesce(_within("hung", offset), F.lit(False)))
+        .withColumn(
+            "recreated",
+            F.coalesce(F.unix_micros("resolved_at") < F.col("created_again"), F.lit(False)),
+        )
         .withColumn("of_probe", F.coalesce(F.col("producer") >= PROBE_PRODUCERS, F.lit(False)))
     )
     by_offset, by_time, of_marker = _by_offset(offset, acked), _by_time(sent), _of_marker(acked)
@@ -232,14 +247,15 @@ def stories_of(
                 ),
                 "held_by": _holders(offset),
                 "truncated": _truncated_by_next(offset, acked),
-                "timely": F.col("window").isNotNull()
+                "timely": F.col("recreated")
+                | F.col("window").isNotNull()
                 | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
                 "truncation": F.when(hung, _truncation(None, acked)).otherwise(
                     _truncation(offset, sent)
                 ),
             }
         )
-        .drop("terms", "states", "stretches", "truncations", "committed_at")
+        .drop("terms", "states", "stretches", "truncations", "committed_at", "created_again")
         .drop("record_term", "acked_term", "next_term")
         .withColumn(STORY, F.xxhash64(F.to_json(F.struct(*SHARED), {"ignoreNullFields": "false"})))
     )

@@ -123,6 +123,7 @@ FITTING = {
     Case.B12: B12,
     Case.B13: B13,
     Case.B31: B31,
+    Case.RECREATED: replace(B2, recreated=True),
 }
 
 
@@ -140,7 +141,7 @@ def test_each_case_is_recognized(case):
     assert classify(FITTING[case])[0] is case
 
 
-@pytest.mark.parametrize("case", [case for case in FITTING if case is not Case.B13])
+@pytest.mark.parametrize("case", set(FITTING) - {Case.B13, Case.RECREATED})
 def test_a_loss_whose_records_are_still_in_the_segments_fits_no_case(case):
     unread = replace(FITTING[case], held_by=(1, 2), standing=False)
     assert classify(unread) == (
@@ -150,7 +151,7 @@ def test_a_loss_whose_records_are_still_in_the_segments_fits_no_case(case):
 
 
 #: These rules do not use the begin of the next leader's log.
-UNDATED = (Case.B1, Case.B10, Case.B13)
+UNDATED = (Case.B1, Case.B10, Case.B13, Case.RECREATED)
 
 
 @pytest.mark.parametrize("case", [case for case in FITTING if case not in UNDATED])
