@@ -776,9 +776,10 @@ class Reassigns(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddsPartitions(Effect):
-    """The topic has more partitions from now on."""
+    """The topic has this greater number of partitions from now on."""
 
     topic: str
+    partitions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ from ackproof.ledger import conversion
 from ackproof.scenario.types import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import (
-    JAVA,
     LATER_JAVA,
     LATER_REAL,
     MOCK,
@@ -42,9 +41,6 @@ SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 
 TRANSACTIONS_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
-
-#: The mock neither fences nor writes markers, and loses members of a group when it is slow.
-only_real = pytest.mark.parametrize("arm", [REAL, JAVA, OTHER], indirect=True)
 
 #: Another test covers this on a real cluster.
 only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)

@@ -33,7 +33,7 @@ class RunClients(Clients):
             names = [
                 process.name
                 for process in self._supervisor.processes
-                if f"{process.noun}s" == what and process.name not in successors
+                if f"{process.spec.noun}s" == what and process.name not in successors
             ]
         else:
             while what in successors:

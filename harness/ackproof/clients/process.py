@@ -31,9 +31,6 @@ class ClientProcess(Generic[_Spec]):
     specification (`.json`) and the output of the process (`.log`).
     """
 
-    #: The kind of client; its program is the module of that name.
-    noun = "client"
-
     def __init__(self, spec: _Spec, *, secrets: Mapping[str, str] | None = None) -> None:
         self._secrets = dict(secrets or {})
         self.spec: _Spec = dataclasses.replace(spec, parent=os.getpid())
@@ -43,7 +40,7 @@ class ClientProcess(Generic[_Spec]):
 
     @property
     def name(self) -> str:
-        return f"{self.noun} {self.spec.number}"
+        return self.spec.name
 
     def start(self) -> None:
         """Start the process; `state` shows when it works."""
@@ -53,12 +50,12 @@ class ClientProcess(Generic[_Spec]):
         if isinstance(self.spec, ProbeSpec) or self.spec.java is None:
             if not isinstance(self.spec, ProbeSpec):
                 environment = librdkafka_wheel.environment(self.spec.librdkafka)
-            command = [sys.executable, "-m", f"ackproof.clients.{self.noun}", str(path)]
+            command = [sys.executable, "-m", f"ackproof.clients.{self.spec.noun}", str(path)]
             secrets = json.dumps(self._secrets)
         else:
             path = path.with_suffix(".properties")
             path.write_text(java_client.properties(java_client.fields(self.spec)))
-            command = java_client.command(self.spec.java, self.noun, path)
+            command = java_client.command(self.spec.java, self.spec.noun, path)
             secrets = java_client.properties(client_settings.for_java(self._secrets))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -164,16 +161,10 @@ class ClientProcess(Generic[_Spec]):
 class ProducerProcess(ClientProcess[ProducerSpec]):
     """A producer, which writes a ledger, and a log of its transactions."""
 
-    noun = "producer"
-
 
 class ConsumerProcess(ClientProcess[ConsumerSpec]):
     """A consumer, which writes its reads, its events, and the effects of its processing."""
 
-    noun = "consumer"
-
 
 class ProbeProcess(ClientProcess[ProbeSpec]):
     """The probe, which writes the ledgers of its producers, and its reads."""
-
-    noun = "probe"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
@@ -27,15 +27,22 @@ def in_force_path(progress: Path) -> Path:
 class ClientSpec:
     """A client process.
 
+    - `noun`: the kind of client; its program is the module of that name.
     - `number`: of the clients of its kind.
     - `progress`: the page shared with the harness.
     - `parent`: the process ends when this is no longer its parent process.
     """
 
+    noun: ClassVar[str]
+
     run_id: str
     number: int
     progress: Path
     parent: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.noun} {self.number}"
 
     @property
     def in_force(self) -> Path:
@@ -76,6 +83,8 @@ class ProducerSpec(ClientSpec):
 
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
+    - `later_partitions`: the greater numbers of partitions that the topic may get. The producer
+      uses them once its client knows of them, as the client's own partitioner would.
     - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
     - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
     - `settings`: that client's, by its names, passed on unchanged.
@@ -94,6 +103,8 @@ class ProducerSpec(ClientSpec):
       that started it.
     """
 
+    noun = "producer"
+
     topic: str
     partitions: int
     bootstrap_servers: str
@@ -110,6 +121,7 @@ class ProducerSpec(ClientSpec):
     seed: int = 0
     partition: int | None = None
     keys: int | None = None
+    later_partitions: tuple[int, ...] = ()
     transactions: TransactionSpec | None = None
     may_stop_for: tuple[str, ...] = ()
 
@@ -161,6 +173,8 @@ class ConsumerSpec(ClientSpec):
       partition.
     - `reads`, `events`, `effects`: the files to write.
     """
+
+    noun = "consumer"
 
     group: str
     topic: str
@@ -254,6 +268,8 @@ class ProbeSpec(ClientSpec):
     - `writers`: a producer for each partition; a consumer of the probe reads the same partition.
     - `attempts`: the stream file of each partition's reads, in the order of `writers`.
     """
+
+    noun = "probe"
 
     writers: list[ProducerSpec]
     attempts: list[Path]

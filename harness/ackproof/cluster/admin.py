@@ -180,6 +180,8 @@ class Admin:
         try:
             end = answers[key].result(2)
         except (KafkaException, TimeoutError):
+            # librdkafka repeats the leader epoch it knows, also after FENCED_LEADER_EPOCH.
+            self._metadata()
             return None
         return end.offset, -1 if end.leader_epoch is None else end.leader_epoch
 

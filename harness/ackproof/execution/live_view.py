@@ -16,24 +16,20 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from rich.markup import escape
+from rich.table import Table
 
 from ackproof.cluster.admin import Admin
 from ackproof.errors import SparkError
-from ackproof.execution.live_table import (
-    NO_SENDS,
-    LedgerCounts,
-    LivePartition,
-    live_line,
-    live_table,
-)
 from ackproof.progress import Reporter
 from ackproof.waiting import Repeating, wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_spark.ledger_stream import OUTCOMES
+from ackproof_spark.ledger_stream import OUTCOMES, PATTERN, read_piece
 from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).
@@ -53,6 +49,7 @@ _LOG_TAIL = 1000
 
 #: The columns of `tables.LIVE_PARTITIONS` that only the job knows.
 _OF_JOB = ("read", "lag", "unseen", "candidates")
+_NO_SENDS = [0] * len(OUTCOMES)
 
 
 @contextlib.contextmanager
@@ -105,7 +102,7 @@ class LiveJob:
         settings: Mapping[str, str],
         topics: Sequence[str],
     ) -> None:
-        self._run_dir = run_dir
+        self._table = run_dir / LOCATION["live_partitions"]
         self._settings = dict(settings)
         self._log = run_dir / "live" / "job.log"
         self._command = [
@@ -129,8 +126,7 @@ class LiveJob:
         with contextlib.suppress(ProcessLookupError):
             # The JVM, which starts later, inherits the priority.
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
-        with contextlib.suppress(BrokenPipeError):  # it has failed: `check` raises the reason
-            self._say({"client": self._settings})
+        self._say({"client": self._settings})
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,8 +165,6 @@ class LiveJob:
         try:
             self._say({"ends": by_topic})
             process.wait(_END_S)
-        except BrokenPipeError:
-            process.wait()
         except subprocess.TimeoutExpired:
             raise SparkError(f"the live job did not end within {_END_S:g} s") from None
         self.check()
@@ -191,25 +185,125 @@ class LiveJob:
         import pyarrow.parquet as pq
 
         try:
-            rows: list[dict[str, Any]] = pq.read_table(self._table).to_pylist()
+            return list(pq.read_table(self._table).to_pylist())
         except FileNotFoundError:
             return []  # it has not started yet
-        return rows
-
-    @property
-    def _table(self) -> Path:
-        return self._run_dir / LOCATION["live_partitions"]
 
     def _say(self, line: Mapping[str, Any]) -> None:
         """Write to standard input, because other users can read arguments."""
         process = self._started()
         assert process.stdin is not None
-        process.stdin.write(json.dumps(line) + "\n")
-        process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has failed: `check` raises the reason
+            process.stdin.write(json.dumps(line) + "\n")
+            process.stdin.flush()
 
     def _started(self) -> subprocess.Popen[str]:
         assert self._process is not None, "enter it first"
         return self._process
+
+
+class LedgerCounts:
+    """The sends of each partition by outcome, in the order of `OUTCOMES`."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._folder = run_dir / LOCATION["ledger"]
+        self._positions: dict[str, int] = {}
+        self._counts: dict[TopicPartition, list[int]] = {}
+
+    def update(self) -> Mapping[TopicPartition, Sequence[int]]:
+        """Read new rows of the streams, and return the outcomes so far."""
+        for path in sorted(self._folder.glob(PATTERN)):
+            try:
+                piece = read_piece(path, self._positions.get(path.name, 0))
+            except FileNotFoundError:
+                continue  # the run is over, and the stream was converted to a table
+            self._positions[path.name] = piece.end
+            if piece.origin is None:
+                continue
+            for batch in piece.batches:
+                partitions = piece.origin.partition_of(batch["sequence"].to_numpy())
+                keys = len(OUTCOMES) * partitions + batch["outcome"].to_numpy()
+                counts = np.bincount(keys, minlength=len(OUTCOMES) * (int(partitions.max()) + 1))
+                for number, added in enumerate(counts.reshape(-1, len(OUTCOMES)).tolist()):
+                    if any(added):
+                        before = self._counts.get((piece.origin.topic, number), _NO_SENDS)
+                        sums = [sum(pair) for pair in zip(before, added, strict=True)]
+                        self._counts[piece.origin.topic, number] = sums
+        return self._counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePartition:
+    """The current state of a partition; `tables.LIVE_PARTITIONS` explains the columns.
+
+    `leader` is None without a known leader. `read`, `lag`, `unseen` and `candidates` are None until
+    the live job has counted them, `lag` also before the first ack.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None
+    isr: Sequence[int]
+    acked: int
+    acked_per_s: float
+    failed: int
+    unknown: int
+    read: int | None
+    lag: int | None
+    unseen: int | None
+    candidates: int | None
+
+
+def live_table(partitions: Sequence[LivePartition], faults: Sequence[str]) -> Table:
+    """Return a row for each partition; `faults` are those in force."""
+    table = Table(box=None, pad_edge=False, title_justify="left", caption_justify="left")
+    table.caption = "in force: " + "; ".join(faults) if faults else "no fault in force"
+    table.add_column("partition")
+    counts = ("acked/s", "acked", "failed", "unknown", "read", "lag", "unseen", "loss candidates")
+    for name in ("leader", "isr", *counts):
+        table.add_column(name, justify="right")
+    for item in partitions:
+        table.add_row(
+            f"{item.topic}-{item.partition}",
+            "[red]none[/]" if item.leader is None else str(item.leader),
+            " ".join(map(str, item.isr)) or "?",
+            f"{item.acked_per_s:,.0f}",
+            f"{item.acked:,}",
+            _marked(item.failed, "yellow"),
+            _marked(item.unknown, "yellow"),
+            _number(item.read),
+            _number(item.lag),
+            _number(item.unseen),
+            "-" if item.candidates is None else _marked(item.candidates, "red"),
+        )
+    return table
+
+
+def live_line(partitions: Sequence[LivePartition], faults: Sequence[str]) -> str:
+    """Return one line with the sums over all partitions, and the highest lag."""
+
+    def total(name: str) -> int:
+        return sum(getattr(item, name) or 0 for item in partitions)
+
+    line = (
+        f"  live: {total('acked'):,} acked "
+        f"({sum(item.acked_per_s for item in partitions):,.0f}/s), {total('failed'):,} failed, "
+        f"{total('unknown'):,} unknown"
+    )
+    if any(item.read is not None for item in partitions):
+        line += (
+            f", {total('read'):,} read, lag {max(item.lag or 0 for item in partitions):,}, "
+            f"{total('unseen'):,} unseen, {total('candidates'):,} loss candidates"
+        )
+    return line + (f"; in force: {'; '.join(faults)}" if faults else "")
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _marked(count: int, colour: str) -> str:
+    return f"[{colour}]{count:,}[/]" if count else "0"
 
 
 class LiveView(Repeating):
@@ -280,7 +374,7 @@ class LiveView(Repeating):
             # The job has read the ledger to its end, which `counts` may have missed.
             acked, failed, unknown = (
                 max(count, row.get(word, 0))
-                for word, count in zip(OUTCOMES, counts.get(key, NO_SENDS), strict=True)
+                for word, count in zip(OUTCOMES, counts.get(key, _NO_SENDS), strict=True)
             )
             partitions.append(
                 LivePartition(

@@ -132,7 +132,7 @@ def ends(evidence: Evidence) -> Iterator[str]:
     """Compare the ends of partitions with the scenario and with the last offset that was read."""
     scenario, rows = evidence.scenario, evidence.rows("partition_ends")
     counts = Counter((row["topic"], row["partition"]) for row in rows)
-    for topic, partition in scenario.written:
+    for topic, partition in (*scenario.written, *evidence.added):
         count = counts.pop((topic, partition), 0)
         if count != 1:
             yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
@@ -231,7 +231,7 @@ def _segments(evidence: Evidence) -> Iterator[str]:
     }
     states = sorted(evidence.rows("partition_states"), key=lambda row: row["metadata_offset"])
     in_sync = {(row["topic"], row["partition"]): row["isr"] for row in states}
-    for topic, partition in evidence.scenario.written:
+    for topic, partition in (*evidence.scenario.written, *evidence.added):
         name, isr = f"{topic}-{partition}", in_sync.get((topic, partition), ())
         recorded = {broker for *where, broker in logs if where == [topic, partition]}
         if not isr:

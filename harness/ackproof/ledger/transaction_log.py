@@ -14,13 +14,11 @@ transaction is committed, because only then may an application rely on it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -100,45 +98,40 @@ class TransactionLog:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionOutcomes:
-    """The sequences and outcomes of one producer's transactions, in their order."""
+def applied(transactions: pa.Table, rows: pa.Table) -> pa.Table:
+    """Return rows of a ledger stream with the outcomes that their transactions determine.
 
-    first: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
-    outcome: npt.NDArray[np.int8]
-
-    def applied(self, rows: pa.Table) -> pa.Table:
-        """Return rows of a ledger stream with the outcomes that their transactions determine.
-
-        A send outside all recorded transactions was in one without a requested commit.
-        """
-        sequence = rows["sequence"].to_numpy()
-        transaction = np.full(len(sequence), ABORTED, np.int8)
-        if len(self.first):
-            index = np.searchsorted(self.first, sequence, side="right") - 1
-            within = (index >= 0) & (sequence < self.end[index])
-            transaction[within] = self.outcome[index[within]]
-        reported = rows["outcome"].to_numpy()
-        # A failed send stays failed. An unknown send of a committed transaction stays unknown.
-        failed = reported == OUTCOMES.index(Outcome.FAILED)
-        outcome = np.where(failed, reported, np.maximum(reported, transaction)).astype(np.int8)
-        acked = outcome == OUTCOMES.index(Outcome.ACKED)
-        offset = pc.if_else(pa.array(acked), rows["offset"], pa.scalar(None, pa.int64()))
-        for name, values in (("outcome", pa.array(outcome)), ("offset", offset)):
-            rows = rows.set_column(rows.schema.get_field_index(name), name, values)
-        return rows
+    A send outside all recorded transactions was in one without a requested commit.
+    """
+    sequence = rows["sequence"].to_numpy()
+    first, end = (transactions[name].to_numpy() for name in ("first_sequence", "end_sequence"))
+    words = transactions["outcome"].to_pylist()
+    of_sends = np.array([_OF_SENDS[TransactionOutcome(word)] for word in words], np.int8)
+    transaction = np.full(len(sequence), ABORTED, np.int8)
+    if len(first):
+        index = np.searchsorted(first, sequence, side="right") - 1
+        within = (index >= 0) & (sequence < end[index])
+        transaction[within] = of_sends[index[within]]
+    reported = rows["outcome"].to_numpy()
+    # A failed send stays failed. An unknown send of a committed transaction stays unknown.
+    failed = reported == OUTCOMES.index(Outcome.FAILED)
+    outcome = np.where(failed, reported, np.maximum(reported, transaction)).astype(np.int8)
+    acked = outcome == OUTCOMES.index(Outcome.ACKED)
+    offset = pc.if_else(pa.array(acked), rows["offset"], pa.scalar(None, pa.int64()))
+    for name, values in (("outcome", pa.array(outcome)), ("offset", offset)):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+    return rows
 
 
-def outcomes_of(ledger_stream: Path) -> TransactionOutcomes | None:
+def transactions_of(ledger_stream: Path) -> pa.Table | None:
     """Return the transactions of the producer with this ledger stream; None if it has none."""
     name = ledger_stream.stem.removeprefix("_")
     run_dir = ledger_stream.parent.parent
     stream = arrow_stream.stream_path(run_dir, "transactions", name)
     table = run_dir / LOCATION["transactions"] / f"{name}.parquet"
     if table.exists():
-        return _outcomes(pq.read_table(table, schema=TRANSACTIONS))
-    return _outcomes(arrow_stream.recover(stream, TRANSACTIONS)) if stream.exists() else None
+        return _last_of_each(pq.read_table(table, schema=TRANSACTIONS))
+    return _last_of_each(arrow_stream.recover(stream, TRANSACTIONS)) if stream.exists() else None
 
 
 def close(run_dir: Path) -> None:
@@ -156,12 +149,3 @@ def _last_of_each(rows: pa.Table) -> pa.Table:
     """Return the last row of each transaction: the answer, if there is one."""
     last = {number: index for index, number in enumerate(rows["transaction"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))
-
-
-def _outcomes(rows: pa.Table) -> TransactionOutcomes:
-    ends = _last_of_each(rows).to_pylist()
-    return TransactionOutcomes(
-        first=np.array([row["first_sequence"] for row in ends], np.int64),
-        end=np.array([row["end_sequence"] for row in ends], np.int64),
-        outcome=np.array([_OF_SENDS[TransactionOutcome(row["outcome"])] for row in ends], np.int8),
-    )

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 import ackproof_model
-from ackproof.machine import cache_dir
+from ackproof.machine import cache_dir, exclusive
 from ackproof_model import (
     Configuration,
     Injection,
@@ -26,24 +26,37 @@ from ackproof_model import (
 )
 from ackproof_model.prediction.predict import MAX_STATES
 
+_PREDICTION = TypeAdapter(Prediction)
+
 
 def predict(
     configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = MAX_STATES
 ) -> Prediction:
     """Return what `ackproof_model.predict` returns, from the cache if possible.
 
-    A cache that cannot be read or written is ignored.
+    Processes that need the same prediction wait for the first. A cache that cannot be read or
+    written is ignored.
     """
-    stored = TypeAdapter(Prediction)
     name = f"{_key(configuration, schedule, max_states)}.json"
+    if (known := _stored(name)) is not None:
+        return known
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            stack.enter_context(exclusive(f"predictions-{name[:2]}"))
+        if (known := _stored(name)) is not None:
+            return known
+        prediction = ackproof_model.predict(configuration, schedule, max_states=max_states)
+        with contextlib.suppress(OSError):
+            partial = _folder() / f"{name}.{os.getpid()}"
+            partial.write_bytes(_PREDICTION.dump_json(prediction))
+            partial.replace(_folder() / name)
+        return prediction
+
+
+def _stored(name: str) -> Prediction | None:
     with contextlib.suppress(OSError, ValidationError):
-        return stored.validate_json((_folder() / name).read_bytes())
-    prediction = ackproof_model.predict(configuration, schedule, max_states=max_states)
-    with contextlib.suppress(OSError):
-        partial = _folder() / f"{name}.{os.getpid()}"
-        partial.write_bytes(stored.dump_json(prediction))
-        partial.replace(_folder() / name)
-    return prediction
+        return _PREDICTION.validate_json((_folder() / name).read_bytes())
+    return None
 
 
 def _folder() -> Path:

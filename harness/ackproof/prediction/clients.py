@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
 
 from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
@@ -71,19 +70,6 @@ def client_effects(scenario: Scenario, role: str) -> Iterator[tuple[Client, str]
         for effect in fault.effects:
             if isinstance(effect, Client) and effect.role == role:
                 yield effect, fault.name
-
-
-class _Left(Protocol):
-    @property
-    def left(self) -> tuple[int, ...]: ...
-
-
-def spent(
-    kinds: Sequence[str], budgets: Sequence[int], trace: Sequence[tuple[str, _Left]]
-) -> list[str]:
-    """Return the kinds of perturbations that a trace uses."""
-    left = trace[-1][1].left
-    return [kind for kind, n, rest in zip(kinds, budgets, left, strict=False) if rest < n]
 
 
 def in_words(kinds: Iterable[str], words: Mapping[str, str], causes: Mapping[str, str]) -> str:

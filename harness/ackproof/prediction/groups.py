@@ -11,14 +11,13 @@ from ackproof.prediction.clients import (
     client_effects,
     disturbances,
     in_words,
-    spent,
 )
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model import Likelihood, consumer_groups, transactions
-from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
+from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance
 from ackproof_spark.anomaly import Anomaly
 
@@ -57,6 +56,8 @@ def predict(
     if _shared(scenario, group):
         both = Likelihood.POSSIBLE, "two members may have the same partition"
         answers.append(dict.fromkeys(_OF_TRANSACTIONS, both))
+    if skips := _skips_added(scenario, group):
+        answers.insert(0, {Anomaly.UNPROCESSED: (Likelihood.POSSIBLE, skips)})
     if group.into and (faults := _of_brokers(scenario)):
         answers.append(_by_outputs(scenario, group, may_lose, faults))
     for anomaly in _OF_TRANSACTIONS:
@@ -86,13 +87,12 @@ def _question(
     }
     if group.via == "assign":  # members that subscribe ask the coordinator that they joined
         causes["stale_fetches"] = disturbed.get(Disturbance.DEPOSED, "")
-    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
     forwards = group.into and group.commit is not Commit.TRANSACTION
     model = OffsetModel(
         kafka_version=scenario.kafka,
         commit=group.commits.value,
         continues_after_refused_commit=True,  # as our consumers do
-        reset="earliest" if reset in _EARLIEST else "latest",
+        reset="earliest" if _from_earliest(group) else "latest",
         killed_in_poll=group.crash_after is not None,
         budgets=OffsetBudgets(
             **{kind: int(bool(cause)) for kind, cause in causes.items()},
@@ -109,31 +109,30 @@ def _question(
 def _by_offsets(
     scenario: Scenario, group: ConsumerGroup, model: OffsetModel, causes: Mapping[str, str]
 ) -> dict[Anomaly, _Answer]:
-    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
     decided = (
         model.killed_in_poll
         and model.reset == "earliest"
         and not (group.into and _of_brokers(scenario))
     )
-    certain = consumer_groups.certain(model) if decided else frozenset()
+    searched = consumer_groups.search(model, until=consumer_groups.ANOMALIES, certain=decided)
     committed = f"offsets are committed {_commit_words(group)}"
     killed = ["a member killed while it processes a poll"] if model.killed_in_poll else []
     answers: dict[Anomaly, _Answer] = {}
     for anomaly in _OF_TRANSACTIONS:
-        if anomaly in certain:
+        if anomaly in searched.certain:
             reason = f"{committed}, and a member is killed while it processes a poll: every order"
             steps = len(searched.traces[anomaly])
             answers[anomaly] = Likelihood.CERTAIN, f"{reason} leads to it, in {steps} steps"
         elif anomaly in searched.traces:
             trace = searched.traces[anomaly]
-            kinds = spent(PERTURBATIONS, model.budgets.of_kinds, trace)
+            kinds = model.budgets.spent(trace[-1][1].left)
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}: in {len(trace)} steps, by {by}" if by else committed
             answers[anomaly] = Likelihood.POSSIBLE, reason
         elif not searched.complete:
             answers[anomaly] = Likelihood.POSSIBLE, f"not decided within {searched.states} states"
         else:
-            kinds = [k for k, n in zip(PERTURBATIONS, model.budgets.of_kinds, strict=True) if n]
+            kinds = model.budgets.allowed
             by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
             reason = f"{committed}, and the search finds no way to it"
             if by:
@@ -175,6 +174,25 @@ def _by_outputs(
             )
             answers.setdefault(anomaly, (likelihood, f"{what}: {reason}"))
     return answers
+
+
+def _from_earliest(group: ConsumerGroup) -> bool:
+    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
+    return reset in _EARLIEST
+
+
+def _skips_added(scenario: Scenario, group: ConsumerGroup) -> str:
+    """Return why a group may skip records of partitions that a fault adds; '' if it does not."""
+    if not scenario.later_partitions(scenario.workload.topic):
+        return ""
+    if group.via == "assign":
+        return "its members never get the partitions that add_partitions adds"
+    if _from_earliest(group):
+        return ""
+    return (
+        "with auto.offset.reset=latest it skips what is written to a partition that add_partitions "
+        "adds before it gets that partition (KAFKA-12261)"
+    )
 
 
 def _shared(scenario: Scenario, group: ConsumerGroup) -> bool:

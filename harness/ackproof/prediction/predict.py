@@ -43,15 +43,15 @@ from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
 from ackproof_model.bounds import bound
-from ackproof_model.effects import AddsPartitions, Configures, Partition
+from ackproof_model.effects import Configures, Partition
 from ackproof_model.exposure import Exposure
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
 
-#: Limit of the exact search of one partition, about ten seconds. Bounds then answer the rest.
-MAX_STATES = 150_000
+#: Limit of the exact search of one partition, a few seconds. Bounds then answer the rest.
+MAX_STATES = 125_000
 
 #: Every broker of Apache Kafka describes this setting.
 _LAG_TIME = "replica.lag.time.max.ms"
@@ -297,7 +297,9 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             continue
         if variants:
             # Schedules with blocks get fewer states: their searches seldom end sooner.
-            each_max = max_states if plain(scenario.faults) else max_states // (4 * len(variants))
+            each_max = (
+                max_states if plain(scenario.faults) else max_states * 3 // (10 * len(variants))
+            )
             prediction = _of_variants(configuration, variants, exposed, each_max)
         else:
             why = unsupported(scenario, partition) or several
@@ -391,8 +393,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 def _partitions(scenario: Scenario) -> Iterator[Partition]:
     """Yield the partitions of the workload's topic, and one more if a fault adds partitions."""
     topic = scenario.workload.topic
-    effects = [effect for fault in scenario.every_fault for effect in fault.effects]
-    added = AddsPartitions(topic=topic) in effects
+    added = bool(scenario.later_partitions(topic))
     for number in range(scenario.topics[topic].partitions + added):
         yield partition_of(scenario, topic, number)
 

@@ -10,7 +10,6 @@ from ackproof.prediction.clients import (
     client_effects,
     disturbances,
     in_words,
-    spent,
 )
 from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
@@ -19,7 +18,6 @@ from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
 from ackproof_model.effects import Disturbance
 from ackproof_model.transactions import (
-    PERTURBATIONS,
     TransactionBudgets,
     TransactionModel,
 )
@@ -160,16 +158,15 @@ def answer(
     anomaly: str, model: TransactionModel, searched: Search, causes: Mapping[str, str]
 ) -> tuple[Likelihood, str]:
     """Return the prediction for one anomaly, with its reason."""
-    budgets = model.budgets.of_kinds
     if anomaly in searched.traces:
         trace = searched.traces[anomaly]
-        kinds = spent(PERTURBATIONS, budgets, trace)
+        kinds = model.budgets.spent(trace[-1][1].left)
         known = f"; {_LATE_REQUEST.get(anomaly, 'KAFKA-17754')}" if kinds == ["delays"] else ""
         reason = f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}{known}"
         return Likelihood.POSSIBLE, reason
     if not searched.complete:
         return Likelihood.POSSIBLE, f"not decided within {searched.states} states"
-    kinds = [kind for kind, n in zip(PERTURBATIONS, budgets, strict=True) if n]
+    kinds = model.budgets.allowed
     return (
         Likelihood.IMPOSSIBLE,
         f"the search finds no way to it by {in_words(kinds, _WORDS, causes)}, at most {IN_ALL} of "

@@ -100,15 +100,11 @@ def write_story(directory: Path, result: ShrinkResult) -> Path:
 
 def answers_without(result: ShrinkResult) -> dict[str, Answer | None]:
     """Return the answer for the kept steps without each of them, by that step."""
-    by_steps = {tuple(answer.steps): answer for answer in result.answers if not _is_number(answer)}
+    by_steps = {tuple(answer.steps): answer for answer in result.answers}
     return {
         step: by_steps.get(tuple(other for other in result.kept if other != step))
         for step in result.kept
     }
-
-
-def _is_number(answer: Answer) -> bool:
-    return not answer.what.startswith(("all ", "no step", "step ", "steps "))
 
 
 def _lines(directory: Path, result: ShrinkResult) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
-from ackproof_model.effects import expiring
+from ackproof_model.effects import AddsPartitions, expiring
 
 
 class Case(StrictModel):
@@ -208,6 +208,16 @@ class Scenario(StrictModel):
         return [
             (name, number) for name in self.sends for number in range(self.topics[name].partitions)
         ]
+
+    def later_partitions(self, topic: str) -> tuple[int, ...]:
+        """Return the greater numbers of partitions that faults may give a topic, ascending."""
+        added = {
+            effect.partitions
+            for fault in self.every_fault
+            for effect in fault.effects
+            if isinstance(effect, AddsPartitions) and effect.topic == topic
+        }
+        return tuple(sorted(count for count in added if count > self.topics[topic].partitions))
 
     @property
     def forwarded(self) -> dict[str, list[str]]:

@@ -6,6 +6,6 @@ same rules fast.
 """
 
 from ackproof_model.adversary.search import MAX_STATES, AdversaryResult, search
-from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets
+from ackproof_model.adversary.state import AdversaryModel, Budgets
 
-__all__ = ["MAX_STATES", "PERTURBATIONS", "AdversaryModel", "AdversaryResult", "Budgets", "search"]
+__all__ = ["MAX_STATES", "AdversaryModel", "AdversaryResult", "Budgets", "search"]

@@ -18,8 +18,8 @@ from functools import cached_property
 from ackproof_model.adversary.moves import Move, moves, restart, writes
 from ackproof_model.adversary.state import (
     LARGEST_EPOCH,
-    PERTURBATIONS,
     AdversaryModel,
+    Budgets,
     Writes,
 )
 from ackproof_model.adversary.successors import DEPOSING, KINDS
@@ -125,13 +125,13 @@ class Packing:
 
     def read_left(self, number: int) -> tuple[int, ...]:
         take = _Taker(number)
-        return tuple(take(_BUDGET_BITS) for _ in range(len(PERTURBATIONS) + 1))
+        return tuple(take(_BUDGET_BITS) for _ in range(len(Budgets.KINDS) + 1))
 
     def cost(self, kind: int) -> int:
         """Return what a perturbation of a kind subtracts from a head."""
         return (
             1 << self.left_at + kind * _BUDGET_BITS
-            | 1 << self.left_at + len(PERTURBATIONS) * _BUDGET_BITS
+            | 1 << self.left_at + len(Budgets.KINDS) * _BUDGET_BITS
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, State, initial
+from ackproof_model.adversary.state import AdversaryModel, State, initial
 from ackproof_model.adversary.successors import successors
 from ackproof_model.adversary.workers import Workers
 from ackproof_model.replication.state import Label
@@ -50,7 +50,7 @@ class AdversaryResult:
         """The bounds within which the result holds, in words."""
         model = self.model
         budgets = model.budgets
-        counts = zip(PERTURBATIONS, budgets.of_kinds, strict=True)
+        counts = zip(budgets.KINDS, budgets.of_kinds, strict=True)
         allowed = [f"{count} {kind.replace('_', ' ')}" for kind, count in counts if count]
         return (
             f"{self.states} states of one partition with {model.replicas} replicas, "

@@ -7,10 +7,11 @@ of records and of replicas are bitmasks; replicas are numbered in assignment ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from ackproof_model.budgets import SearchBudget
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import Broker, Controller
@@ -20,8 +21,8 @@ from ackproof_model.replication.state import initial as full_isr
 LARGEST_EPOCH = 15
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets:
+@dataclass(frozen=True, kw_only=True)
+class Budgets(SearchBudget):
     """The limits of the perturbations; the search is exhaustive within them.
 
     records: how many are written.
@@ -31,8 +32,9 @@ class Budgets:
     shrinks: the leader removes a lagging follower from the ISR (its fetches were late for
         replica.lag.time.max.ms; the records it lags by need not be modelled).
     fencings: the controller loses contact to a running broker.
-    in_all: all perturbations together, None for their sum.
     """
+
+    KINDS: ClassVar = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 
     records: int = 1
     kills: int = 0
@@ -40,31 +42,6 @@ class Budgets:
     clean_stops: int = 0
     shrinks: int = 0
     fencings: int = 0
-    in_all: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not 0 <= value <= 7:
-                raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
-        if self.perturbations > 7:
-            raise ValueError(
-                f"{self.perturbations} perturbations in all: at most 7 can be searched; set in_all"
-            )
-
-    @property
-    def perturbations(self) -> int:
-        total = sum(self.of_kinds)
-        return total if self.in_all is None else min(total, self.in_all)
-
-    @property
-    def of_kinds(self) -> tuple[int, ...]:
-        """The budget of each kind of `PERTURBATIONS`, in its order."""
-        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
-
-
-#: The kinds of perturbation.
-PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +105,7 @@ class Writes(NamedTuple):
 class State(NamedTuple):
     """One state of the search.
 
-    left: what is left of each budget of `PERTURBATIONS`, and of all of them together.
+    left: what is left of the budgets.
     """
 
     controller: Controller
@@ -139,7 +116,7 @@ class State(NamedTuple):
 
 def initial(model: AdversaryModel) -> State:
     """Return the state in which the search begins."""
-    left = (*model.budgets.of_kinds, model.budgets.perturbations)
+    left = model.budgets.left
     if model.start is not None:
         return model.start._replace(left=left)
     return State(*full_isr(model.replicas), Writes(0, 0), left)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
-from ackproof_model.adversary.state import AdversaryModel, State
+from ackproof_model.adversary.state import AdversaryModel, Budgets, State
 from ackproof_model.replication.controller import begin_shutdown, fence, with_version
 from ackproof_model.replication.replica import crashed, ended, fetch, forget
 from ackproof_model.replication.state import (
@@ -76,7 +76,7 @@ def fencings(
         yield ("cut off", number), after, broker
 
 
-#: In the order of `state.PERTURBATIONS`.
+#: In the order of `Budgets.KINDS`.
 KINDS = (kills, power_losses, clean_stops, lags, fencings)
 
 #: Those that can depose a leader or end its process: all but `lags`.
@@ -140,7 +140,7 @@ def _with_controller(
         yield label, with_brokers(state, {**known, number: after}, changed)
     for kind, perturb in enumerate(KINDS):
         if state.left[kind] and state.left[-1]:
-            left = tuple(n - (k in {kind, len(KINDS)}) for k, n in enumerate(state.left))
+            left = Budgets.spend(state.left, Budgets.KINDS[kind])
             for label, changed, after in perturb(model, controller, broker, number):
                 yield label, with_brokers(state, {number: after}, changed)._replace(left=left)
 

@@ -10,20 +10,17 @@ librdkafka and of the Java client.
 """
 
 from ackproof_model.consumer_groups.bounds import (
-    PERTURBATIONS,
     CommitMode,
     OffsetBudgets,
     OffsetModel,
 )
-from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, certain, search
+from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
 
 __all__ = [
     "ANOMALIES",
     "MAX_STATES",
-    "PERTURBATIONS",
     "CommitMode",
     "OffsetBudgets",
     "OffsetModel",
-    "certain",
     "search",
 ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+from ackproof_model.budgets import SearchBudget
 from ackproof_model.configuration import Profile
 
 #: When offsets are committed. before, after: before or after processing the polled records. auto:
@@ -14,22 +15,9 @@ from ackproof_model.configuration import Profile
 #: transaction with the output of processing (KIP-98). never: not at all.
 CommitMode = Literal["before", "after", "auto", "auto-on-poll", "transaction", "never"]
 
-#: The kinds of perturbation.
-PERTURBATIONS = (
-    "crashes",
-    "rebalances",
-    "delays",
-    "failed_commits",
-    "failed_effects",
-    "failovers",
-    "stale_fetches",
-    "offset_losses",
-    "log_losses",
-)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetBudgets:
+@dataclass(frozen=True, kw_only=True)
+class OffsetBudgets(SearchBudget):
     """The limits of the perturbations, and the number of records.
 
     crashes: the member that owns the partition is killed.
@@ -46,8 +34,19 @@ class OffsetBudgets:
         (a `__consumer_offsets` with one replica, or an unclean election).
     log_losses: the partition loses records at its end that consumers may have read; later, others
         take their offsets.
-    in_all: all perturbations together, None for their sum.
     """
+
+    KINDS: ClassVar = (
+        "crashes",
+        "rebalances",
+        "delays",
+        "failed_commits",
+        "failed_effects",
+        "failovers",
+        "stale_fetches",
+        "offset_losses",
+        "log_losses",
+    )
 
     records: int = 2
     crashes: int = 0
@@ -59,23 +58,6 @@ class OffsetBudgets:
     stale_fetches: int = 0
     offset_losses: int = 0
     log_losses: int = 0
-    in_all: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not 0 <= value <= 7:
-                raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
-
-    @property
-    def perturbations(self) -> int:
-        total = sum(self.of_kinds)
-        return total if self.in_all is None else min(total, self.in_all)
-
-    @property
-    def of_kinds(self) -> tuple[int, ...]:
-        """The budget of each kind of `PERTURBATIONS`, in its order."""
-        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

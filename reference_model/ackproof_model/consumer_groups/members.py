@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ackproof_model.consumer_groups.bounds import PERTURBATIONS, OffsetModel
+from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetModel
 
 
 class Member(NamedTuple):
@@ -30,8 +30,7 @@ class State(NamedTuple):
     offset: the committed offset, None for none. earlier: those before it, as far as the remaining
     budgets need them. pending: member and offset of an open transaction. effects: how often each
     record was processed, at most 2. end: the end of the log. flight: delayed commits, as
-    (generation, offset). left: the remaining budgets, in the order of `PERTURBATIONS`, and last the
-    one for all together.
+    (generation, offset). left: what is left of the budgets.
     """
 
     generation: int
@@ -47,7 +46,7 @@ class State(NamedTuple):
 
 Step = tuple[str, State]
 
-_OFFSET_LOSSES = PERTURBATIONS.index("offset_losses")
+_OFFSET_LOSSES = OffsetBudgets.KINDS.index("offset_losses")
 
 
 def initial(model: OffsetModel) -> State:
@@ -62,7 +61,7 @@ def initial(model: OffsetModel) -> State:
         effects=(0,) * budgets.records,
         end=budgets.records,
         flight=frozenset(),
-        left=(*budgets.of_kinds, budgets.perturbations),
+        left=budgets.left,
     )
 
 
@@ -342,9 +341,8 @@ def _with(state: State, number: int, member: Member) -> State:
 
 def left(state: State, kind: str) -> int:
     """Return how many perturbations of this kind are left."""
-    return state.left[PERTURBATIONS.index(kind)] if state.left[-1] else 0
+    return state.left[OffsetBudgets.KINDS.index(kind)] if state.left[-1] else 0
 
 
 def spent(state: State, kind: str) -> State:
-    at = {PERTURBATIONS.index(kind), len(PERTURBATIONS)}
-    return state._replace(left=tuple(n - (k in at) for k, n in enumerate(state.left)))
+    return state._replace(left=OffsetBudgets.spend(state.left, kind))

@@ -21,16 +21,28 @@ MAX_STATES = 1_000_000
 
 
 def search(
-    model: OffsetModel, *, until: Collection[str] = (), max_states: int = MAX_STATES
+    model: OffsetModel,
+    *,
+    until: Collection[str] = (),
+    certain: bool = False,
+    max_states: int = MAX_STATES,
 ) -> SearchResult[str, State]:
-    """Search all states, or until all anomalies of `until` are certainties."""
+    """Search all states, or until all anomalies of `until` are found.
+
+    certain: search the certain anomalies, too. A state is final if only perturbations can follow.
+    """
     return explore(
         initial(model),
         lambda state: successors(model, state),
         lambda state: anomalies(model, state),
+        final=_is_final if certain else None,
         until=until,
         max_states=max_states,
     )
+
+
+def _is_final(state: State, after: Collection[State]) -> bool:
+    return all(one.left != state.left for one in after)
 
 
 def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
@@ -48,20 +60,3 @@ def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
             for member in state.members[:-1]
         ):
             yield "unprocessed"
-
-
-def certain(model: OffsetModel) -> frozenset[str]:
-    """Return the anomalies of every final state.
-
-    A state is final if only perturbations can follow.
-    """
-    certainties = frozenset(ANOMALIES)
-    seen, todo = {initial(model)}, [initial(model)]
-    while todo and certainties:
-        state = todo.pop()
-        after = [one for _, one in successors(model, state)]
-        if all(one.left != state.left for one in after):
-            certainties &= frozenset(anomalies(model, state))
-        todo += (new := set(after) - seen)
-        seen |= new
-    return certainties

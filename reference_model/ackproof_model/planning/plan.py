@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ackproof_model.adversary.search import AdversaryResult
-from ackproof_model.adversary.state import PERTURBATIONS, AdversaryModel, Budgets
+from ackproof_model.adversary.state import AdversaryModel, Budgets
 from ackproof_model.adversary.successors import lost
+from ackproof_model.breadth_first import reachable
 from ackproof_model.planning.plan_state import (
     CUTS,
     HEALS,
@@ -54,6 +55,9 @@ ANY = -1
 
 #: How often each kind of operation is allowed, by broker, or for `ANY`.
 Allowance = Counter[tuple[OperationKind, int]]
+
+#: An operation, its stage, and the allowance after it.
+_Taken = tuple[Operation, tuple["Stage", Allowance]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +141,22 @@ def explored(
     `allowed` bounds each kind of operation; operations that heal, and WITHHOLD, are free. patient:
     every operation but WITHHOLD settles.
     """
-    layer: list[tuple[tuple[Stage, ...], Allowance]] = [((_first(model),), allowed)]
-    seen = set()
-    for _ in range(most):
-        following = []
-        for stages, left in layer:
-            for operation, remaining in _next(model, stages[-1].plan_state, left, patient):
-                stage = _after(model, stages[-1].plan_state, operation)
-                if stage is None or stage.strays:
-                    continue
-                key = (stage.plan_state, stage.settled, frozenset(remaining.items()))
-                if key not in seen:
-                    seen.add(key)
-                    following.append(((*stages, stage), remaining))
-                    yield following[-1][0]
-        layer = following
+    first = _first(model)
+
+    def following(reached: tuple[Stage, Allowance]) -> Iterator[_Taken]:
+        stage, left = reached
+        for operation, remaining in _next(model, stage.plan_state, left, patient):
+            after = _after(model, stage.plan_state, operation)
+            if after is not None and not after.strays:
+                yield operation, (after, remaining)
+
+    def key(reached: tuple[Stage, Allowance]) -> object:
+        stage, left = reached
+        return stage.plan_state, stage.settled, frozenset(left.items())
+
+    for reached in reachable((first, allowed), following, key=key, depth=most):
+        if reached.depth:
+            yield (first, *(stage for _, (stage, _) in reached.trace))
 
 
 def carried_out(model: AdversaryModel, operations: Sequence[Operation]) -> Plan | None:
@@ -319,7 +324,7 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
     """
     budgets = model.budgets
     allowed: Allowance = Counter()
-    for perturbation, kind in zip(PERTURBATIONS, _PERTURBING, strict=True):
+    for perturbation, kind in zip(Budgets.KINDS, _PERTURBING, strict=True):
         if times := min(getattr(budgets, perturbation), budgets.perturbations):
             allowed[kind, ANY] = times
     model = with_records(model)

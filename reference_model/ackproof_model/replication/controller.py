@@ -178,9 +178,9 @@ def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
 def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a ZooKeeper session ended while no broker was the controller.
 
-    The next controller elects another leader if the broker led. Otherwise the ISR keeps this and
-    all other members that die together with the controller (`onControllerFailover`,
-    `PartitionStateMachine.startup`). From 2.4 see `offline`.
+    WHO: the next controller. WHEN: a broker is dead. THEN: it elects another leader if the broker
+    led. Otherwise the ISR keeps this and all other members that die together with the controller
+    (`onControllerFailover`, `PartitionStateMachine.startup`). From 2.4 see `offline`.
     """
     expired = controller._replace(fenced=controller.fenced | 1 << replica)
     if controller.leader != replica:
@@ -189,10 +189,10 @@ def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
 
 
 def offline(policy: Policy, controller: Controller, replica: int) -> Controller | None:
-    """Return the state without a dead broker that a failover left in the ISR.
+    """Return the state without a dead broker that a failover left in the ISR; None if it stays.
 
-    None if nothing changes: before 2.4, or if it is the last member of the ISR
-    (`ReplicaStateMachine.startup`, KAFKA-3143).
+    WHO: the next controller. WHEN: from 2.4, a dead broker is not the last member of the ISR. THEN:
+    the broker leaves the ISR (`ReplicaStateMachine.startup`, KAFKA-3143).
     """
     bit = 1 << replica
     dead = controller.fenced & controller.isr & bit
@@ -202,7 +202,11 @@ def offline(policy: Policy, controller: Controller, replica: int) -> Controller 
 
 
 def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
-    """Return the state after a broker's session ended (`handleBrokerFenced`, `onBrokerFailure`)."""
+    """Return the state after a broker was fenced.
+
+    WHO: the controller. WHEN: a broker's session ended. THEN: it leaves the ISR, and another broker
+    is elected if it led (`handleBrokerFenced`, `onBrokerFailure`).
+    """
     bit = 1 << replica
     fenced = controller._replace(
         fenced=controller.fenced | bit, stopping=controller.stopping & ~bit
@@ -211,7 +215,11 @@ def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
 
 
 def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Controller:
-    """Return the state after a broker asked for controlled shutdown (KIP-143, KIP-500)."""
+    """Return the state after a broker asked for controlled shutdown (KIP-143, KIP-500).
+
+    WHO: the controller. WHEN: a broker got SIGTERM. THEN: the broker leaves the ISR and leads no
+    longer; with ZooKeeper it stays the leader if no other broker can lead.
+    """
     stopping = controller._replace(stopping=controller.stopping | 1 << replica)
     if policy.profile.zookeeper and not _hands_over(controller, replica):
         return stopping
@@ -242,8 +250,8 @@ def register(policy: Policy, controller: Controller, replica: int, *, clean: boo
 def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) -> Controller:
     """Return the state after a fenced broker's new incarnation registered; it is still fenced.
 
-    A broker that was not shut down cleanly leaves ISR and ELR (KIP-966,
-    `handleUncleanBrokerShutdown`).
+    WHO: the controller. WHEN: a process has started, and its old session has ended. THEN: a broker
+    that was not shut down cleanly leaves ISR and ELR (KIP-966, `handleUncleanBrokerShutdown`).
     """
     bit = 1 << replica
     member = (controller.isr | controller.elr) & bit
@@ -253,7 +261,11 @@ def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) 
 
 
 def unfence(policy: Policy, controller: Controller, replica: int) -> Controller:
-    """Return the state after a broker was unfenced, with an election if there is no leader."""
+    """Return the state after a broker was unfenced.
+
+    WHO: the controller. WHEN: heartbeats of a fenced broker arrive again. THEN: it may be elected,
+    and is if there is no leader (KIP-500, `handleBrokerUnfenced`).
+    """
     controller = controller._replace(fenced=controller.fenced & ~(1 << replica))
     if controller.leader == NOBODY:
         return change(policy, controller, controller.isr)

@@ -119,7 +119,7 @@ class Pending:
         )
 
     def _holds(self, model: Model, state: State, condition: Condition) -> bool:
-        leader = state.run.leaders[self.reference] if self.reference >= 0 else 0
+        leader = state.run.leaders[self.reference] if self.reference >= 0 else model.first_leader
         return holds(model, state, condition, since_phase=self.reference + 1, leader=leader)
 
     def due_in(self, injected: int, healed: int) -> bool:

@@ -224,6 +224,14 @@ def request_isr(
         yield after, asking if isr & ~leader.isr else leader
 
 
+def accepts_isr(policy: Policy, controller: Controller, leader: Broker, number: int) -> bool:
+    """Whether a request is of the current leader, which knows the latest ISR (KIP-497)."""
+    current = (
+        leader.version == controller.version if policy.in_flight else leader.isr == controller.isr
+    )
+    return alter_partition_accepted(controller, number, leader.epoch, current=current)
+
+
 def answer_isr(
     policy: Policy, controller: Controller, leader: Broker, number: int
 ) -> tuple[str, Controller, Broker] | None:
@@ -234,10 +242,7 @@ def answer_isr(
     not alive (KIP-841) or has restarted (KIP-903). After INELIGIBLE_REPLICA the leader withdraws
     its request; after other refusals it keeps it until it learns newer metadata.
     """
-    current = (
-        leader.version == controller.version if policy.in_flight else leader.isr == controller.isr
-    )
-    if not alter_partition_accepted(controller, number, leader.epoch, current=current):
+    if not accepts_isr(policy, controller, leader, number):
         return None
     added = leader.pending & ~leader.isr
     if joins_as_dead(policy, controller, added) or joins_as_old_incarnation(

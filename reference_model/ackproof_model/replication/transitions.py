@@ -145,7 +145,12 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
     if not away and replica.behind(model.policy, state.controller, broker, number):
         yield ("learn", number), _learned(model, state, number), None
     yield from fetches(model, state, number)
-    if replica.leads(broker, number) and not broker.pending and state.harm.governed(number):
+    if (
+        replica.leads(broker, number)
+        and not broker.pending
+        and state.harm.governed(number)
+        and replica.accepts_isr(model.policy, state.controller, broker, number)
+    ):
         yield from _isr_changes(model, state, number)
 
 

@@ -7,7 +7,6 @@ the budgets allow that some are lost.
 """
 
 from ackproof_model.transactions.bounds import (
-    PERTURBATIONS,
     Protocol,
     TransactionBudgets,
     TransactionModel,
@@ -17,7 +16,6 @@ from ackproof_model.transactions.search import ANOMALIES, MAX_STATES, search
 __all__ = [
     "ANOMALIES",
     "MAX_STATES",
-    "PERTURBATIONS",
     "Protocol",
     "TransactionBudgets",
     "TransactionModel",

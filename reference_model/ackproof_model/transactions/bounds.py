@@ -6,10 +6,11 @@ retries a request without a response, the coordinator sends markers until they a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
+from ackproof_model.budgets import SearchBudget
 from ackproof_model.configuration import Profile
 
 #: How transactions are distinguished: 1 by the coordinator's state alone (KIP-98), 2 by an epoch
@@ -17,26 +18,13 @@ from ackproof_model.configuration import Profile
 #: uses 1).
 Protocol = Literal[1, 2]
 
-#: The kinds of perturbation.
-PERTURBATIONS = (
-    "delays",
-    "unanswered",
-    "marker_delays",
-    "restarts",
-    "timeouts",
-    "failovers",
-    "coordinator_losses",
-    "log_losses",
-    "expirations",
-)
-
 
 #: A producer's requests: add a partition to the transaction, write a record, end the transaction.
 RequestKind = Literal["add", "produce", "end"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionBudgets:
+@dataclass(frozen=True, kw_only=True)
+class TransactionBudgets(SearchBudget):
     """The limits of the perturbations and of the written records.
 
     transactions: how many are begun in all, each with at most one record in each of `partitions`
@@ -54,8 +42,19 @@ class TransactionBudgets:
         coordinator loads an older state, or does not know the transactional.id.
     log_losses: a partition loses committed records and markers at its end.
     expirations: the coordinator removes the transactional.id (transactional.id.expiration.ms).
-    in_all: all perturbations together, None for their sum.
     """
+
+    KINDS: ClassVar = (
+        "delays",
+        "unanswered",
+        "marker_delays",
+        "restarts",
+        "timeouts",
+        "failovers",
+        "coordinator_losses",
+        "log_losses",
+        "expirations",
+    )
 
     transactions: int = 2
     partitions: int = 2
@@ -69,23 +68,6 @@ class TransactionBudgets:
     coordinator_losses: int = 0
     log_losses: int = 0
     expirations: int = 0
-    in_all: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, int) and not 0 <= value <= 7:
-                raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
-
-    @property
-    def perturbations(self) -> int:
-        total = sum(self.of_kinds)
-        return total if self.in_all is None else min(total, self.in_all)
-
-    @property
-    def of_kinds(self) -> tuple[int, ...]:
-        """The budget of each kind of `PERTURBATIONS`, in its order."""
-        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,8 +133,8 @@ class Message(NamedTuple):
 class State(NamedTuple):
     """One state of the search.
 
-    logged: the transaction log, as far as the remaining budgets need it. left: those budgets, in
-    the order of `PERTURBATIONS`, and last the one for all together.
+    logged: the transaction log, as far as the remaining budgets need it. left: what is
+    left of the budgets.
     """
 
     coordinator: Coordinator
@@ -166,5 +166,5 @@ def initial(model: TransactionModel) -> State:
         (idle(model, 0),),
         (),
         frozenset(),
-        (*model.budgets.of_kinds, model.budgets.perturbations),
+        model.budgets.left,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log, transaction_log
-from ackproof_model.transactions.bounds import PERTURBATIONS, TransactionModel
+from ackproof_model.transactions.bounds import TransactionBudgets, TransactionModel
 from ackproof_model.transactions.coordinator import Answer
 from ackproof_model.transactions.producers import requests, steps
 from ackproof_model.transactions.requests import (
@@ -37,7 +37,7 @@ def successors(model: TransactionModel, state: State) -> Iterator[Step]:
 
 def _with_log(before: State, after: State) -> State:
     """Return the state with its transaction log, while a failover may need it."""
-    left = dict(zip(PERTURBATIONS, after.left, strict=False))
+    left = dict(zip(TransactionBudgets.KINDS, after.left, strict=False))
     if not after.left[-1] or not (left["failovers"] or left["coordinator_losses"]):
         return after._replace(logged=())
     if after.coordinator is before.coordinator or after.coordinator.term > before.coordinator.term:
@@ -60,7 +60,7 @@ def _steps(model: TransactionModel, state: State) -> Iterator[Step]:
 
 
 def _perturbations(model: TransactionModel, state: State) -> Iterator[Step]:
-    left = dict(zip(PERTURBATIONS, state.left, strict=False))
+    left = dict(zip(TransactionBudgets.KINDS, state.left, strict=False))
     if left["delays"]:
         yield from _delays(model, state)
     if left["unanswered"]:
@@ -161,9 +161,7 @@ def _log_losses(state: State) -> Iterator[Step]:
 
 
 def _spent(state: State, kind: str) -> State:
-    spent = {PERTURBATIONS.index(kind), len(PERTURBATIONS)}
-    left = tuple(budget - (n in spent) for n, budget in enumerate(state.left))
-    return state._replace(left=left)
+    return state._replace(left=TransactionBudgets.spend(state.left, kind))
 
 
 def _name(request: Message) -> str:

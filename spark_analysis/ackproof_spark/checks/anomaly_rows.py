@@ -6,7 +6,7 @@ import json
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.reading.run_tables import PLACE, RunTables
-from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.spark.functions import Column, DataFrame, F, spark_schema
 from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION, RecordState
 
 
@@ -19,20 +19,33 @@ def as_anomalies(
     offset: str = "offset",
     at: str = "resolved_at",
 ) -> DataFrame:
-    """Return `frame` (topic, partition, producer, sequence, sent_at, resolved_at) as anomalies.
+    """Return `frame` (with the columns of a send, if it is known) as anomalies.
 
     `offset` and `at` are columns of `frame`; `found` is evaluated on it. `window` is the fault in
-    force at the time `at`.
+    force at the time `at`, null without this column.
     """
     columns = {
         "schema_version": F.lit(SCHEMA_VERSION),
         "run_id": F.lit(tables.run_id),
         "anomaly": F.lit(anomaly),
-        "window": _window_in_force(tables, F.col(at)),
         "found": found,
         "offset": F.col(offset),
     }
-    return frame.withColumns(columns).select(ANOMALIES.names)
+    if at in frame.columns:
+        columns["window"] = _window_in_force(tables, F.col(at))
+    return as_table(frame.withColumns(columns))
+
+
+def as_table(frame: DataFrame) -> DataFrame:
+    """Return `frame` with the columns of `tables.ANOMALIES`; those that it lacks are null."""
+    return frame.select(
+        *(
+            field.name
+            if field.name in frame.columns
+            else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in spark_schema(ANOMALIES)
+        )
+    )
 
 
 def _window_in_force(tables: RunTables, at: Column) -> Column:

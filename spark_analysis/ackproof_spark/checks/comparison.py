@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +77,6 @@ class Comparison:
     removed: int | None = None
 
 
-def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
-    """Return the rows of these checks, in the columns of `tables.ANOMALIES`."""
-    return union(CHECKS[anomaly](tables) for anomaly in anomalies)
-
-
 def _worth_running(tables: RunTables) -> list[Anomaly]:
     """Return the anomalies whose checks have input rows.
 
@@ -148,6 +142,11 @@ def compare(
     whole = replace(RunTables.of(run), keys=keys or {})
     place = f"{address(run.run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
+
+        def persisted(frame: DataFrame) -> DataFrame:
+            caches.callback(frame.persist().unpersist)
+            return frame
+
         tables = whole
         with suppress(TakeGeneralPath):
             tables = unmatched(spark, run.run_dir, whole, sizing=sizing, caches=caches)
@@ -156,9 +155,9 @@ def compare(
         gone = 0 if count_removed else None
         if rows:
             with small_plans(spark, rows=rows, few=sizing.few):
-                found, gone = _found(
-                    tables, few=rows <= sizing.few, caches=caches, count_removed=count_removed
-                )
+                tables = replace(tables, keep=local if rows <= sizing.few else persisted)
+                found = [CHECKS[anomaly](tables) for anomaly in _worth_running(tables)]
+                gone = absent.removed(tables).count() if count_removed else None
         client_checks = [
             check
             for names, checks in CLIENT_CHECKS.items()
@@ -169,8 +168,8 @@ def compare(
             rows = max(rows, sum(outcomes.values()))
         few = rows <= sizing.few
         with small_plans(spark, rows=rows, few=sizing.few):
-            keep = local if few else partial(_persisted, caches)
-            found += [check(replace(whole, keep=keep), run) for check in client_checks]
+            whole = replace(whole, keep=local if few else persisted)
+            found += [check(whole, run) for check in client_checks]
             counts, shown = _stored(found, place, omitted=omitted, few=few, spark=spark)
     return Comparison(
         sent=sum(outcomes.values()),
@@ -182,21 +181,6 @@ def compare(
         shown=shown,
         removed=gone,
     )
-
-
-def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
-    caches.callback(frame.persist().unpersist)
-    return frame
-
-
-def _found(
-    tables: RunTables, *, few: bool, caches: ExitStack, count_removed: bool
-) -> tuple[list[DataFrame], int | None]:
-    """Return the rows of all checks, and the number of sends that are `absent.removed`."""
-    tables = replace(tables, keep=local if few else partial(_persisted, caches))
-    worth_running = _worth_running(tables)
-    found = [find(tables, worth_running)] if worth_running else []
-    return found, absent.removed(tables).count() if count_removed else None
 
 
 def _stored(

@@ -67,9 +67,5 @@ def _foreign(tables: RunTables) -> DataFrame:
         .when(F.col("size") == 0, F.lit("foreign: an empty record"))
         .otherwise(text("foreign: starts with {}", F.substring(head, 1, 32)))
     )
-    unknown = {"producer": "bigint", "sequence": "bigint"}
-    unknown |= {"sent_at": "timestamp", "resolved_at": "timestamp"}
-    foreign = tables.damaged.where(F.col("state") == RecordState.FOREIGN).withColumns(
-        {name: F.lit(None).cast(kind) for name, kind in unknown.items()}
-    )
+    foreign = tables.damaged.where(F.col("state") == RecordState.FOREIGN)
     return as_anomalies(foreign, Anomaly.PHANTOM, tables=tables, found=found)

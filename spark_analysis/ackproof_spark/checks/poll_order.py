@@ -99,7 +99,6 @@ def find(tables: RunTables, run: StoredRun) -> DataFrame:
         "first.producer",
         "first.sequence",
         "first.offset",
-        F.lit(None).cast("timestamp").alias("sent_at"),
         F.col("first.read_at").alias("resolved_at"),
     )
     return union(

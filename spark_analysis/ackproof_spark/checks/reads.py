@@ -1,7 +1,8 @@
 """Records that consumers read, and did not process once, or that are gone.
 
 Unprocessed: a record of the final log that a group did not process, although it consumed up to the
-end. A group has to process a partition from the offset of its first poll on.
+end. A group has to process a partition from the offset of its first poll on, and one that a fault
+added from offset 0: a group that begins at the latest offset skips its first records (KAFKA-12261).
 
     orders-0 holds sequences 6, 7, 8
     consumer 0   reads 6, 7, 8, commits offset 9, processes 6, dies
@@ -30,26 +31,27 @@ reads with read_uncommitted, so its reads of a transaction count only if the sen
 
 from __future__ import annotations
 
+import json
+
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
-from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, StoredRun
+from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
 
-_PARTITION = ["topic", "partition"]
 _RECORD = [*NAME, "offset"]
 
 
 def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each record and group that did not process it."""
     reads, effects = run["reads"], run["effects"]
-    begins = reads.groupBy("group", *_PARTITION).agg(F.min("offset").alias("begin"))
+    begins = _begins(run)
     records = (
         tables.final_log.where(F.col("state") == RecordState.INTACT)
         .select(*_RECORD)
-        .join(F.broadcast(begins), _PARTITION)
+        .join(F.broadcast(begins), PARTITION)
         .where(F.col("offset") >= F.col("begin"))
     )
     missing = records.join(effects.select("group", *_RECORD), ["group", *_RECORD], "left_anti")
@@ -65,6 +67,28 @@ def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
         found=F.when(by.isNull(), text("never read by {}", F.col("group"))).otherwise(
             text("read by consumer {} of {}, and not processed", by, F.col("group"))
         ),
+    )
+
+
+def _begins(run: StoredRun) -> DataFrame:
+    """Return the offset from which on each group has to process each partition."""
+    reads = run["reads"]
+    begins = reads.groupBy("group", *PARTITION).agg(F.min("offset").alias("begin"))
+    windows = run.listed("fault_windows").where("verified").select("facts").collect()
+    changes = [json.loads(window["facts"] or "{}") for window in windows]
+    added = [
+        (topic, number)
+        for change in changes
+        for topic, numbers in change.get("added", {}).items()
+        for number in numbers
+    ]
+    if not added:
+        return begins
+    new = run.spark.createDataFrame(added, "topic string, partition int")
+    groups = reads.select("group", "topic").distinct()
+    from_0 = groups.join(new, "topic").withColumn("begin", F.lit(0).cast("bigint"))
+    return (
+        begins.unionByName(from_0).groupBy("group", *PARTITION).agg(F.min("begin").alias("begin"))
     )
 
 
@@ -102,7 +126,7 @@ def read_then_gone(tables: RunTables, run: StoredRun) -> DataFrame:
     records = (
         first.withColumn("offset", F.col("first.offset"))
         .join(records_at(tables, gone.select(*PLACE)), PLACE, "left")
-        .join(read_ranges(tables), _PARTITION)
+        .join(read_ranges(tables), PARTITION)
     )
     found = text(
         "{}; read by {}{}; {}",
@@ -145,9 +169,9 @@ def _gone(tables: RunTables, run: StoredRun) -> DataFrame:
         .join(intact, NAME, "left_anti")
         .join(stands_for.select(*NAME), NAME, "left_anti")
         .join(unidentified, PLACE, "left_anti")
-        .join(read_ranges(tables), _PARTITION)
+        .join(read_ranges(tables), PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))
-        .join(_created_anew(run), _PARTITION, "left")
+        .join(_created_anew(run), PARTITION, "left")
         .where(F.col("anew_at").isNull() | (F.col("read_at") >= F.col("anew_at")))
         .select(*NAME, "offset", "read_at", "reader")
     )
@@ -181,7 +205,7 @@ def _created_anew(run: StoredRun) -> DataFrame:
     return (
         run["partition_states"]
         .where(F.col("partition_epoch") == 0)
-        .groupBy(*_PARTITION)
+        .groupBy(*PARTITION)
         .agg(F.count("*").alias("creations"), F.max("at").alias("anew_at"))
         .where(F.col("creations") > 1)
         .drop("creations")

@@ -103,20 +103,8 @@ def zombie_commits(tables: RunTables, run: StoredRun) -> DataFrame:
 
 def hanging_transactions(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each hanging transaction, at the offset of its first record."""
-    hanging = run["hanging_transactions"].select(
-        "topic",
-        "partition",
-        F.lit(None).cast("bigint").alias("producer"),
-        F.lit(None).cast("bigint").alias("sequence"),
-        F.col("last_at").alias("sent_at"),
-        F.lit(None).cast("timestamp").alias("resolved_at"),
-        "producer_id",
-        "producer_epoch",
-        "start_offset",
-        "aborted_at",
-    )
     return as_anomalies(
-        hanging,
+        run["hanging_transactions"].withColumnRenamed("last_at", "sent_at"),
         Anomaly.HANGING_TRANSACTION,
         tables=tables,
         at="sent_at",

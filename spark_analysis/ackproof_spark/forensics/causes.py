@@ -27,7 +27,7 @@ from ackproof_spark.forensics.stories import (
     stories_of,
 )
 from ackproof_spark.forensics.terms import Term
-from ackproof_spark.reading.run_tables import PLACE, StoredRun
+from ackproof_spark.reading.run_tables import PARTITION, PLACE, StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.spark.small_data import local
 from ackproof_spark.spark.storage import address, store
@@ -92,14 +92,13 @@ def _occupied(run: StoredRun) -> DataFrame:
 
     The closing record of a partition, which the harness wrote, is at its `end_offset`.
     """
-    partition = PLACE[:-1]
-    closing = run["partition_ends"].select(*partition, F.col("end_offset").alias("offset"))
+    closing = run["partition_ends"].select(*PARTITION, F.col("end_offset").alias("offset"))
     markers = run["replica_batches"].where("control")
     return (
         run["final_log"]
         .select(*PLACE)
         .unionByName(closing)
-        .unionByName(markers.select(*partition, F.col("base_offset").alias("offset")))
+        .unionByName(markers.select(*PARTITION, F.col("base_offset").alias("offset")))
     )
 
 

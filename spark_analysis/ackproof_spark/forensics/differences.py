@@ -36,12 +36,12 @@ from operator import or_
 from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks.anomaly_rows import text
-from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.functions import Column, DataFrame, F, Window, spark_schema
+from ackproof_spark.checks.anomaly_rows import as_table, text
+from ackproof_spark.reading.run_tables import PARTITION, StoredRun
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 from ackproof_spark.spark.small_data import answers
 from ackproof_spark.spark.storage import address
-from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
+from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,22 +72,14 @@ _FOUND = "topic string, partition int, offset bigint, found string"
 
 def _add(rows: DataFrame, anomaly: Anomaly, run: StoredRun, run_id: str) -> int:
     """Append rows (`_FOUND`) to the run's anomalies; return their number."""
-    known = {
-        "schema_version": F.lit(SCHEMA_VERSION),
-        "run_id": F.lit(run_id),
-        "anomaly": F.lit(anomaly.value),
-        **{name: F.col(name) for name in rows.columns},
-    }
-    columns = [
-        known.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-        for field in spark_schema(ANOMALIES)
-    ]
+    common = {"schema_version": SCHEMA_VERSION, "run_id": run_id, "anomaly": anomaly.value}
+    rows = as_table(rows.withColumns({name: F.lit(value) for name, value in common.items()}))
     rows = rows.persist()
     try:
         count: int = rows.count()
         if count:
             place = f"{address(run.run_dir)}/{LOCATION['anomalies']}"
-            rows.select(*columns).coalesce(1).write.mode("append").parquet(place)
+            rows.coalesce(1).write.mode("append").parquet(place)
         return count
     finally:
         rows.unpersist()
@@ -127,8 +119,6 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-_PARTITION = ["topic", "partition"]
-
 #: Columns that must be equal in every replica.
 _SAME = ("last_offset", "leader_epoch", "size", "magic", "crc", "crc_ok")
 
@@ -138,22 +128,22 @@ def diverged(run: StoredRun) -> DataFrame:
 
     `offset` is the first that differs.
     """
-    replicas = in_sync(run).select(*_PARTITION, "broker", "begin_offset", "end_offset")
+    replicas = in_sync(run).select(*PARTITION, "broker", "begin_offset", "end_offset")
     high_watermarks = (
         run["partition_ends"]
         .where("complete")
-        .select(*_PARTITION, F.col("end_offset").alias("high_watermark"))
+        .select(*PARTITION, F.col("end_offset").alias("high_watermark"))
     )
     ranges = (
-        replicas.groupBy(*_PARTITION)
+        replicas.groupBy(*PARTITION)
         .agg(
             F.sort_array(F.collect_set("broker")).alias("brokers"),
             F.max("begin_offset").alias("begin"),
             F.min("end_offset").alias("least_end"),
         )
-        .join(high_watermarks, _PARTITION, "left")
+        .join(high_watermarks, PARTITION, "left")
         .select(
-            *_PARTITION,
+            *PARTITION,
             "brokers",
             "begin",
             F.greatest("least_end", "high_watermark").alias("until"),
@@ -162,17 +152,17 @@ def diverged(run: StoredRun) -> DataFrame:
     overlapping = (
         run["replica_batches"]
         .join(
-            F.broadcast(replicas.select(*_PARTITION, "broker")),
-            [*_PARTITION, "broker"],
+            F.broadcast(replicas.select(*PARTITION, "broker")),
+            [*PARTITION, "broker"],
             "left_semi",
         )
-        .join(F.broadcast(ranges), _PARTITION)
+        .join(F.broadcast(ranges), PARTITION)
         .where((F.col("last_offset") >= F.col("begin")) & (F.col("base_offset") < F.col("until")))
     )
     # Numbers only: the details of millions of batches do not fit into a hash aggregate's memory.
     unequal = [F.col(f"{name}_least") != F.col(f"{name}_most") for name in _SAME]
     differing = (
-        overlapping.groupBy(*_PARTITION, "base_offset")
+        overlapping.groupBy(*PARTITION, "base_offset")
         .agg(
             F.count("*").alias("copies"),
             F.max(F.size("brokers")).alias("replicas"),
@@ -180,19 +170,19 @@ def diverged(run: StoredRun) -> DataFrame:
             *(F.max(name).alias(f"{name}_most") for name in _SAME),
         )
         .where(reduce(or_, unequal, F.col("copies") != F.col("replicas")) | ~F.col("crc_ok_least"))
-        .groupBy(*_PARTITION)
+        .groupBy(*PARTITION)
         .agg(F.min("base_offset").alias("offset"), F.count("*").alias("batches"))
     )
     there = (
         overlapping.withColumnRenamed("base_offset", "offset")
-        .join(F.broadcast(differing), [*_PARTITION, "offset"])
-        .groupBy(*_PARTITION, "offset", "batches")
+        .join(F.broadcast(differing), [*PARTITION, "offset"])
+        .groupBy(*PARTITION, "offset", "batches")
         .agg(
             F.first("brokers").alias("brokers"),
             F.collect_list(F.struct("broker", *_SAME)).alias("there"),
         )
     )
-    return there.select(*_PARTITION, "offset", _description().alias("found"))
+    return there.select(*PARTITION, "offset", _description().alias("found"))
 
 
 def _description() -> Column:
@@ -227,14 +217,14 @@ def short(run: StoredRun) -> DataFrame:
     within = (F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end"))
     # A run has millions of rows: they are added up where they are read.
     counted = (
-        covered.join(F.broadcast(ends), _PARTITION)
-        .groupBy(*_PARTITION)
+        covered.join(F.broadcast(ends), PARTITION)
+        .groupBy(*PARTITION)
         .agg(F.sum(F.when(within, F.col("high") - F.col("low") + 1)).alias("offsets"))
     )
     return (
-        ends.join(F.broadcast(counted), _PARTITION, "left")
+        ends.join(F.broadcast(counted), PARTITION, "left")
         .where(F.coalesce("offsets", F.lit(0)) < F.col("end") - F.col("begin"))
-        .select(*_PARTITION)
+        .select(*PARTITION)
     )
 
 
@@ -245,8 +235,8 @@ def gaps(run: StoredRun, partitions: Sequence[tuple[str, int]]) -> DataFrame:
 
 
 def _batches(run: StoredRun) -> DataFrame:
-    replicas = in_sync(run).select(*_PARTITION, "broker")
-    return run["replica_batches"].join(replicas, [*_PARTITION, "broker"], "left_semi")
+    replicas = in_sync(run).select(*PARTITION, "broker")
+    return run["replica_batches"].join(replicas, [*PARTITION, "broker"], "left_semi")
 
 
 def _covered(run: StoredRun) -> tuple[DataFrame, DataFrame]:
@@ -255,17 +245,17 @@ def _covered(run: StoredRun) -> tuple[DataFrame, DataFrame]:
     ends = (
         run["partition_ends"]
         .where("complete")
-        .select(*_PARTITION, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
-        .join(in_sync(run), _PARTITION, "left_semi")
+        .select(*PARTITION, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
+        .join(in_sync(run), PARTITION, "left_semi")
     )
-    span = [*_PARTITION, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
+    span = [*PARTITION, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
     markers = batches.where("control").select(*span).distinct()
     read = run["final_log"].select(
-        *_PARTITION, F.col("offset").alias("low"), F.col("offset").alias("high")
+        *PARTITION, F.col("offset").alias("low"), F.col("offset").alias("high")
     )
     transactional = batches.where("transactional and not control").select(*span).distinct()
     # Either all records of a batch are invisible or none is: the first decides.
-    hidden = transactional.join(read.select(*_PARTITION, "low"), [*_PARTITION, "low"], "left_anti")
+    hidden = transactional.join(read.select(*PARTITION, "low"), [*PARTITION, "low"], "left_anti")
     return read.unionByName(markers).unionByName(hidden), ends
 
 
@@ -278,33 +268,33 @@ def _any_of(places: Sequence[tuple[str, int]]) -> Column:
 def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
     """Return topic, partition, first, last of every range that is not covered."""
     before = ends.select(
-        *_PARTITION, (F.col("begin") - 1).alias("low"), (F.col("begin") - 1).alias("high")
+        *PARTITION, (F.col("begin") - 1).alias("low"), (F.col("begin") - 1).alias("high")
     )
-    after = ends.select(*_PARTITION, F.col("end").alias("low"), F.col("end").alias("high"))
+    after = ends.select(*PARTITION, F.col("end").alias("low"), F.col("end").alias("high"))
     everything = (
-        covered.join(F.broadcast(ends), _PARTITION)
+        covered.join(F.broadcast(ends), PARTITION)
         .where((F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end")))
-        .select(*_PARTITION, "low", "high")
+        .select(*PARTITION, "low", "high")
         .unionByName(before)
         .unionByName(after)
     )
     so_far = (
-        Window.partitionBy(*_PARTITION)
+        Window.partitionBy(*PARTITION)
         .orderBy("low", "high")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     return (
         everything.withColumn("first", F.max("high").over(so_far) + 1)
         .where(F.col("low") > F.col("first"))
-        .select(*_PARTITION, "first", (F.col("low") - 1).alias("last"))
+        .select(*PARTITION, "first", (F.col("low") - 1).alias("last"))
     )
 
 
 def _described(holes: DataFrame, batches: DataFrame) -> DataFrame:
     overlaps = (
-        holes.join(batches.where("not control"), _PARTITION)
+        holes.join(batches.where("not control"), PARTITION)
         .where((F.col("base_offset") <= F.col("last")) & (F.col("last_offset") >= F.col("first")))
-        .groupBy(*_PARTITION, "first")
+        .groupBy(*PARTITION, "first")
         .agg(F.sort_array(F.collect_set("broker")).alias("holders"))
     )
     where = F.when(F.col("first") == F.col("last"), text("offset {}", F.col("first"))).otherwise(
@@ -315,6 +305,6 @@ def _described(holes: DataFrame, batches: DataFrame) -> DataFrame:
         text(": the segments of brokers {} hold a batch there, yet nothing was read", holders),
         F.lit(": no replica holds a batch there"),
     )
-    return holes.join(overlaps, [*_PARTITION, "first"], "left").select(
-        *_PARTITION, F.col("first").alias("offset"), F.concat(where, held_by).alias("found")
+    return holes.join(overlaps, [*PARTITION, "first"], "left").select(
+        *PARTITION, F.col("first").alias("offset"), F.concat(where, held_by).alias("found")
     )

@@ -37,11 +37,9 @@ from typing import Any
 
 from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
 from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, terms
-from ackproof_spark.reading.run_tables import StoredRun
+from ackproof_spark.reading.run_tables import PARTITION, StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import PROBE_PRODUCERS
-
-_PLACE = ["topic", "partition"]
 
 #: A leader change within this time of a send may have affected it, in microseconds: twice
 #: broker.session.timeout.ms, for the fencing of a dead leader and for clients with old metadata.
@@ -60,7 +58,7 @@ _FACTS = (
 
 #: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
 SHARED = [
-    *_PLACE,
+    *PARTITION,
     "acked_epoch",
     "next_epoch",
     "isr",
@@ -152,13 +150,13 @@ class History:
 
 
 def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
-    leaders = in_sync(run).where("leads").select(*_PLACE, "broker", "leads")
+    leaders = in_sync(run).where("leads").select(*PARTITION, "broker", "leads")
     rows = (
         run["replica_batches"]
         .where("leader_epoch >= 0")
-        .groupBy(*_PLACE, "broker", "leader_epoch")
+        .groupBy(*PARTITION, "broker", "leader_epoch")
         .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
-        .join(leaders, [*_PLACE, "broker"], "left")
+        .join(leaders, [*PARTITION, "broker"], "left")
         .collect()
     )
     stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
@@ -177,13 +175,13 @@ def _hung(run: StoredRun) -> dict[Partition, list[tuple[int, int]]]:
     """
     if not run.has("hanging_transactions"):
         return {}
-    of = [*_PLACE, "producer_id"]
+    of = [*PARTITION, "producer_id"]
     rows = (
         run["replica_batches"]
         .where("transactional and not control")
         .join(F.broadcast(run["hanging_transactions"].where("aborted_at is not null")), of)
         .where("base_offset >= start_offset")
-        .select(*_PLACE, "base_offset", "last_offset")
+        .select(*PARTITION, "base_offset", "last_offset")
         .distinct()
         .collect()
     )
@@ -209,8 +207,8 @@ def stories_of(
     sent, acked = F.unix_micros("sent_at"), F.unix_micros("committed_at")
     joined = (
         _with_commit(lost, transactions if history.hung else None)
-        .join(facts, _PLACE, "left")
-        .join(standing, [*_PLACE, "offset"], "left")
+        .join(facts, PARTITION, "left")
+        .join(standing, [*PARTITION, "offset"], "left")
         .withColumn("standing", F.coalesce("standing", F.lit(False)))
         .withColumn("hung", F.coalesce(_within("hung", offset), F.lit(False)))
         .withColumn(

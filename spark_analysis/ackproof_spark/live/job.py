@@ -17,7 +17,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,22 +108,22 @@ def read_events(records: DataFrame, *, run_id: str) -> DataFrame:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """A running job."""
+    """A job: applies micro-batches to the live tables and the state of a run."""
 
+    #: The job's query, once it was started.
     query: StreamingQuery
-    view: View
-    run_dir: Path
 
-    @property
-    def tables(self) -> LiveTables:
-        return self.view.tables
-
-    @property
-    def late(self) -> int:
-        """Outcomes that came too late to be counted."""
-        return self.view.late
+    def __init__(self, run_dir: Path, run_id: str, *, width: int, fresh: bool) -> None:
+        self.tables = LiveTables(run_dir, fresh=fresh)
+        #: Outcomes that came too late to be counted, since the job was started.
+        self.late = 0
+        self._run_dir = run_dir
+        self._files = StateFiles(run_dir / "live", fresh=fresh)
+        self._common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
+        #: The state after micro-batch `_taken`.
+        self._state = State(width=width)
+        self._taken = -1
 
     def active(self) -> bool:
         """Return whether the job runs. Raises AnalysisError if it failed."""
@@ -144,52 +143,13 @@ class Following:
         Raises AnalysisError if the job failed.
         """
         self.drain()
-        ended(self.run_dir).touch()
+        ended(self._run_dir).touch()
         self.drain()
         self.stop()
 
     def stop(self) -> None:
         """Stop. A job that is started again continues from its checkpoint."""
         self.query.stop()
-
-
-def follow(
-    spark: SparkSession,
-    run_dir: Path,
-    *,
-    run_id: str,
-    events: DataFrame,
-    window_s: int = WINDOW_S,
-    trigger_s: float = TRIGGER_S,
-) -> Following:
-    """Start the job on `events`, or continue from its checkpoint in `run_dir`.
-
-    `window_s` has an effect at the first start only.
-    """
-    folder = checkpoint(run_dir)
-    view = View(run_dir, run_id, width=window_s * 1_000_000, fresh=not folder.exists())
-    query = (
-        events.withColumn("at", F.unix_micros("at"))
-        .writeStream.foreachBatch(lambda batch, number: view.take(number, batch.toArrow()))
-        .option("checkpointLocation", str(folder))
-        .trigger(processingTime=f"{trigger_s:g} seconds")
-        .start()
-    )
-    return Following(query=query, view=view, run_dir=run_dir)
-
-
-class View:
-    """Applies micro-batches to the live tables and the state of a run."""
-
-    def __init__(self, run_dir: Path, run_id: str, *, width: int, fresh: bool) -> None:
-        self.tables = LiveTables(run_dir, fresh=fresh)
-        #: Outcomes that came too late to be counted, since the job was started.
-        self.late = 0
-        self._files = StateFiles(run_dir / "live", fresh=fresh)
-        self._common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
-        #: The state after micro-batch `_taken`.
-        self._state = State(width=width)
-        self._taken = -1
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Apply a micro-batch (`EVENTS`, but `at` is microseconds); write the tables and the state.
@@ -231,6 +191,31 @@ class View:
     def _rows(self, key: Key, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         common = self._common | {"topic": key[0], "partition": key[1]}
         return [{**common, **row} for row in rows]
+
+
+def follow(
+    spark: SparkSession,
+    run_dir: Path,
+    *,
+    run_id: str,
+    events: DataFrame,
+    window_s: int = WINDOW_S,
+    trigger_s: float = TRIGGER_S,
+) -> Following:
+    """Start the job on `events`, or continue from its checkpoint in `run_dir`.
+
+    `window_s` has an effect at the first start only.
+    """
+    folder = checkpoint(run_dir)
+    following = Following(run_dir, run_id, width=window_s * 1_000_000, fresh=not folder.exists())
+    following.query = (
+        events.withColumn("at", F.unix_micros("at"))
+        .writeStream.foreachBatch(lambda batch, number: following.take(number, batch.toArrow()))
+        .option("checkpointLocation", str(folder))
+        .trigger(processingTime=f"{trigger_s:g} seconds")
+        .start()
+    )
+    return following
 
 
 @contextlib.contextmanager

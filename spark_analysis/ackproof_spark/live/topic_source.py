@@ -22,13 +22,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from ackproof_spark.reading.kafka_source import KafkaReader, as_batch, client_settings
+from ackproof_spark.reading.kafka_source import (
+    SETTINGS,
+    KafkaReader,
+    as_batch,
+    client_settings,
+)
 from ackproof_spark.reading.record_columns import RECORD_COLUMNS
 from ackproof_spark.spark.functions import StructType
 
 NAME = "ackproof-topics"
-
-_PREFIX = "kafka."
 
 #: Seconds for which a micro-batch collects records, records that it takes at most, and records
 #: that it asks the client for at once.
@@ -40,18 +43,13 @@ _CHUNK = 10_000
 _ANSWER_S = 2.0
 
 _SETTINGS = {
-    # librdkafka requires a group id. This consumer does not join the group or commit.
+    **SETTINGS,
     "group.id": "ackproof-live",
-    "enable.auto.commit": False,
     # Report an error for a position that the log no longer has.
     "auto.offset.reset": "error",
     "enable.partition.eof": False,
-    # A damaged record is evidence. With the check, the client would reject its whole batch.
-    "check.crcs": False,
-    "isolation.level": "read_uncommitted",
     "fetch.wait.max.ms": 100,
     "reconnect.backoff.max.ms": 500,
-    "log_level": 0,
 }
 
 #: By topic and partition (as text): the next offset, and the leader epoch of the last record.
@@ -135,7 +133,7 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
             for topic, parts in end.items()
         }
         reader = KafkaReader(
-            {f"{_PREFIX}{key}": value for key, value in self._client.items()}
+            {f"kafka.{key}": value for key, value in self._client.items()}
             | {"startingOffsets": json.dumps(starting), "endingOffsets": json.dumps(ending)}
         )
         for part in reader.partitions():

@@ -24,6 +24,7 @@ from ackproof_spark.reading.record_columns import (
     RECORD_COLUMNS,
     parse_records,
 )
+from ackproof_spark.reading.run_tables import PARTITION
 from ackproof_spark.record import END_MARKER
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
@@ -47,7 +48,6 @@ _NO_CONNECTOR = (
     "see docs/reference/spark.md)"
 )
 
-_PARTITION = ["topic", "partition"]
 
 #: Offsets that one task reads, approximately.
 _OFFSETS_OF_A_TASK = 500_000
@@ -293,7 +293,7 @@ def write_final_log(
     read_to = {(end.topic, end.partition): end.begin_offset for end in ends}
     records = 0
     last_and_count = F.max("offset").alias("last"), F.count("*").alias("records")
-    for row in stored.groupBy(*_PARTITION).agg(*last_and_count).collect():
+    for row in stored.groupBy(*PARTITION).agg(*last_and_count).collect():
         read_to[row["topic"], row["partition"]] = row["last"] + 1
         records += row["records"]
     gaps = [
@@ -356,7 +356,7 @@ def _is_marker(ends: Iterable[PartitionEnd]) -> Column:
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
     """Return the gaps that have records or could not be read."""
     with explained():
-        rows = rest.groupBy(*_PARTITION).agg(F.min("offset").alias("next")).collect()
+        rows = rest.groupBy(*PARTITION).agg(F.min("offset").alias("next")).collect()
     following = {(row["topic"], row["partition"]): row["next"] for row in rows}
     return [gap for gap in gaps if following.get((gap.topic, gap.partition)) != gap.end_offset]
 

@@ -48,7 +48,7 @@ _SILENCE_S = 60.0
 _SHORT_S = 5.0
 _POLL_S = 0.05
 
-_SETTINGS = {
+SETTINGS = {
     # A consumer needs a group id, although this one neither joins the group nor commits.
     "group.id": "ackproof-final-log",
     "enable.auto.commit": False,
@@ -135,7 +135,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: Mapping[str, str]) -> None:
         # Spark passes option names in lower case; librdkafka's names are lower case, too.
         options = {key.lower(): value for key, value in options.items()}
-        self._settings: dict[str, Any] = {**_SETTINGS, **client_settings(options)}
+        self._settings: dict[str, Any] = {**SETTINGS, **client_settings(options)}
         self._starting = json.loads(options["startingoffsets"])
         self._ending = json.loads(options["endingoffsets"])
         self._headers = _includes_headers(options)

@@ -37,12 +37,10 @@ from ackproof_spark.tables import (
     RecordState,
 )
 
-#: The columns that identify a send within its partition.
-NAME = ["topic", "partition", "producer", "sequence"]
-
-#: The columns that identify an offset of a partition.
-PLACE = ["topic", "partition", "offset"]
-
+#: The columns that identify a partition, a send within its partition, and an offset.
+PARTITION = ["topic", "partition"]
+NAME = [*PARTITION, "producer", "sequence"]
+PLACE = [*PARTITION, "offset"]
 
 #: Tables up to this size are read by this process, without a Spark job.
 _SMALL_BYTES = 1 << 20
@@ -328,9 +326,7 @@ def _the_run(run: StoredRun, names: Sequence[str]) -> str:
     return runs[0] if runs else ""
 
 
-def read_tables(
-    spark: SparkSession, run_dirs: Sequence[str], name: str, schema: pa.Schema
-) -> DataFrame:
+def read_tables(spark: SparkSession, run_dirs: Sequence[str], name: str) -> DataFrame:
     """Return one table of many runs in local folders, read in one scan.
 
     Raises `RunError` if a run lacks a table that every run has.
@@ -343,11 +339,10 @@ def read_tables(
             f"there is no table {name} at {missing}: this is not the directory of a run that "
             "reached its analysis"
         )
-    kind = spark_schema(schema)
     if not found:
-        return spark.createDataFrame([], kind)
-    places_found = (address(place) for place in found)
-    return spark.read.schema(kind).parquet(*places_found, pathGlobFilter=PARTS)
+        return no_rows(spark, SCHEMAS[name])
+    reader = spark.read.schema(spark_schema(SCHEMAS[name]))
+    return reader.parquet(*map(address, found), pathGlobFilter=PARTS)
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

@@ -13,7 +13,6 @@ ackproof's own reader reads into files, without Spark, so both readers can read 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 
 from ackproof_spark.errors import AnalysisError
@@ -25,7 +24,8 @@ from ackproof_spark.reading.final_log import (
     range_options,
 )
 from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
-from ackproof_spark.spark.functions import DataFrame, F, SparkSession
+from ackproof_spark.reading.run_tables import PARTITION
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession, union
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
 
@@ -66,9 +66,6 @@ def fetched(
     return as_final_log(records, application, run_id=run_id)
 
 
-_PARTITION = ["topic", "partition"]
-
-
 def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
     """Return the records that the readers read differently, as `tables.DISAGREEMENTS`, or None.
 
@@ -85,7 +82,7 @@ def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
     ]
     if not apart:
         return None
-    disputed = F.concat_ws("-", *_PARTITION).isin(apart)
+    disputed = F.concat_ws("-", *PARTITION).isin(apart)
     first, second = (log.select(FINAL_LOG.names).where(disputed) for log in readings.values())
     return (
         first.exceptAll(second)
@@ -114,12 +111,12 @@ def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], 
     """Return by reader and partition numbers that do not depend on the order of records."""
     record = F.xxhash64(*(F.col(name) for name in FINAL_LOG.names)).alias("record")
     logs = [
-        log.select(F.lit(reader).alias("reader"), *_PARTITION, record)
+        log.select(F.lit(reader).alias("reader"), *PARTITION, record)
         for reader, log in readings.items()
     ]
     rows = (
-        reduce(lambda some, more: some.unionByName(more), logs)
-        .groupBy("reader", *_PARTITION)
+        union(logs)
+        .groupBy("reader", *PARTITION)
         .agg(
             F.count("*"),
             F.bit_xor("record"),

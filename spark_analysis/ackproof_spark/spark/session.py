@@ -118,32 +118,25 @@ def session() -> SparkSession:
     goes to a file. Raises `AnalysisError` if pyspark or a suitable Java is missing, if the JVM
     dies, or if the cluster does not answer or gives no executor.
     """
-    with _starting:
-        return _session()
-
-
-def _session() -> SparkSession:
     global _running, _scratch  # noqa: PLW0603  a process has one Spark session
-    if _running is not None and _alive():
-        return _running
-    stop()
-    connector.spark_version()
-    folder = scratch.create()
-    try:
-        if is_connect():
-            _check_reachable()
-            _running = _connect(folder)
-        else:
-            connector.check_java()
+    with _starting:
+        if _running is not None and _alive():
+            return _running
+        stop()
+        connector.spark_version()
+        folder = scratch.create()
+        try:
+            if not is_connect():
+                connector.check_java()
             if not _is_local():
                 _check_reachable()
-            _running = _start(folder)
-    except BaseException:
-        scratch.remove(folder)
-        raise
-    _scratch = folder
-    atexit.register(stop)
-    return _running
+            _running = _connect(folder) if is_connect() else _start(folder)
+        except BaseException:
+            scratch.remove(folder)
+            raise
+        _scratch = folder
+        atexit.register(stop)
+        return _running
 
 
 def stop() -> None:
@@ -312,23 +305,20 @@ def _on_loopback() -> bool:
 
 
 def _local_settings(folder: Path) -> dict[str, str]:
+    # The archive fits the class path without a table format's jars.
+    archive = None if _used else class_archive.find()
+    shared = [f'"-XX:SharedArchiveFile={archive}"'] if archive else []
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         # An analysis lasts seconds: the optimising compiler and a concurrent garbage collector
         # cost more than they save, even with a million records.
         "spark.driver.extraJavaOptions": " ".join(
-            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_archive(), _quiet(folder)]
+            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *shared, _quiet(folder)]
         ),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),
         "spark.local.dir": str(folder / "local"),
     }
-
-
-def _archive() -> list[str]:
-    """Return the JVM option that maps the class archive, which fits no table format's jars."""
-    archive = None if _used else class_archive.find()
-    return [f'"-XX:SharedArchiveFile={archive}"'] if archive else []
 
 
 def _cluster_settings(folder: Path) -> dict[str, str]:

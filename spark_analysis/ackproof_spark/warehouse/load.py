@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ackproof_spark import tables
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.tables import columns
 from ackproof_spark.warehouse.formats import frame
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.timelines import events, per_second
@@ -110,7 +110,7 @@ def _write(
             warehouse.tables.replace_runs(name, _conform(rows, load_ids, TABLES[name]))
 
 
-_LOAD_IDS = pa.schema([("run_id", pa.string()), ("load_id", pa.string())])
+_LOAD_IDS = columns("run_id string?, load_id string?")
 
 
 def _frames(
@@ -119,24 +119,21 @@ def _frames(
     """Return the rows of all runs for every table except `runs`."""
     directories = [run.directory for run in runs]
 
-    def table(name: str, schema: pa.Schema) -> DataFrame:
-        return read_tables(spark, directories, name, schema)
+    def table(name: str) -> DataFrame:
+        return read_tables(spark, directories, name)
 
-    fault_windows = table("fault_windows", tables.FAULT_WINDOWS)
-    partition_states = table("partition_states", tables.PARTITION_STATES)
-    broker_states = table("broker_states", tables.BROKER_STATES)
-    ledger = table("ledger", tables.LEDGER)
+    ledger, fault_windows, partition_states = map(
+        table, ("ledger", "fault_windows", "partition_states")
+    )
     timeline = events(
-        fault_windows=fault_windows, partition_states=partition_states, broker_states=broker_states
+        fault_windows=fault_windows,
+        partition_states=partition_states,
+        broker_states=table("broker_states"),
     )
-    troubles = _rows(
-        spark,
-        "events",
-        {
-            run.run_id: [{"kind": "trouble", "what": trouble} for trouble in run.troubles]
-            for run in runs
-        },
-    )
+    troubles = {
+        run.run_id: [{"kind": "trouble", "what": trouble} for trouble in run.troubles]
+        for run in runs
+    }
     of_verdicts = ("predictions", "findings", "causes", "availability", "settings")
     written = {
         "trials": _rows(spark, "trials", {run.run_id: [run.trial] for run in runs if run.trial}),
@@ -144,17 +141,17 @@ def _frames(
             name: _rows(spark, name, {run.run_id: getattr(run, name) for run in runs})
             for name in of_verdicts
         },
-        "lost_stories": table("lost_stories", tables.LOST_STORIES),
+        "lost_stories": table("lost_stories"),
         "fault_windows": fault_windows,
         "partition_states": partition_states,
-        "events": timeline.unionByName(troubles.select(*timeline.columns)),
-        "metrics": per_second(ledger, table("reads", tables.READS)),
-        "anomalies": table("anomalies", tables.ANOMALIES),
+        "events": timeline.unionByName(_rows(spark, "events", troubles).select(*timeline.columns)),
+        "metrics": per_second(ledger, table("reads")),
+        "anomalies": table("anomalies"),
     }
     if with_sends:
         written["sends"] = ledger
     if with_reads:
-        written["reads"] = table("final_log", tables.FINAL_LOG)
+        written["reads"] = table("final_log")
     return written
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof_spark.spark.functions import Column, DataFrame, F, Window
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window, union
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 _EDGES = ("injected", "verified", "healed", "recovered")
@@ -15,7 +15,6 @@ def events(
 
     A fault has one event for each of its brokers.
     """
-    none = F.lit(None)
     edges = F.explode(
         F.array(
             *(
@@ -31,8 +30,6 @@ def events(
             "edge.at",
             "edge.kind",
             F.explode_outer("nodes").alias("node"),
-            none.cast("string").alias("topic"),
-            none.cast("int").alias("partition"),
             F.format_string("F%d %s of %s", "window", "fault", "target").alias("what"),
         )
         .where("at is not null")
@@ -53,11 +50,9 @@ def events(
         "at",
         F.lit("broker-state").alias("kind"),
         F.col("broker").alias("node"),
-        none.cast("string").alias("topic"),
-        none.cast("int").alias("partition"),
         F.format_string("broker %d %s", "broker", "state").alias("what"),
     )
-    return of_faults.unionByName(of_partitions).unionByName(of_brokers)
+    return union([of_faults, of_partitions, of_brokers], sparse=True)
 
 
 def _ids(column: str) -> Column:

@@ -20,8 +20,6 @@ final class Page {
 
     static final int SLOW = 1;
     static final int FILL = 2;
-    static final int PURGE_QUEUE = 3;
-    static final int PURGE_ALL = 4;
     static final int REJOIN = 5;
     static final int SKEW = 6;
 

@@ -29,7 +29,6 @@ final class Recorder implements Runnable {
         final long[] sentAt = new long[ROWS];
         final long[] resolvedAt = new long[ROWS];
         int count;
-        boolean errors;
         boolean allOffsets = true;
     }
 
@@ -99,7 +98,6 @@ final class Recorder implements Runnable {
         to.outcome[row] = outcome;
         to.error[row] = error;
         to.hasError[row] = error != 0;
-        to.errors |= error != 0;
         to.offset[row] = offset;
         to.hasOffset[row] = offset >= 0;
         to.allOffsets &= offset >= 0;
@@ -162,7 +160,6 @@ final class Recorder implements Runnable {
         synchronized (this) {
             for (Outcomes one : due) {
                 one.count = 0;
-                one.errors = false;
                 one.allOffsets = true;
                 spare.add(one);
             }

@@ -27,7 +27,6 @@ from ackproof_faults import (
 )
 from ackproof_faults.clients.ordered import FillBuffer, PurgeClient, SkewTimestamps, SlowClient
 from ackproof_faults.clients.processes import CrashClient, PauseClient
-from ackproof_faults.interfaces.clients import Clients
 from ackproof_faults.interfaces.clients import Order as Told
 from integration.command import clock
 from support.fake_cluster import FakeCluster
@@ -55,8 +54,8 @@ def scenario(**workload: object) -> Scenario:
     )
 
 
-def cluster_with(clients: Clients) -> FakeCluster:
-    return FakeCluster(clients=clients)
+def cluster_of(supervisor: ClientSupervisor) -> FakeCluster:
+    return FakeCluster(clients=RunClients(supervisor))
 
 
 @pytest.fixture
@@ -80,13 +79,13 @@ def supervise(tmp_path: Path) -> Iterator[Callable[..., ClientSupervisor]]:
 
 
 def inject_fault(supervisor: ClientSupervisor, fault: Fault) -> Guard:
-    return inject(fault, cluster_with(RunClients(supervisor)), clock=clock)
+    return inject(fault, cluster_of(supervisor), clock=clock)
 
 
 def in_force(supervisor: ClientSupervisor, fault: Fault) -> Guard:
     """Inject a fault that cannot be verified before; return it in force."""
     with pytest.raises(FaultError):
-        fault.verify(cluster_with(RunClients(supervisor)), [1], ())
+        fault.verify(cluster_of(supervisor), [1], ())
     guard = inject_fault(supervisor, fault)
     assert guard.window.verified, guard.window.evidence
     return guard
@@ -162,7 +161,7 @@ def test_a_crashed_producer_gets_a_successor_and_is_no_trouble(supervise, how, c
     assert first.returncode == code
     assert supervisor.restart_crashed(), "the workload waits for the successor"
     recover_from(guard)
-    guard.fault.heal(cluster_with(RunClients(supervisor)), [1], ("producer 0",))  # twice is a no-op
+    guard.fault.heal(cluster_of(supervisor), [1], ("producer 0",))  # twice is a no-op
     first, successor = supervisor.producers
     assert first.spec.records - successor.spec.records == first.progress().sent
     assert outcomes(first)["unknown"] > 0, "what lingered was not waited for"

@@ -17,13 +17,14 @@ from rich.console import Console
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import SparkError
 from ackproof.execution import live_view
-from ackproof.execution.live_table import (
+from ackproof.execution.live_view import (
     LedgerCounts,
+    LiveJob,
     LivePartition,
+    LiveView,
     live_line,
     live_table,
 )
-from ackproof.execution.live_view import LiveJob, LiveView
 from ackproof.ledger import producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
 from ackproof.progress import ConsoleReporter

@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.cluster.hanging_transactions import HangingTransaction
 from ackproof.errors import ClusterError
-from ackproof.execution.open_transactions import OpenTransactions
+from ackproof.execution.final_phase import OpenTransactions
 from ackproof_faults.interfaces.cluster import TopicPartition
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

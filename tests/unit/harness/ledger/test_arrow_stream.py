@@ -76,16 +76,6 @@ def test_closing_writes_one_parquet_file_per_process_and_can_be_repeated(tmp_pat
         assert pq.read_table(tmp_path / "reads" / "consumer-3.parquet").num_rows == 2
 
 
-def test_a_conversion_that_was_interrupted_at_its_end_is_completed(tmp_path):
-    path = arrow_stream.stream_path(tmp_path, "reads", "consumer-3")
-    poll(TableStream(path, READS, WHOSE), 0, 1, 2)
-    content = path.read_bytes()
-    arrow_stream.close(tmp_path, "reads", READS)
-    path.write_bytes(content)
-    arrow_stream.close(tmp_path, "reads", READS)
-    assert [file.name for file in path.parent.iterdir()] == ["consumer-3.parquet"]
-
-
 def test_a_stream_that_differs_from_the_table_of_its_process_is_refused(tmp_path):
     path = arrow_stream.stream_path(tmp_path, "reads", "consumer-3")
     poll(TableStream(path, READS, WHOSE), 0, 1, 2)

@@ -100,6 +100,24 @@ def test_every_trace_is_a_way():
     assert lost(state) == 1
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_search_may_start_in_any_state(workers):
+    model = AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
+    whole = search(model)
+    _, start = whole.trace[5]
+    left = dict(zip(Budgets.KINDS, start.left, strict=False))
+    rest = replace(model, start=start, budgets=Budgets(**left, in_all=start.left[-1]))
+    assert search(rest, workers=workers).trace == whole.trace[6:]
+    # One replica alone in the ISR loses what it acked with its power; a full ISR does not.
+    once = replace(model, min_insync_replicas=1, budgets=Budgets(power_losses=1))
+    full = initial(once)
+    alone = full.controller._replace(isr=1)
+    leader = full.brokers[0]._replace(isr=1)
+    shrunk = full._replace(controller=alone, brokers=(leader, *full.brokers[1:]))
+    assert search(once).impossible
+    assert search(replace(once, start=shrunk), workers=workers).lost
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -13,7 +13,6 @@ from ackproof_model.consumer_groups import (
     ANOMALIES,
     OffsetBudgets,
     OffsetModel,
-    certain,
     search,
 )
 
@@ -160,13 +159,14 @@ def test_before_2_4_a_member_that_runs_skips_what_takes_the_offsets_of_lost_reco
 )
 def test_a_member_that_is_killed_in_the_middle_of_a_poll(commit, budgets, expected):
     asked = model(commit, budgets, continues_after_refused_commit=True, killed_in_poll=True)
-    assert certain(asked) == expected
-    assert expected <= set(search(asked).traces)
+    found = search(asked, certain=True)
+    assert found.certain == expected
+    assert expected <= set(found.traces)
 
 
 def test_nothing_is_certain_without_a_certain_kill():
     for commit in ("before", "after", "auto", "never", "transaction"):
-        assert certain(model(commit, CRASH | REMOVED)) == set()
+        assert not search(model(commit, CRASH | REMOVED), certain=True).certain
 
 
 def test_a_group_that_has_not_committed_yet_begins_at_the_end_again():

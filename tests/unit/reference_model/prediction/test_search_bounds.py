@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,12 @@ from ackproof_model import (
     predict,
 )
 from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.replication.equivalence import (
+    common_records,
+    settled_common_records,
+    without_common_records,
+    without_records,
+)
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
@@ -26,6 +33,7 @@ from ackproof_model.replication.reduction import (
     old_leaders,
     without_past_records,
 )
+from ackproof_model.replication.state import initial
 from ackproof_model.replication.transitions import (
     cluster_moves,
     exits,
@@ -71,6 +79,16 @@ def test_leaving_out_what_cannot_matter_changes_nothing(configure, settings, sch
     assert seen(model) == seen(Model(configure(**settings), schedule, reduction=False))
 
 
+def test_a_search_may_start_with_another_isr(configure):
+    settings = configure(replication_factor=2, min_insync_replicas=1)
+    fault = injection("power_loss", POWER_LOSS, targets=LEADER, when=(ACKED,))
+    whole = Model(settings, (fault,))
+    assert seen(whole)["lost"] == (False, False)
+    controller, (leader, follower) = initial(2)
+    alone_in_isr = controller._replace(isr=1), (leader._replace(isr=1), follower)
+    assert seen(replace(whole, start=alone_in_isr))["lost"] == (True, False)
+
+
 def steps_anew(model, state):
     """Return every step from a state, without the memory of `Stepping`."""
     if awaits_heals_only(model, state):
@@ -93,6 +111,11 @@ def stands_for(model, state):
     client = with_reads(model, state.client, *records)
     client = without_past_records(model, client, model.sent_before[state.run.phase])
     state = state.with_client(client)
+    records, counts = common_records(model, state)
+    settled = settled_common_records(model, client, records, state.run.phase)
+    if count := next((count for count in counts if count <= settled), 0):
+        left = without_records(client, records[:count])
+        state = without_common_records(state, count).with_client(left)
     if not (model.reduces(state) and has_final_leader(model, state)):
         return state
     old = old_leaders(state)

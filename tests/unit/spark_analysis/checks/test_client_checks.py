@@ -6,6 +6,8 @@ once.
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,130 +40,70 @@ class Run:
         """`outcomes` has a letter a send: a(cked), x (aborted), u(nknown)."""
         words = {"a": "acked", "x": "aborted", "u": "unknown"}
         self.topic, self.first = f"t{number}", APART * number
-        self.reads: list[dict[str, Any]] = []
-        self.effects: list[dict[str, Any]] = []
-        self.consumer_events: list[dict[str, Any]] = []
-        self.transactions: list[dict[str, Any]] = []
-        self.hanging_transactions: list[dict[str, Any]] = []
-        self.probe: list[dict[str, Any]] = []
-        self.ledger = [
-            {
-                **self.name(sequence),
-                "outcome": words[letter],
-                "offset": sequence if letter == "a" else None,
-                "sent_at": at(sequence),
-                "resolved_at": at(sequence + 0.5),
-            }
-            for sequence, letter in enumerate(outcomes)
-        ]
-        acked = {sequence for sequence, letter in enumerate(outcomes) if letter == "a"}
-        self.final_log = [
-            {
-                **self.name(sequence),
-                "offset": sequence,
-                "written_at": at(sequence),
-                "state": "intact",
-                "size": 100,
-            }
-            for sequence in sorted(acked if readable is None else readable)
-        ]
-        end = {"begin_offset": 0, "end_offset": len(outcomes), "complete": True}
-        self.partition_ends = [{"topic": self.topic, "partition": 0, **end}]
+        self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        if readable is None:
+            readable = {sequence for sequence, letter in enumerate(outcomes) if letter == "a"}
+        for sequence, letter in enumerate(outcomes):
+            times = {"sent_at": at(sequence), "resolved_at": at(sequence + 0.5)}
+            offset = sequence if letter == "a" else None
+            self.add("ledger", sequence, outcome=words[letter], offset=offset, **times)
+        for sequence in sorted(readable):
+            self.add("final_log", sequence, written_at=at(sequence), state="intact", size=100)
+        self.add("partition_ends", begin_offset=0, end_offset=len(outcomes), complete=True)
 
-    def name(self, sequence: int) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": 0,
-            "producer": self.first,
-            "sequence": sequence,
-        }
-
-    def consumer(self, consumer: int) -> dict[str, Any]:
-        return {"consumer": self.first + consumer, "group": f"billing-{self.topic}"}
-
-    def poll(self, poll: int, *sequences: int, consumer: int = 0) -> None:
-        self.reads += [
-            {
-                **self.consumer(consumer),
-                "isolation_level": "read_committed",
-                "poll": poll,
-                "number": number,
-                **self.name(sequence),
-                "offset": sequence,
-                "read_at": at(100 + poll),
-            }
-            for number, sequence in enumerate(sequences)
-        ]
-
-    def process(self, *sequences: int, consumer: int = 0) -> None:
-        self.effects += [
-            {
-                **self.consumer(consumer),
-                **self.name(sequence),
-                "offset": sequence,
-                "processed_at": at(200),
-            }
-            for sequence in sequences
-        ]
-
-    def event(self, event: str, *, poll: int, consumer: int = 0) -> None:
-        self.consumer_events.append(
-            {
-                **self.consumer(consumer),
-                "at": at(len(self.consumer_events)),
-                "poll": poll,
-                "event": event,
-                "topic": self.topic,
-                "partition": 0,
-            }
-        )
-
-    def transaction(
-        self, number: int, first: int, end: int, *, producer: int = 0, **fields: Any
+    def add(
+        self, table: str, sequence: int | None = None, *, consumer: int = 0, **columns: Any
     ) -> None:
-        self.transactions.append(
-            {
-                "producer": self.first + producer,
-                "transactional_id": f"id-{self.topic}",
-                "transaction": number,
-                "first_sequence": first,
-                "end_sequence": end,
-                "outcome": "committed",
-                "initialized_at": at(0),
-                "ended_at": at(end),
-                **fields,
-            }
-        )
-
-    def hangs(self, offset: int) -> None:
-        self.hanging_transactions.append(
+        """Add a row, with the columns that its table has of its send and its consumer."""
+        self.rows[table].append(
             {
                 "topic": self.topic,
                 "partition": 0,
-                "producer_id": 7,
-                "producer_epoch": 3,
-                "coordinator_epoch": 0,
-                "start_offset": offset,
-                "last_at": at(offset),
-                "found_at": at(300),
-                "aborted_at": at(301),
-            }
-        )
-
-    def probe_read(self, sequence: int | None, *, offset: int) -> None:
-        self.probe.append(
-            {
-                "topic": self.topic,
-                "partition": 0,
-                "action": "read",
-                "at": at(99),
-                "answered_at": at(100),
-                "ok": True,
-                "offset": offset,
+                "offset": sequence,
                 "producer": None if sequence is None else self.first,
                 "sequence": sequence,
+                "consumer": self.first + consumer,
+                "group": f"billing-{self.topic}",
+                "isolation_level": "read_committed",
+                **columns,
             }
         )
+
+    def poll(self, poll: int, *sequences: int, consumer: int = 0) -> None:
+        for number, sequence in enumerate(sequences):
+            when = {"poll": poll, "number": number, "read_at": at(100 + poll)}
+            self.add("reads", sequence, consumer=consumer, **when)
+
+    def process(self, *sequences: int, consumer: int = 0) -> None:
+        for sequence in sequences:
+            self.add("effects", sequence, consumer=consumer, processed_at=at(200))
+
+    def event(self, event: str, *, poll: int) -> None:
+        moment = at(len(self.rows["consumer_events"]))
+        self.add("consumer_events", at=moment, poll=poll, event=event)
+
+    def transaction(
+        self, number: int, first: int, end: int, *, producer: int = 0, **columns: Any
+    ) -> None:
+        sends = {"first_sequence": first, "end_sequence": end, "outcome": "committed"}
+        times = {"initialized_at": at(0), "ended_at": at(end)}
+        whose = {"producer": self.first + producer, "transactional_id": f"id-{self.topic}"}
+        self.add("transactions", transaction=number, **{**whose, **sends, **times, **columns})
+
+    def add_partition(self) -> None:
+        named = {"fault": "add_partitions", "target": "all", "nodes": [1], "parameters": "{}"}
+        facts = json.dumps({"added": {self.topic: [0]}})
+        whole = {**named, "trigger": "", "injected_at": at(0), "evidence": ""}
+        self.add("fault_windows", window=0, verified=True, facts=facts, **whole)
+
+    def hangs(self, offset: int) -> None:
+        whose = {"producer_id": 7, "producer_epoch": 3, "coordinator_epoch": 0}
+        times = {"last_at": at(offset), "found_at": at(300), "aborted_at": at(301)}
+        self.add("hanging_transactions", start_offset=offset, **whose, **times)
+
+    def probe_read(self, sequence: int | None, *, offset: int) -> None:
+        times = {"at": at(99), "answered_at": at(100)}
+        self.add("probe", sequence, offset=offset, action="read", ok=True, **times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +154,13 @@ def skipped_records_are_unprocessed_and_repeated_ones_reprocessed(run: Run) -> N
 def records_before_a_groups_first_poll_are_not_unprocessed(run: Run) -> None:
     run.poll(0, 2, 3)
     run.process(2, 3)
+
+
+@case("aaaa", (Anomaly.UNPROCESSED, 0), (Anomaly.UNPROCESSED, 1))
+def records_of_an_added_partition_are_unprocessed_before_a_groups_first_poll_too(run: Run) -> None:
+    run.poll(0, 2, 3)
+    run.process(2, 3)
+    run.add_partition()
 
 
 @case("aaaaaa", (Anomaly.NONMONOTONIC_POLL, 2), (Anomaly.POLL_SKIP, 3))
@@ -299,7 +248,7 @@ def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
         runs[name] = Run(number, made.outcomes, readable=made.readable)
         made.happens(runs[name])
     for table, location in LOCATION.items():
-        rows = [row for run in runs.values() for row in getattr(run, table, [])]
+        rows = [row for run in runs.values() for row in run.rows[table]]
         if rows or table == "fault_windows":
             path = directory / location
             path = path if path.suffix else path / "part-0.parquet"

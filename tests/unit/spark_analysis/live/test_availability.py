@@ -46,16 +46,3 @@ def test_dropping_old_spans_does_not_change_later_availability(acks, now, later)
     recent = with_acks(since(spans, now), np.array(later, int), gap=GAP)
     whole = with_acks(spans, np.array(later, int), gap=GAP)
     assert availability(recent, now, 100) == availability(whole, now, 100)
-
-
-def test_a_pause_that_is_not_over_counts_with_later_acks():
-    recent = since([(0, 40), (50, 58)], 60)
-    assert with_acks(recent, np.array([62]), gap=GAP) == [(50, 62)]
-
-
-def test_an_outage_counts_from_the_last_ack_to_the_next():
-    spans = with_acks([], np.array([0, 4, 8, 30, 34]), gap=GAP)
-    assert spans == [(0, 8), (30, 34)]
-    assert availability(spans, 0, 34) == pytest.approx(12 / 34)
-    assert availability(spans, 10, 30) == 0
-    assert availability(spans, 7, 7) == 1, "no time, no outage"

@@ -173,41 +173,25 @@ class _PowerCutError(Exception):
     pass
 
 
-def before(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
-    """Die before any table is written."""
-    raise _PowerCutError
-
-
-def between(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
-    """Die with one table written, the others not."""
-    batch, rows = given
-    write(tables, batch, {"live_windows": rows["live_windows"]})
-    raise _PowerCutError
-
-
-def after(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
-    """Die with all tables written, and the batch not yet committed."""
-    write(tables, *given)
-    raise _PowerCutError
-
-
-def test_a_job_that_dies_repeatedly_leaves_the_same_tables_as_an_undisturbed_one(
+def test_a_job_that_dies_leaves_the_same_tables_as_an_undisturbed_one(
     spark, undisturbed, tmp_path, monkeypatch
 ):
+    """It dies when all tables are written, before Spark commits the batch; see also test_view."""
     run = Run.begun(tmp_path / "disturbed")
     run.step(0)
     following = despite_load(run, spark, Following.drain)
     write = LiveTables.write
-    for number, moment in enumerate((before, between, after), start=1):
-        monkeypatch.setattr(
-            LiveTables, "write", lambda self, *given, die=moment: die(self, write, *given)
-        )
-        run.step(number)
-        with pytest.raises(AnalysisError, match="PowerCut"):
-            despite_load(run, spark, Following.drain, following)
-        monkeypatch.undo()
-        following = despite_load(run, spark, Following.drain)
-    finish(run, spark, following, first=4)
+
+    def die(tables: LiveTables, *given: Any) -> None:
+        write(tables, *given)
+        raise _PowerCutError
+
+    monkeypatch.setattr(LiveTables, "write", die)
+    run.step(1)
+    with pytest.raises(AnalysisError, match="PowerCut"):
+        despite_load(run, spark, Following.drain, following)
+    monkeypatch.undo()
+    finish(run, spark, despite_load(run, spark, Following.drain), first=2)
     assert tables(run.directory) == tables(undisturbed)
 
 

@@ -67,9 +67,6 @@ class Followed:
         self.changes += changes
         return changes
 
-    def row(self, *names: str) -> list[int]:
-        return [self.partition.row()[name] for name in names]
-
 
 def test_a_read_of_a_higher_offset_makes_an_unseen_send_a_candidate(tmp_path):
     followed = Followed(tmp_path, acked(0, 1, 2, 3), read(0, 1, 3))
@@ -227,6 +224,12 @@ def test_a_send_that_was_read_again_is_reverted_from_where_it_was_read_last(tmp_
     followed = Followed(tmp_path, whole, [(Kind.READ, 4, 3, 2), (Kind.READ, 9, 4, 2)])
     followed.take((Kind.READ, 10, 4, 3))
     assert followed.partition.unseen["sequence"].tolist() == [3]
+
+
+def test_a_send_stays_seen_while_the_first_of_its_copies_is_left(tmp_path):
+    followed = Followed(tmp_path, acked(0, 1) + read(0, 1) + [(Kind.READ, 0, 2, 1)])
+    followed.take(*read(2, first=100, at=2))
+    assert followed.partition.row()["unseen"] == 0
 
 
 def test_keys_tell_sends_of_different_producers_apart():

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.live.job import View
+from ackproof_spark.live.job import Following
 from ackproof_spark.live.ledger_source import EVENTS
 from ackproof_spark.live.partition import MEMORY_S, NO_OFFSET, Kind
 from ackproof_spark.tables import LOCATION
@@ -45,8 +45,8 @@ def sent(*sequences: int, kind: Kind = Kind.ACKED, at: float = 1) -> list[Event]
     return [(kind, each, each, at) for each in sequences]
 
 
-def view(run_dir: Path, *, fresh: bool = True, width_s: int = 5) -> View:
-    return View(run_dir, "run", width=width_s * SECOND, fresh=fresh)
+def view(run_dir: Path, *, fresh: bool = True, width_s: int = 5) -> Following:
+    return Following(run_dir, "run", width=width_s * SECOND, fresh=fresh)
 
 
 def rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
