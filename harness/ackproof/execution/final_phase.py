@@ -21,6 +21,7 @@ from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -195,7 +196,7 @@ def run_final_phase(
         logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
         run.troubles += logs.unread
         run.unobserved += logs.remarks
-    if scenario.removes and not cluster.interfaces.missing(["operations"]):
+    if removes(scenario) and not cluster.interfaces.missing(["operations"]):
         _stop_removal(scenario, cluster, run)
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
