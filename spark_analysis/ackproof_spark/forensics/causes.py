@@ -19,11 +19,11 @@ from ackproof_spark.forensics.cases import (
     classify,
 )
 from ackproof_spark.forensics.differences import EPOCH, rows_of
+from ackproof_spark.forensics.history import History
 from ackproof_spark.forensics.sentences import cause, counted, decisive
 from ackproof_spark.forensics.stories import (
     SHARED,
     STORY,
-    History,
     stories_of,
 )
 from ackproof_spark.forensics.terms import Term

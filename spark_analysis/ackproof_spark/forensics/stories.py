@@ -28,33 +28,14 @@ agree, as those of containers on one host do.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any
-
-from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
-from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, terms
-from ackproof_spark.reading.run_tables import PARTITION, StoredRun
+from ackproof_spark.forensics.history import FACTS, History
+from ackproof_spark.reading.run_tables import PARTITION
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import PROBE_PRODUCERS
 
 #: A leader change within this time of a send may have affected it, in microseconds: twice
 #: broker.session.timeout.ms, for the fencing of a dead leader and for clients with old metadata.
 _NEAR = 18_000_000
-
-_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean>"
-_STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
-_STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
-_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
-_RANGE = "struct<low: bigint, high: bigint>"
-_FACTS = (
-    f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
-    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>, "
-    "created_again bigint"
-)
 
 #: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
 SHARED = [
@@ -78,119 +59,6 @@ SHARED = [
 STORY = "story"
 
 
-@dataclass(frozen=True, kw_only=True)
-class History:
-    """Terms and truncations of every partition; times have a time zone."""
-
-    terms: Mapping[Partition, tuple[Term, ...]]
-    #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
-    stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
-    #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
-    truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
-    #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
-    hung: Mapping[Partition, Sequence[tuple[int, int]]]
-    #: When the topic of a partition was created again.
-    recreated_at: Mapping[Partition, datetime]
-
-    @classmethod
-    def read(cls, run: StoredRun) -> History:
-        stretches = _stretches(run)
-        starts: dict[tuple[str, int, int], int] = {}
-        for (topic, partition), rows in stretches.items():
-            for _, epoch, low, _, _ in rows:
-                key = (topic, partition, epoch)
-                starts[key] = min(low, starts.get(key, low))
-        known = run.listed("broker_events").where("kind in ('leader', 'loaded', 'truncated')")
-        events = rows_of(known)
-        truncations: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
-        for event in sorted(events, key=lambda event: event["at"]):
-            if event["kind"] == "truncated":
-                truncations[event["topic"], event["partition"]].append(event)
-        others = [event for event in events if event["kind"] != "truncated"]
-        states = rows_of(run.listed("partition_states"))
-        return cls(
-            terms=terms(states, starts, others),
-            stretches=stretches,
-            truncations=truncations,
-            hung=_hung(run),
-            recreated_at={
-                partition: lives[-1][0]["at"]
-                for partition, lives in lives_of(states).items()
-                if len(lives) > 1
-            },
-        )
-
-    @cached_property
-    def rows(self) -> list[tuple[Any, ...]]:
-        """One row of `_FACTS` a partition."""
-        return [
-            (
-                *partition,
-                [
-                    (
-                        term.epoch,
-                        term.leader,
-                        _micros(term.elected_at),
-                        term.start,
-                        term.election is Election.UNCLEAN,
-                    )
-                    for term in history
-                ],
-                [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
-                list(self.stretches.get(partition, ())),
-                [
-                    (_micros(event["at"]), event["broker"], event["offset"])
-                    for event in self.truncations.get(partition, ())
-                ],
-                list(self.hung.get(partition, ())),
-                _micros(self.recreated_at[partition]) if partition in self.recreated_at else None,
-            )
-            for partition, history in self.terms.items()
-        ]
-
-
-def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
-    leaders = in_sync(run).where("leads").select(*PARTITION, "broker", "leads")
-    rows = (
-        run["replica_batches"]
-        .where("leader_epoch >= 0")
-        .groupBy(*PARTITION, "broker", "leader_epoch")
-        .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
-        .join(leaders, [*PARTITION, "broker"], "left")
-        .collect()
-    )
-    stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
-    for row in rows:
-        stretches[row["topic"], row["partition"]].append(
-            (row["broker"], row["leader_epoch"], row["low"], row["high"], bool(row["leads"]))
-        )
-    return stretches
-
-
-def _hung(run: StoredRun) -> dict[Partition, list[tuple[int, int]]]:
-    """Return the batches of transactions that the harness aborted.
-
-    Such a transaction was open from its `start_offset` on until then, so that every later batch of
-    its producer id belongs to it.
-    """
-    if not run.has("hanging_transactions"):
-        return {}
-    of = [*PARTITION, "producer_id"]
-    rows = (
-        run["replica_batches"]
-        .where("transactional and not control")
-        .join(F.broadcast(run["hanging_transactions"].where("aborted_at is not null")), of)
-        .where("base_offset >= start_offset")
-        .select(*PARTITION, "base_offset", "last_offset")
-        .distinct()
-        .collect()
-    )
-    hung: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
-    for topic, partition, low, high in rows:
-        hung[topic, partition].append((low, high))
-    return hung
-
-
 def stories_of(
     lost: DataFrame, occupied: DataFrame, history: History, *, transactions: DataFrame
 ) -> DataFrame:
@@ -201,7 +69,7 @@ def stories_of(
     is the first after the send at or before the offset, by the broker that acked it, else by any
     broker. If the transaction hung, all of these are those of its COMMIT marker.
     """
-    facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, _FACTS))
+    facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, FACTS))
     standing = occupied.distinct().withColumn("standing", F.lit(True))
     offset, hung = F.col("offset"), F.col("hung")
     sent, acked = F.unix_micros("sent_at"), F.unix_micros("committed_at")
@@ -433,7 +301,3 @@ def _truncation(offset: Column | None, since: Column) -> Column:
     )
     own = F.filter(cut, lambda t: t["broker"] == F.col("acked_term.leader"))
     return F.when(F.col("next_term").isNotNull(), F.coalesce(_first(own), _first(cut)))
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
