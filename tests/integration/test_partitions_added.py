@@ -1,0 +1,126 @@
+"""Partitions are added under load: producers and consumers learn of them as their clients do."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from docker import DockerClient
+from rich.console import Console
+
+from ackproof.execution import runner
+from ackproof.progress import ConsoleReporter
+from ackproof.runs.verdict import Verdict, Word
+from ackproof.scenario.loader import load
+from ackproof_spark.tables import LOCATION
+from integration import command
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+LIBRDKAFKA, JAVA = "topic.metadata.refresh.interval.ms", "metadata.max.age.ms"
+
+SCENARIO = """
+version: 1
+name: added
+topics: {orders: {partitions: 1, replication_factor: 1}}
+cluster: {brokers: 1, controllers: 1}
+workload:
+  topic: orders
+  tail: 4000
+  settings: {acks: all, enable.idempotence: true%s}
+  %s
+faults: [{fault: add_partitions, topic: orders, partitions: 4, when: 1000 acked}]
+expect: {loss: none, unprocessed: none}
+"""
+
+#: A group that gets new partitions late and begins at their ends, and one that begins at 0.
+GROUPS = """consumers:
+    late: {settings: {auto.offset.reset: latest, %s: 6000}}
+    whole: {settings: {%s: 2000}}"""
+
+
+def judged(
+    engine: DockerClient, folder: Path, *, refresh: str, workload: str
+) -> tuple[Path, Verdict]:
+    path = folder / "added.yaml"
+    path.write_text(SCENARIO % (refresh, workload))
+    return runner.run(
+        load(path)[0],
+        out=folder / "runs",
+        client=engine,
+        reporter=ConsoleReporter(Console(stderr=True)),
+    )
+
+
+def acked_in(run_dir: Path) -> set[int]:
+    sends = pq.read_table(run_dir / LOCATION["ledger"], columns=["partition", "outcome"])
+    rows = sends.to_pylist()
+    return {row["partition"] for row in rows if row["outcome"] == "acked"}
+
+
+def unprocessed(run_dir: Path) -> Counter[tuple[str, bool]]:
+    """Count unprocessed records by what was found, and by whether the partition was added."""
+    rows = pq.read_table(run_dir / LOCATION["anomalies"]).to_pylist()
+    return Counter(
+        (row["found"], row["partition"] > 0) for row in rows if row["anomaly"] == "unprocessed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("client", "key"),
+    [("librdkafka", LIBRDKAFKA), pytest.param("java", JAVA, marks=pytest.mark.slow)],
+)
+def test_a_group_at_latest_skips_the_first_records_of_added_partitions(
+    engine: DockerClient, tmp_path: Path, client: str, key: str
+) -> None:
+    groups = GROUPS % (key, key)
+    run_dir, verdict = judged(
+        engine, tmp_path, refresh=f", {key}: 500", workload=f"client: {client}\n  {groups}"
+    )
+    assert verdict.verdict is Word.VIOLATED, verdict.reason
+    assert acked_in(run_dir) == {0, 1, 2, 3}
+    assert verdict.observed["lost"] == 0
+    assert unprocessed(run_dir).keys() == {("never read by late", True)}
+    assert verdict.predicted["unprocessed"] == "possible"
+    assert verdict.findings == []
+
+
+def test_a_producer_that_never_learned_of_added_partitions_proves_nothing(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    """The negative control: by default clients refresh their metadata every five minutes."""
+    run_dir, verdict = judged(
+        engine, tmp_path, refresh="", workload=GROUPS % (LIBRDKAFKA, LIBRDKAFKA)
+    )
+    assert acked_in(run_dir) == {0}
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "no send was acked in orders-1 to orders-3" in verdict.reason
+    assert f"{LIBRDKAFKA}=300000" in verdict.reason
+
+
+def test_groups_read_what_an_application_sends(
+    engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One group skips records in a crash, a Java consumer in added partitions, one reads all."""
+    monkeypatch.chdir(command.ROOT)
+    own = f"application: {{command: [{sys.executable}, examples/application.py]}}"
+    groups = GROUPS.replace("late: {", "late: {client: java, ") % (JAVA, LIBRDKAFKA)
+    settings = f"{{{LIBRDKAFKA}: 2000, session.timeout.ms: 6000}}"
+    hasty = f"hasty: {{commit: before, crash_after: 400, settings: {settings}}}"
+    run_dir, verdict = judged(
+        engine,
+        tmp_path,
+        refresh=f", {LIBRDKAFKA}: 500",
+        workload=f"{own}\n  {groups}\n    {hasty}",
+    )
+    assert verdict.verdict is Word.VIOLATED, verdict.reason
+    assert acked_in(run_dir) == {0, 1, 2, 3}
+    assert unprocessed(run_dir).keys() == {
+        ("never read by late", True),
+        ("read by consumer 2 of hasty, and not processed", False),
+    }
+    assert verdict.observed["reprocessed"] == 0
+    assert verdict.findings == []
