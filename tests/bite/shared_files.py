@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ackproof.judgement import trace_validation
 from ackproof.runs import directory as runs
-from ackproof.runs import manifest, table_files
+from ackproof.runs import manifest
 
 
 def parts(path: Path) -> list[Path]:
@@ -61,8 +61,6 @@ def remembered(run_dir: Path) -> Iterator[None]:
     with ExitStack() as patches:
         for owner, name in (
             (manifest, "_size_and_digest"),
-            (table_files, "constants"),
-            (table_files, "problems"),
             (manifest, "_rows"),
             (pq, "read_table"),
             (pq, "read_metadata"),
