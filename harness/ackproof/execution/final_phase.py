@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ackproof.clients import forwarding
-from ackproof.clients.application_process import AnyWorkload, acked_logs
+from ackproof.clients.application_process import acked_logs
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.admin import KEEP_EVERYTHING
 from ackproof.cluster.any_cluster import RunCluster
 from ackproof.cluster.booted import KafkaCluster
@@ -167,7 +168,7 @@ _APPLIED_S = 3.0
 def run_final_phase(
     scenario: Scenario,
     cluster: RunCluster,
-    clients: AnyWorkload,
+    clients: ClientSupervisor,
     run: RunState,
     reporter: Reporter,
     *,
