@@ -123,6 +123,13 @@ READS = _table("""
     read_at timestamp
 """)
 
+#: One row a record of `reads`, by which the record of an application is recognized: the SHA-256, in
+#: hex, of its id, its value and its key. `id` and `key` are null if it has none. The table is
+#: missing if ackproof's producers sent.
+READ_IDENTITIES = _table("""
+    consumer bigint, group string, poll bigint, number int, id string?, digest string, key string?
+""")
+
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
 #: `commit-failed`, `rewound`, `follower-fetch`, `caught-up`, `closed`, `error`. `poll` is the
 #: number of polls before it. `offset` is the partition's position (assigned, rewound, revoked,
@@ -300,6 +307,7 @@ LOCATION = {
     "transactions": Path("transactions"),
     "hanging_transactions": Path("hanging_transactions.parquet"),
     "reads": Path("reads"),
+    "read_identities": Path("read_identities"),
     "consumer_events": Path("consumer_events"),
     "effects": Path("effects"),
     "probe": Path("probe"),

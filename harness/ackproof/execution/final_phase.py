@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ackproof.clients import forwarding
-from ackproof.clients.application_process import AnyWorkload, acked_logs
+from ackproof.clients.application_process import acked_logs
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.admin import KEEP_EVERYTHING
 from ackproof.cluster.any_cluster import RunCluster
 from ackproof.cluster.booted import KafkaCluster
@@ -21,6 +22,7 @@ from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -166,7 +168,7 @@ _APPLIED_S = 3.0
 def run_final_phase(
     scenario: Scenario,
     cluster: RunCluster,
-    clients: AnyWorkload,
+    clients: ClientSupervisor,
     run: RunState,
     reporter: Reporter,
     *,
@@ -194,7 +196,7 @@ def run_final_phase(
         logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
         run.troubles += logs.unread
         run.unobserved += logs.remarks
-    if scenario.removes and not cluster.interfaces.missing(["operations"]):
+    if removes(scenario) and not cluster.interfaces.missing(["operations"]):
         _stop_removal(scenario, cluster, run)
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)

@@ -14,9 +14,9 @@ from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removed_by
 from ackproof_faults import times_begun
 from ackproof_faults.conditions.targets import TargetSpec
-from ackproof_model.effects import expiring
 from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]
@@ -124,8 +124,11 @@ def read_to_the_end(evidence: Evidence) -> Iterator[str]:
 
 def _expires(scenario: Scenario, topic: str) -> bool:
     """Return whether retention removes records of the topic, and the scenario expects it."""
-    spec = scenario.topics.get(topic)
-    return scenario.expect.removed == "some" and spec is not None and any(expiring(spec.settings))
+    return (
+        scenario.expect.removed == "some"
+        and topic in scenario.sends
+        and any(removal.of_head for removal in removed_by(scenario, topic))
+    )
 
 
 def ends(evidence: Evidence) -> Iterator[str]:
@@ -204,7 +207,7 @@ def replicas(evidence: Evidence) -> Iterator[str]:
     scenario, observed = evidence.scenario, evidence.observed
     expected = scenario.expect.diverged
     # By default, only replicas of our own brokers in topics without compaction are compared.
-    own = scenario.cluster.attach is None and not scenario.topic.compacted
+    own = scenario.cluster.attach is None and not scenario.compacts(scenario.workload.topic)
     wanted = expected == "some" or (expected != "any" and own)
     if "diverged" not in observed and wanted:
         yield f"diverged: {expected} is expected, and {_why_not_compared(evidence)}"

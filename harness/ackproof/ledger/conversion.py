@@ -27,6 +27,7 @@ from ackproof_spark.tables import (
     LOCATION,
     PROBE,
     PROBE_PRODUCERS,
+    READ_IDENTITIES,
     READS,
     SCHEMA_VERSION,
     Outcome,
@@ -132,6 +133,11 @@ def _describe(path: Path, problems: LogProblems, unread: list[str], remarks: lis
     if problems.last_torn:
         remarks.append(f"the last line of {path.name} is cut short and not counted")
         torn.pop()
+    if problems.foreign:
+        remarks.append(
+            f"lines of {path.name} by other programs: {problems.foreign:,} "
+            f"({problems.first_foreign})"
+        )
     if problems.backwards:
         remarks.append(
             f"{problems.backwards:,} sends of {path.name} have an ack before they were sent: "
@@ -210,6 +216,7 @@ def close(run_dir: Path) -> None:
     transaction_log.close(run_dir)
     producer_ledger.close(run_dir)
     arrow_stream.close(run_dir, "reads", READS)
+    arrow_stream.close(run_dir, "read_identities", READ_IDENTITIES)
     arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
     arrow_stream.close(run_dir, "effects", EFFECTS)
     _close_probe(run_dir)

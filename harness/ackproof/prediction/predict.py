@@ -30,6 +30,7 @@ from ackproof.prediction.unmodelled import (
     REQUEST_TIMEOUT,
     reused_buffers,
     unknown_rules,
+    with_removed,
     with_unmodelled,
 )
 from ackproof.runs.directory import PredictionRecord
@@ -37,6 +38,7 @@ from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.librdkafka import ProducerSettings
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import records_of
 from ackproof.scenario.topics import SETTINGS, TopicSpec
 from ackproof.scenario.types import Setting
 from ackproof.scenario.workload import Sends
@@ -45,6 +47,7 @@ from ackproof_model import Configuration, Injection, Likelihood, Prediction, Pro
 from ackproof_model.bounds import bound
 from ackproof_model.effects import Configures, Partition
 from ackproof_model.exposure import Exposure
+from ackproof_model.removal import Records
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
@@ -75,9 +78,11 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     if scenario.cluster.implementation == "other":
         return not_modelled(scenario, "the cluster is not Apache Kafka", version=NOT_KAFKA)
     if len(scenario.sends) == 1:
-        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
-    each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _with_clients(scenario, _strongest(each), max_states)
+        record = _of_topic(scenario, max_states)
+    else:
+        each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
+        record = _strongest(each)
+    return with_removed(scenario, _with_clients(scenario, record, max_states))
 
 
 def predict_each(scenarios: Sequence[Scenario]) -> list[PredictionRecord]:
@@ -415,6 +420,7 @@ def partition_of(scenario: Scenario, topic: str, number: int) -> Partition:
         assigned=tuple(spec.assignment[number]) if number < len(spec.assignment) else (),
         fsynced=scenario.flushes(topic) and not flushing,
         compacted=spec.compacted,
+        records=records_of(scenario, topic) if topic in scenario.sends else Records(),
         other_ways=bool(cluster.listeners or cluster.proxied),
         proxied="INTERNAL" in cluster.proxied,
     )

@@ -338,7 +338,8 @@ class TraceRecord(Record):
 #: The keys of `observed` that do not count anomalies: sends, records that Kafka removed as
 #: configured, and events of clients.
 SENDS = ("sent", "acked", "failed", "unknown", "aborted")
-COUNTS = ("removed", "stopped", "follower-fetch")
+REMOVED = "removed"
+COUNTS = (REMOVED, "stopped", "follower-fetch")
 
 
 def exit_code(verdicts: list[Verdict]) -> ExitCode:
