@@ -242,7 +242,8 @@ BROKER_EVENTS = _table("""
 
 #: One row a lost record: the leader that acked it, the next leader and its start, the broker that
 #: truncated it, the fault in force, and its case (`forensics.cases`). Unknown values are null.
-#: `held_by` are brokers whose segments still have that offset in the epoch of the ack.
+#: `held_by` are brokers whose segments still have that offset in the epoch of the ack. If the
+#: transaction hung without its COMMIT marker, leaders and truncation are those of the marker.
 LOST_STORIES = _table("""
     topic string, partition int, producer bigint?, sequence bigint?, offset bigint?,
     sent_at timestamp?, acked_at timestamp?, window int?, leader int?, leader_epoch int?,

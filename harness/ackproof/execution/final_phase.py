@@ -81,7 +81,8 @@ class OpenTransactions:
 
     read_committed reads a partition up to its last stable offset. After transaction.timeout.ms the
     coordinator aborts open transactions. A transaction that it does not know hangs. It is recorded,
-    and then aborted as an operator would do, so that the final log can be read to its end.
+    and then aborted as an operator would do, so that the final log can be read to its end. If it
+    was committed, its acked records are lost: `forensics.stories` tells this abort from Kafka's.
 
     `rows` are rows of the table `hanging_transactions`; `say` gets a line for each.
     """
