@@ -242,6 +242,19 @@ WITH_ACKS_1 = {
         events=[(96, 1, "truncated", None, 2)],
         expected=["1/0 recreated by - in -, then - in - from -, cut by -"] * 6,
     ),
+    "of_probe": Left(  # the probe writes with acks=all, so this loss breaks a promise
+        history=parse(
+            {
+                "sends": ["1000000/3 to 0: acked at 3 [13-13.5]"],
+                "log": ["0@0: 1/0", "0@3: 1/1"],
+                "ends": ["0: 0-5"],
+                **KILLED,
+            }
+        ),
+        states=FAILOVER,
+        replicas=same((0, 2, 0), (3, 4, 1)),
+        expected=["1000000/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by -"],
+    ),
     "swallowed": Left(  # another record is there, in the same epoch, without another leader
         history=history(3, 4, end=4),
         states=FAILOVER[:1],
