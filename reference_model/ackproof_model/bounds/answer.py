@@ -101,11 +101,11 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     if (never := _never_acked(configuration)) and exposure.lowered is None and not exposure.moved:
         yield _IMPOSSIBLE, never, ()
     budget = _with_altered(exposure)
-    if exposure.moved and budget.total:
+    questions = tuple(_questions(configuration, exposure))
+    if exposure.moved and budget.total and not all(keeps_everything(q, budget) for q in questions):
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
     answers = [
-        _lost_under(question, budget, constant=exposure.lowered is None)
-        for question in _questions(configuration, exposure)
+        _lost_under(question, budget, constant=exposure.lowered is None) for question in questions
     ]
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
@@ -198,7 +198,9 @@ def keeps_everything(question: Question, budget: Budget) -> str:
     elections each leader comes from the ISR or the ELR, or was the last leader. From 2.1 a replica
     joins the ISR only after it has reached the epoch's start (KAFKA-7128). If no log loses records
     by itself, every leader has every acked record, and followers truncate only records that the
-    leader lacks (KIP-101, KIP-279, KIP-320).
+    leader lacks (KIP-101, KIP-279, KIP-320). That holds while replicas move, too: those that are
+    added join the ISR first, and those that stay were in it (KIP-455,
+    `PartitionReassignmentReplicas.maybeCompleteReassignment`, `PartitionReassignmentRevert`).
     """
     if (
         question.acks != "all"

@@ -50,6 +50,27 @@ def answers(found: Bound, likelihood: Likelihood) -> set[str]:
     return {anomaly for anomaly, one in found.likelihood.items() if one is likelihood}
 
 
+@pytest.mark.parametrize(
+    ("changes", "budget", "impossible"),
+    [
+        ({}, Budget(fencings=1, shrinks=1), True),
+        ({}, Budget(kills=9, clean_stops=9, fencings=math.inf, shrinks=math.inf), True),
+        ({"min_insync_replicas": 1}, Budget(fencings=1, shrinks=1), True),
+        ({"kafka_version": "2.6.2"}, Budget(fencings=1, shrinks=1), True),
+        ({"acks": "1"}, Budget(fencings=1, shrinks=1), False),
+        ({"unclean_leader_election": True}, Budget(fencings=1, shrinks=1), False),
+        ({}, Budget(fencings=1, shrinks=1, power_losses=1), False),
+        ({"kafka_version": "1.1.1"}, Budget(fencings=1, shrinks=1), False),
+    ],
+)
+def test_replicas_that_move_keep_what_all_in_sync_replicas_have(
+    changes: dict[str, object], budget: Budget, impossible: bool
+) -> None:
+    found = bound(replace(configuration(), **changes), Exposure(budget=budget, moved=True))
+    assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
+    assert (found.likelihood["inconsistent"] is Likelihood.IMPOSSIBLE) is impossible
+
+
 def test_the_smallest_losing_budgets_are_an_antichain() -> None:
     found = search_minima(question(), total=2)
     assert found.searched == 2
