@@ -12,7 +12,7 @@ from ackproof.errors import translated
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import class_archive, connector
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.session import is_connect, session
+from ackproof_spark.spark.session import is_connect, load, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def preflight() -> None:
 
 
 def start_early() -> threading.Thread:
-    """Start Spark in a thread, which ends when Spark has started.
+    """Import Spark, and start it in a thread, which ends when Spark has started.
 
     A failure is not reported here: the next use of Spark raises it.
     """
@@ -58,6 +58,9 @@ def start_early() -> threading.Thread:
     def start() -> None:
         with contextlib.suppress(AnalysisError):
             session()
+
+    with contextlib.suppress(AnalysisError):
+        load()
 
     thread = threading.Thread(target=start, name="spark-start")
     thread.start()

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Literal
 
 from ackproof_model.configuration import Configuration, Profile
 from ackproof_model.exposure import NOTHING, Budget, Exposure
+from ackproof_model.removal import LESS_THAN_A_DAY, Records, removals
 
 #: Injecting, verifying and healing make a fault this much longer, seconds.
 SLACK_S = 5.0
@@ -55,7 +56,7 @@ class Partition:
     assigned: the brokers of its replicas, the preferred leader first; empty if Kafka chooses them.
     request_timeout_s: of the producer. fsynced: every record is fsynced before its ack, during the
     whole run. other_ways: clients may reach a broker by another listener, or through the proxy.
-    proxied: the proxy is between brokers.
+    proxied: the proxy is between brokers. records: for what retention may remove.
     """
 
     topic: str
@@ -67,6 +68,7 @@ class Partition:
     compacted: bool = False
     other_ways: bool = False
     proxied: bool = False
+    records: Records = LESS_THAN_A_DAY
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.number}"
@@ -633,20 +635,6 @@ class Unreachable(Effect):
         return (D.MOVES, D.UNANSWERED)
 
 
-#: Lowest values, in milliseconds and bytes, with which retention removes nothing during a run.
-_LOWEST_SAFE = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
-
-
-def expiring(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the topic settings, with values, by which retention may remove records of a run."""
-    for key, least in _LOWEST_SAFE.items():
-        value = str(settings.get(key, -1)).strip()  # Kafka accepts spaces and a sign
-        digits = re.fullmatch(r"\+?0*([0-9]+)", value)
-        # Python refuses to convert numbers with too many digits.
-        if digits and len(digits[1]) <= len(str(least)) and int(digits[1]) < least:
-            yield key, value
-
-
 #: Topic settings that cannot remove or rewrite an acked record while retention is off.
 _HARMLESS = (
     *("flush.", "segment.", "compression.", "max.message.bytes", "message.timestamp.", "index."),
@@ -679,7 +667,8 @@ class Configures(Effect):
             return True
         if self.key.startswith(_COMPACTING):
             return not partition.compacted and "compact" not in self.value.lower()
-        return self.key.startswith(_HARMLESS) and not any(expiring({self.key: self.value}))
+        removing = removals({self.key: self.value}, partition.records)
+        return self.key.startswith(_HARMLESS) and not any(removing)
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         if self._harmless(hit.partition):
@@ -776,9 +765,10 @@ class Reassigns(Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddsPartitions(Effect):
-    """The topic has more partitions from now on."""
+    """The topic has this greater number of partitions from now on."""
 
     topic: str
+    partitions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

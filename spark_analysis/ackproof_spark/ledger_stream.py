@@ -4,12 +4,16 @@
 metadata (`Origin`), then record batches with the columns of `STREAM`. Readers ignore an incomplete
 batch at the end. The harness writes these files, and converts them to the table `ledger` at the end
 of the run.
+
+A producer that learns of more partitions first appends a line to
+`ledger/_producer-<number>.growths`: the first sequence that uses them, and their new number.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +46,9 @@ class Origin:
     """The columns of `tables.LEDGER` that are the same for all sends of a stream.
 
     Send `sequence` goes to partition `cycle[sequence % len(cycle)]`; without a cycle, to partition
-    `sequence % partitions`.
+    `sequence % partitions`. `later_cycles` are the cycles for each greater number of partitions
+    that the topic may get. `growths` are the first sequences with more partitions, ascending, each
+    with that number.
     """
 
     run_id: str
@@ -50,12 +56,15 @@ class Origin:
     topic: str
     partitions: int
     cycle: tuple[int, ...] = ()
+    later_cycles: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    growths: tuple[tuple[int, int], ...] = ()
 
     def partition_of(self, sequences: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        if not self.cycle:
-            return (sequences % self.partitions).astype(np.int32)
-        cycle: npt.NDArray[np.int32] = np.array(self.cycle, np.int32)
-        return cycle[sequences % len(self.cycle)]
+        partitions = _in_turn(sequences, self.cycle, self.partitions)
+        for first, count in self.growths:
+            grown = _in_turn(sequences, self.later_cycles.get(count, ()), count)
+            partitions = np.where(sequences >= first, grown, partitions)
+        return partitions
 
     def schema(self) -> pa.Schema:
         return STREAM.with_metadata(
@@ -65,20 +74,71 @@ class Origin:
                 "producer": str(self.producer),
                 "topic": self.topic,
                 "partitions": str(self.partitions),
-                "cycle": " ".join(map(str, self.cycle)),
+                "cycle": _joined(self.cycle),
+                **{f"{_CYCLE}{count}": _joined(one) for count, one in self.later_cycles.items()},
             }
         )
 
     @classmethod
-    def of(cls, schema: pa.Schema) -> Origin:
+    def of(cls, schema: pa.Schema, stream: Path | None = None) -> Origin:
+        """Return the origin of a stream with this schema; its growths are read beside `stream`.
+
+        Raises ValueError for a damaged schema or wrong growths.
+        """
         metadata = {key.decode(): value.decode() for key, value in schema.metadata.items()}
         return cls(
             run_id=metadata["run_id"],
             producer=int(metadata["producer"]),
             topic=metadata["topic"],
             partitions=int(metadata["partitions"]),
-            cycle=tuple(map(int, metadata.get("cycle", "").split())),
+            cycle=_numbers(metadata.get("cycle", "")),
+            later_cycles={
+                int(key.removeprefix(_CYCLE)): _numbers(value)
+                for key, value in metadata.items()
+                if key.startswith(_CYCLE)
+            },
+            growths=_growths(stream) if stream else (),
         )
+
+
+#: In a schema's metadata: before the number of partitions that a cycle is for.
+_CYCLE = "cycle."
+
+
+def _in_turn(
+    sequences: npt.NDArray[np.int64], cycle: tuple[int, ...], partitions: int
+) -> npt.NDArray[np.int32]:
+    if not cycle:
+        return (sequences % partitions).astype(np.int32)
+    return np.array(cycle, np.int32)[sequences % len(cycle)]
+
+
+def _joined(numbers: tuple[int, ...]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
+
+
+def growths_path(stream: Path) -> Path:
+    """Return the file of a producer's growths; it exists once there is one."""
+    return stream.with_suffix(".growths")
+
+
+def _growths(stream: Path) -> tuple[tuple[int, int], ...]:
+    """Return the growths beside `stream`, without an incomplete last line."""
+    try:
+        text = growths_path(stream).read_text()
+    except FileNotFoundError:
+        return ()
+    growths: list[tuple[int, int]] = []
+    for line in text[: text.rfind("\n") + 1].splitlines():
+        first, count = map(int, line.split())
+        if first < 0 or count < 1 or (growths and (first, count) <= growths[-1]):
+            raise ValueError(f"the growth {line!r} is not after the one before")
+        growths.append((first, count))
+    return tuple(growths)
 
 
 def stream_name(producer: int) -> str:
@@ -132,7 +192,8 @@ def read_piece(path: Path, start: int, stop: int | None = None) -> Piece:
             end = first + reader.tell()
             if batch["outcome"][0].as_py() != RESERVATION:
                 batches.append(batch)
-    return Piece(origin=Origin.of(schema), batches=batches, end=end)
+    # Read after the batches: a growth is recorded before the sends that use it.
+    return Piece(origin=Origin.of(schema, path), batches=batches, end=end)
 
 
 #: A schema message is some 700 bytes; topic names have 249 characters at most.

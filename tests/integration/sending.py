@@ -1,9 +1,14 @@
-"""Helpers that send one record and return its offset or error, and the end of a log."""
+"""Helpers that send records and return their offsets, errors or acked log, and the end of a log."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 from confluent_kafka import Producer
 
+import ackproof as ap
 from ackproof.cluster.booted import KafkaCluster
 from waiting import until
 
@@ -58,3 +63,14 @@ def log_end(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int,
     )
     assert found is not None
     return found
+
+
+def logged(cluster: KafkaCluster, path: Path, first: int, count: int) -> list[dict[str, Any]]:
+    """Send records to `orders` with a ledger at `path`, and return the lines of its acked log."""
+    with ap.Ledger(path, bootstrap_servers=cluster.bootstrap_servers) as ledger:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for number in range(first, first + count):
+            producer.produce("orders", b"%d" % number, on_delivery=ledger.on_delivery)
+        producer.flush(60)
+        producer.close()
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 import ackproof as ap
 from ackproof.cluster.booted import KafkaCluster
@@ -18,6 +17,7 @@ from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.machine import cache_dir
 from command_line import ackproof
 from integration import command
+from integration.sending import logged
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -61,17 +61,6 @@ def test_an_application_keeps_everything_with_acks_all(run_arm: RunArm) -> None:
     assert keeping["predicted"]["lost"] == "impossible"
 
 
-def logged(cluster: KafkaCluster, path: Path, first: int, count: int) -> list[dict[str, Any]]:
-    """Send records to `orders` with a ledger at `path`, and return the lines of its acked log."""
-    with ap.Ledger(path, bootstrap_servers=cluster.bootstrap_servers) as ledger:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
-        for number in range(first, first + count):
-            producer.produce("orders", b"%d" % number, on_delivery=ledger.on_delivery)
-        producer.flush(60)
-        producer.close()
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def checked(
     cluster: KafkaCluster,
     logs: list[Path],
@@ -94,12 +83,15 @@ def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
 ) -> None:
     log = tmp_path / "acked.jsonl"
     lines = logged(cluster, log, 0, 300)
+    log.write_text("[main] WARN NetworkClient - Bootstrap broker disconnected\n" + log.read_text())
     code, verdict = checked(cluster, [log], capsys)
     assert (code, verdict["verdict"]) == (0, "holds"), verdict["reason"]
     assert verdict["observed"]["acked"] == 300
     assert verdict["observed"]["lost"] == verdict["observed"]["unseen"] == 0
     assert verdict["predicted"]["lost"] == "not modelled"
     assert "faults" in verdict["unobserved"]
+    assert "lines of acked.jsonl by other programs: 1" in verdict["unobserved"][-1]
+    assert verdict["configuration"] == {"replication_factor": 3}
     assert (tmp_path / "runs" / "latest" / "report.html").is_file()
 
     # A send that was acked where another record stands now: it was overwritten, so it is lost.
@@ -109,6 +101,7 @@ def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
     assert (code, verdict["verdict"]) == (1, "violated"), verdict["reason"]
     assert verdict["observed"]["lost"] == 1
     assert verdict["causes"][0]["first_offset"] == lines[0]["offset"]
+    assert "several name one offset (2 acks" in verdict["unobserved"][-1]
 
 
 def test_what_is_doubtful_is_unseen_and_says_why(

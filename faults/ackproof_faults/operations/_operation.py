@@ -6,14 +6,14 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
-from ackproof_faults.evidence import FaultError
+from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape, untargeted
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement, TopicPartition
 
@@ -96,6 +96,14 @@ class TopicOperation(Operation):
             described = describe(self.topic, partitions)
             raise FaultError(f"{problem} after {self.within:g} s: {described}")
         return partitions
+
+    def evidence(self, partitions: Topic, **changed: Iterable[int]) -> Evidence:
+        """Return the state of the partitions, and in `facts` those that it `added` or `moved`.
+
+        A run in which no client used them has not exercised the operation.
+        """
+        facts = {how: {self.topic: sorted(numbers)} for how, numbers in changed.items()}
+        return Evidence(text=describe(self.topic, partitions), facts=facts)
 
     @property
     def _what(self) -> str:

@@ -45,7 +45,7 @@ class Reassign(TopicOperation):
             lambda found: all(set(self.to) <= set(one.replicas) for one in found.values()),
             "the new replicas are not there",
         )
-        return Evidence(text=describe(self.topic, partitions))
+        return self.evidence(partitions, moved=partitions)
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every partition has exactly these replicas, all in sync."""
@@ -95,7 +95,7 @@ class ChangeReplicationFactor(TopicOperation):
             ),
             f"a partition does not have {self.replication_factor} replicas",
         )
-        return Evidence(text=describe(self.topic, partitions))
+        return self.evidence(partitions, moved=partitions)
 
 
 def changed(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:

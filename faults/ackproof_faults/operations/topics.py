@@ -30,15 +30,17 @@ class AddPartitions(TopicOperation):
 
     @property
     def effects(self) -> Effects:
-        return (AddsPartitions(topic=self.topic),)
+        return (AddsPartitions(topic=self.topic, partitions=self.partitions),)
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> int:
+        """Return the number of partitions before."""
         count = len(self.existing(cluster))
         if count >= self.partitions:
             raise FaultError(f"{self.topic} already has {count} partitions")
         cluster.operations.add_partitions(self.topic, self.partitions)
+        return count
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: int | None) -> Evidence:
         partitions = self.await_change(
             cluster,
             lambda found: (
@@ -47,7 +49,7 @@ class AddPartitions(TopicOperation):
             ),
             "the partitions are not there",
         )
-        return Evidence(text=describe(self.topic, partitions))
+        return self.evidence(partitions, added=range(done or 0, self.partitions))
 
 
 class RecreateTopic(TopicOperation):

@@ -68,7 +68,11 @@ def check(
     from ackproof.report.terminal import print_run
 
     if not (logs and bootstrap):
-        raise typer.BadParameter("--acked and --bootstrap belong together: give both or none")
+        log = next(iter(logs or paths or [Path("FILE")]))
+        raise typer.BadParameter(
+            "--acked and --bootstrap belong together: "
+            f"ackproof check --acked {log} --bootstrap {bootstrap or 'HOST:PORT'}"
+        )
     if not re.fullmatch(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", bootstrap):
         raise typer.BadParameter(
             f"{bootstrap!r} is not host:port, comma-separated", param_hint="--bootstrap"
@@ -85,7 +89,7 @@ def check(
             bootstrap_servers=bootstrap,
             settings={key: str(given.value) for key, given in properties.items()},
             header=header,
-            acks=str(of_histories["acks"] or "all"),
+            acks=str(of_histories["acks"] or ""),
             end_markers=end_marker,
         ),
         out=out,

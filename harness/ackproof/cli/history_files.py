@@ -77,7 +77,12 @@ _MAX_EVIDENCE = 3
 
 
 def are_histories(paths: Sequence[Path]) -> bool:
-    """Whether these are history files. Raises HistoryError if only some of them are."""
+    """Whether these are history files.
+
+    Raises HistoryError if only some of them are, or if one of them is an acked log.
+    """
+    from ackproof.ledger.acked_log import is_acked_log
+
     histories = [path for path in paths if _is_history(path)]
     if histories and len(histories) < len(paths):
         other = next(path for path in paths if path not in histories)
@@ -85,6 +90,13 @@ def are_histories(paths: Sequence[Path]) -> bool:
             f"{histories[0]} is a history file, but {other} is a run directory",
             hint="Check histories and runs with separate commands.",
         )
+    for path in histories:
+        with suppress(OSError):  # the reader reports it
+            if path.is_file() and is_acked_log(path):
+                raise HistoryError(
+                    f"{path} is an acked log: its sends are looked up on a cluster",
+                    hint=f"ackproof check --acked {path} --bootstrap HOST:PORT",
+                )
     return bool(histories)
 
 

@@ -25,6 +25,9 @@ GROUP_REQUEST_S = 10.0
 #: Milliseconds between two reports of the brokers that partitions are fetched from.
 STATISTICS_MS = 500
 
+#: Milliseconds between two reports of the partitions that a producer knows.
+_PARTITIONS_MS = 100
+
 #: Errors of a group without a coordinator. librdkafka does not mark them as retriable.
 _NO_COORDINATOR = frozenset(
     {
@@ -44,23 +47,32 @@ def librdkafka_version() -> str:
 
 
 def connect_producer(
-    spec: ProducerSpec, secrets: Mapping[str, str], *, on_error: Callable[[KafkaError], None]
+    spec: ProducerSpec,
+    secrets: Mapping[str, str],
+    *,
+    on_error: Callable[[KafkaError], None],
+    on_statistics: Callable[[str], None],
 ) -> Any:
-    """Return a connected producer.
+    """Return a connected producer. `on_statistics` is called if the topic may get partitions.
 
     Raises `WorkloadError` if no broker answers, or the topic has too few partitions.
     """
     record_in_force(spec)
     transactions = spec.transactions
+    # librdkafka has no other way to ask for the partitions that a producer knows: a request for
+    # metadata would make it learn of new ones.
+    statistics = {"statistics.interval.ms": _PARTITIONS_MS} if spec.later_partitions else {}
     try:
         producer = Producer(
             {
                 "bootstrap.servers": spec.bootstrap_servers,
                 "client.id": f"ackproof-producer-{spec.number}",
+                **statistics,
                 **spec.settings,
                 **({"transactional.id": transactions.transactional_id} if transactions else {}),
                 **secrets,
                 "error_cb": on_error,
+                "stats_cb": on_statistics,
             }
         )
         # Some brokers may not know a new topic yet.
@@ -78,6 +90,12 @@ def connect_producer(
             hint=f"Create the topic with at least {spec.partitions} partitions.",
         )
     return producer
+
+
+def known_partitions(statistics: str, topic: str) -> int:
+    """Return the number of partitions of a topic that librdkafka knows, by its statistics."""
+    partitions = json.loads(statistics)["topics"].get(topic, {}).get("partitions", {})
+    return sum(int(number) >= 0 and not state["unknown"] for number, state in partitions.items())
 
 
 def connect_consumer(

@@ -124,6 +124,10 @@ class DeliveryReports:
             self._reserved = below if self._limit is None else min(below, self._limit)
             self._ledger.reserve(self._reserved)
 
+    def grow(self, first: int, partitions: int) -> None:
+        """Note that sends from `first` on may go to this number of partitions."""
+        self._ledger.grow(first, partitions)
+
     @property
     def unanswered(self) -> int:
         """Sends without a delivery report."""

@@ -30,7 +30,7 @@ from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
 from ackproof.machine import Say, cache_dir, exclusive, silent
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
-from ackproof_spark.ledger_stream import Origin
+from ackproof_spark.ledger_stream import growths_path
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
 
@@ -71,22 +71,17 @@ def _text(value: object) -> str:
 
 
 def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
-    origin = Origin(
-        run_id=spec.run_id,
-        producer=spec.number,
-        topic=spec.topic,
-        partitions=spec.partitions,
-        cycle=records.cycle(spec),
-    )
+    counts = (spec.partitions, *spec.later_partitions)
     document: dict[str, Any] = {
-        "cycle": records.cycle(spec) or tuple(range(spec.partitions)),
+        "cycles": {str(count): records.in_turn(spec, count) for count in counts},
         "sizes": records.sizes(spec),
         "refusals": _meaning(Meaning.REFUSED),
         "refusals_always": _meaning(Meaning.REFUSED_ALWAYS),
         "delivery_timeout_s": spec.delivery_timeout_s,
         "may_end_with": [name for name in {*spec.may_stop_for, *FENCED} if spec.may_end_with(name)],
         "in_force": spec.in_force,
-        "ledger_schema": _message(origin.schema()),
+        "ledger_schema": _message(records.origin(spec).schema()),
+        "growths": growths_path(spec.ledger) if spec.ledger else None,
     }
     if spec.transactions is not None:
         constants = transactional.log_constants(spec)

@@ -23,16 +23,19 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients import program
-from ackproof.clients.connection import connect_producer, record_in_force
+from ackproof.clients.connection import (
+    connect_producer,
+    known_partitions,
+    record_in_force,
+)
 from ackproof.clients.delivery_reports import DeliveryReports
-from ackproof.clients.records import Records, cycle
+from ackproof.clients.records import Records, origin
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.clients.specs import ENDED_BY, ProducerSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import WorkloadError
 from ackproof.ledger.outcome import error_name
 from ackproof.ledger.producer_ledger import Int64s, LedgerWriter
-from ackproof_spark.ledger_stream import Origin
 
 #: Records handed to librdkafka between two polls.
 CHUNK = 768
@@ -62,6 +65,9 @@ class ProducerLoop:
         self._page = page
         self._reports = reports
         self._records = Records(spec)
+        self._partitions = spec.partitions
+        #: The number of partitions that the client knows of.
+        self._known = spec.partitions
         self._callback = reports.on_delivery if reports else None
         self._parent = program.expected_parent(spec.parent)
         self._next = 0
@@ -71,7 +77,9 @@ class ProducerLoop:
         self._busy_before = 0.0
         self._terminated = False
         self.fatal: KafkaError | None = None
-        self._producer = connect_producer(spec, secrets, on_error=self._on_error)
+        self._producer = connect_producer(
+            spec, secrets, on_error=self._on_error, on_statistics=self._on_statistics
+        )
 
     def terminate(self) -> None:
         """Stop at the next iteration. A signal handler may call this."""
@@ -140,6 +148,9 @@ class ProducerLoop:
         if error.fatal() or error.code() == KafkaError._FATAL:
             self._set_fatal(error)
 
+    def _on_statistics(self, statistics: str) -> None:
+        self._known = max(self._known, known_partitions(statistics, self._spec.topic))
+
     def _set_fatal(self, fatal: KafkaError | None) -> None:
         """Send no more. Of several fatal errors, the first other than `_FATAL` is reported."""
         if fatal is not None and (self.fatal is None or self.fatal.code() == KafkaError._FATAL):
@@ -196,6 +207,11 @@ class ProducerLoop:
 
     def _hand_over(self, stop: int) -> None:
         first, self._next = self._next, stop
+        if self._known > self._partitions and self._known in self._spec.later_partitions:
+            self._partitions = self._known
+            if self._reports:
+                self._reports.grow(first, self._known)
+            self._records.use(self._known)
         if self._reports:
             self._reports.admit(first, stop)
         for partition, sequences in self._records.by_partition(first, stop):
@@ -322,14 +338,7 @@ class ProducerLoop:
 def begin(spec: ProducerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> ProducerLoop:
     reports = None
     if spec.ledger is not None:
-        origin = Origin(
-            run_id=spec.run_id,
-            producer=spec.number,
-            topic=spec.topic,
-            partitions=spec.partitions,
-            cycle=cycle(spec),
-        )
-        reports = DeliveryReports(spec, LedgerWriter(spec.ledger, origin), page)
+        reports = DeliveryReports(spec, LedgerWriter(spec.ledger, origin(spec)), page)
     return ProducerLoop(spec, page, reports, secrets=secrets)
 
 

@@ -11,14 +11,31 @@ import numpy as np
 
 from ackproof.clients.specs import ProducerSpec
 from ackproof.ledger.producer_ledger import Int64s
+from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import encoder
 
 #: The number of drawn sizes, which then repeat.
 _SIZES = 4096
 
 
-def cycle(spec: ProducerSpec) -> tuple[int, ...]:
-    """Return the partitions of consecutive sends, as in `Origin`; empty for round robin.
+def origin(spec: ProducerSpec) -> Origin:
+    return Origin(
+        run_id=spec.run_id,
+        producer=spec.number,
+        topic=spec.topic,
+        partitions=spec.partitions,
+        cycle=_cycle(spec, spec.partitions),
+        later_cycles={count: _cycle(spec, count) for count in spec.later_partitions},
+    )
+
+
+def in_turn(spec: ProducerSpec, partitions: int) -> tuple[int, ...]:
+    """Return the partitions of consecutive sends to a topic with this number of partitions."""
+    return _cycle(spec, partitions) or tuple(range(partitions))
+
+
+def _cycle(spec: ProducerSpec, partitions: int) -> tuple[int, ...]:
+    """Return the cycle of `Origin`; empty for round robin.
 
     A key goes to the partition of the client's default partitioner: librdkafka's `consistent`
     (CRC-32 of the key, modulo partitions), or the Java client's (murmur2 without its sign). It is
@@ -28,7 +45,7 @@ def cycle(spec: ProducerSpec) -> tuple[int, ...]:
         return (spec.partition,)
     if spec.keys is not None:
         digest = zlib.crc32 if spec.java is None else _murmur2
-        return tuple(digest(key(number)) % spec.partitions for number in range(spec.keys))
+        return tuple(digest(key(number)) % partitions for number in range(spec.keys))
     return ()
 
 
@@ -61,10 +78,15 @@ def key(number: int) -> bytes:
 
 class Records:
     def __init__(self, spec: ProducerSpec) -> None:
-        self._cycle = np.array(cycle(spec) or range(spec.partitions), np.int32)
-        self._partitions = sorted(set(self._cycle.tolist()))
+        self._spec = spec
+        self.use(spec.partitions)
         self._keys = [key(number) for number in range(spec.keys)] if spec.keys else None
         self._encode = _fixed(spec) if spec.largest is None else _varied(spec)
+
+    def use(self, partitions: int) -> None:
+        """Send to this number of partitions from now on."""
+        self._cycle = np.array(in_turn(self._spec, partitions), np.int32)
+        self._partitions = sorted(set(self._cycle.tolist()))
 
     def by_partition(self, first: int, stop: int) -> Iterator[tuple[int, Int64s]]:
         """Yield the sequences from `first` to `stop` (exclusive) of each partition, ascending."""

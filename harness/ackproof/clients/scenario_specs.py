@@ -64,6 +64,9 @@ class ClientSpecs:
                     seed=scenario.seed,
                     partition=sends.partition,
                     keys=sends.keys,
+                    later_partitions=scenario.later_partitions(topic)
+                    if sends.partition is None
+                    else (),
                     transactions=self._transactions(number) if sends is workload else None,
                     may_stop_for=sends.may_stop_for,
                     **self._producer_files(number),

@@ -83,6 +83,8 @@ class ProducerSpec(ClientSpec):
 
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
+    - `later_partitions`: the greater numbers of partitions that the topic may get. The producer
+      uses them once its client knows of them, as the client's own partitioner would.
     - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
     - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
     - `settings`: that client's, by its names, passed on unchanged.
@@ -119,6 +121,7 @@ class ProducerSpec(ClientSpec):
     seed: int = 0
     partition: int | None = None
     keys: int | None = None
+    later_partitions: tuple[int, ...] = ()
     transactions: TransactionSpec | None = None
     may_stop_for: tuple[str, ...] = ()
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,8 +16,11 @@ from ackproof.clients.scenario_specs import ClientSpecs
 from ackproof.clients.shared_page import NOT_READY, Progress, State, total
 from ackproof.clients.specs import FENCED, WRITE_TIMEOUT_S, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
+from ackproof.ledger import arrow_stream
+from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import last_result, wait_for
+from ackproof_spark.tables import CONSUMER_EVENTS
 
 _PROTOCOL = "transaction.protocol"
 
@@ -226,6 +230,7 @@ class ClientSupervisor:
         """Let consumers consume up to the offsets `ends`, then end; return troubles."""
         if not self.consumers:
             return []
+        self._await_assignment({number for topic, number in ends if topic == self._workload.topic})
         partial = self._specs.ends.with_suffix(".partial")
         partial.write_text(
             json.dumps(
@@ -254,6 +259,33 @@ class ClientSupervisor:
             for consumer in self.consumers
             if consumer.spec.crash_after is not None and consumer.name not in self._expected_ends
         ]
+
+    def _await_assignment(self, partitions: set[int]) -> None:
+        """Wait until each group has got all partitions, if a fault added some.
+
+        Subscribing consumers learn of them when they refresh their metadata, or at once from their
+        coordinator with the new protocol (KIP-848). A group that refreshes it too rarely is not
+        waited for.
+        """
+        if not self._scenario.later_partitions(self._workload.topic):
+            return
+        for name, group in self._workload.consumers.items():
+            settings = group.settings.as_client_settings()
+            refreshed_s = refresh_setting(group.client.java, settings)[1] / 1000
+            at_once = settings.get("group.protocol") == "consumer"
+            if group.via == "subscribe" and (at_once or refreshed_s < CONSUME_S):
+                last_result(partial(self._assigned, name), partitions.__le__, within_s=CONSUME_S)
+
+    def _assigned(self, group: str) -> set[int]:
+        """Return the partitions that members of a group have ever got."""
+        assigned: set[int] = set()
+        for consumer in self.consumers:
+            if consumer.spec.group == group and consumer.spec.events.exists():
+                events = arrow_stream.recover(consumer.spec.events, CONSUMER_EVENTS)
+                assigned |= {
+                    row["partition"] for row in events.to_pylist() if row["event"] == "assigned"
+                }
+        return assigned
 
     def finish_probe(self) -> list[str]:
         """End the probe once its writes have an outcome; return troubles."""

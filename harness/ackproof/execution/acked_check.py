@@ -23,6 +23,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Setting
 from ackproof.spark_session import preflight
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
@@ -35,13 +36,13 @@ _NOT_OBSERVED = ("faults", "the metadata log", "the brokers' logs", "the replica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedCheck:
-    """`acks` is the application's setting; `settings` are librdkafka's client settings."""
+    """`acks` is the application's, "" if unknown; `settings` are librdkafka's client settings."""
 
     logs: Sequence[Path]
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
     header: str = ID_HEADER
-    acks: str = "all"
+    acks: str = ""
     end_markers: bool = False
 
 
@@ -55,8 +56,11 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
     for log in check.logs:
         if not log.is_file():
             raise AckedLogError(
-                f"there is no acked log {log}",
-                hint="Name the file that your application wrote (docs/reference/acked-log.md).",
+                f"{log} is a folder, not an acked log"
+                if log.is_dir()
+                else f"there is no acked log {log}",
+                hint="Name the file that your application wrote (docs/reference/acked-log.md). "
+                "Run directories and histories are checked without --acked.",
             )
     cluster = RunningCluster(check.bootstrap_servers, check.settings)
     with reporter.phase(f"asking {check.bootstrap_servers} for its topics"):
@@ -69,12 +73,18 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
             none = "no line of the acked logs records an acked send"
             raise AckedLogError(
                 "; ".join((none, *logs.unread, *logs.remarks)),
-                hint="docs/reference/acked-log.md has the format.",
+                hint="An acked log has one JSON object a line, with topic, partition, offset and "
+                "id, digest or key (docs/reference/acked-log.md). A text log has no acks.",
             )
         scenario = _scenario(check, logs.lowest, replicas)
         dump(scenario, run_dir / "scenario.yaml")
         state = RunState(
-            Configured(path=run_dir / "scenario.yaml", name="", scenario=scenario, varied={}),
+            Configured(
+                path=run_dir / "scenario.yaml",
+                name="",
+                scenario=scenario,
+                varied=_known_settings(check, scenario),
+            ),
             run_dir,
         )
         state.image = f"attached: {check.bootstrap_servers}"
@@ -135,10 +145,17 @@ def _scenario(
             "workload": {
                 "topic": next(iter(topics)),
                 "application": application,
-                "settings": {"acks": check.acks, "enable.idempotence": False},
+                # The model is not asked; the settings of the application are unknown.
+                "settings": {"acks": check.acks or "all", "enable.idempotence": False},
             },
         }
     )
+
+
+def _known_settings(check: AckedCheck, scenario: Scenario) -> dict[str, Setting]:
+    """Return the settings that the page may state: those of the cluster and of the user."""
+    acks: dict[str, Setting] = {"acks": check.acks} if check.acks else {}
+    return {**acks, "replication_factor": scenario.topic.replication_factor}
 
 
 def _read(

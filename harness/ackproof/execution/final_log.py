@@ -9,13 +9,15 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ackproof.errors import translated
 from ackproof.execution.run_state import RunState
 from ackproof.spark_session import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import final_log, two_readers
-from ackproof_spark.reading.application_records import Application
+from ackproof_spark.reading.application_records import Application, shared_offsets
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
 from ackproof_spark.spark import client_settings
+from ackproof_spark.spark.session import load
 from ackproof_spark.spark.small_data import small_plans
 
 #: A final log of more offsets is read by the connector only.
@@ -54,6 +56,8 @@ def take_final_log(
         second: Future[None] | None = None
         folder = Path(stack.enter_context(TemporaryDirectory(dir=run_dir, prefix="reading-")))
         if offsets <= SECOND_READER_UP_TO:
+            with translated():
+                load()  # this thread and the second reader's both need Spark's package
             beside = stack.enter_context(ThreadPoolExecutor(max_workers=1))
             second = beside.submit(
                 two_readers.fetch,
@@ -68,6 +72,7 @@ def take_final_log(
         if id_header:
             stack.enter_context(small_plans(spark, rows=offsets))
             application = Application.of_run(spark, run_dir, header=id_header)
+            run.unobserved += filter(None, [shared_offsets(application)])
         take = partial(
             final_log.take_final_log,
             spark,

@@ -21,6 +21,7 @@ from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -182,6 +183,9 @@ def run_final_phase(
         try:
             _await_recovery(run.schedule)
             cluster.await_full_isr(partitions)
+            if added := _added(scenario, cluster):
+                cluster.await_full_isr(added)
+                partitions += added
         except (ClusterError, FaultError) as error:
             run.troubles.append(str(error))
             reason = "the ISR was not full"
@@ -191,7 +195,7 @@ def run_final_phase(
         logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
         run.troubles += logs.unread
         run.unobserved += logs.remarks
-    if scenario.removes and not cluster.interfaces.missing(["operations"]):
+    if removes(scenario) and not cluster.interfaces.missing(["operations"]):
         _stop_removal(scenario, cluster, run)
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
@@ -236,6 +240,16 @@ def run_final_phase(
     if application is None and scenario.workload.transactions is None:
         # An application may continue to write, and markers of transactions are not records.
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
+
+
+def _added(scenario: Scenario, cluster: RunCluster) -> list[TopicPartition]:
+    """Return the partitions that faults have added to the topics that are written to."""
+    growing = [topic for topic in scenario.sends if scenario.later_partitions(topic)]
+    return sorted(
+        (topic, number)
+        for topic, number in (cluster.admin.partitions() if growing else ())
+        if topic in growing and number >= scenario.topics[topic].partitions
+    )
 
 
 def appended_since(

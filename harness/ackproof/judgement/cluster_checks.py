@@ -14,9 +14,9 @@ from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removed_by
 from ackproof_faults import times_begun
 from ackproof_faults.conditions.targets import TargetSpec
-from ackproof_model.effects import expiring
 from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]
@@ -124,15 +124,18 @@ def read_to_the_end(evidence: Evidence) -> Iterator[str]:
 
 def _expires(scenario: Scenario, topic: str) -> bool:
     """Return whether retention removes records of the topic, and the scenario expects it."""
-    spec = scenario.topics.get(topic)
-    return scenario.expect.removed == "some" and spec is not None and any(expiring(spec.settings))
+    return (
+        scenario.expect.removed == "some"
+        and topic in scenario.sends
+        and any(removal.of_head for removal in removed_by(scenario, topic))
+    )
 
 
 def ends(evidence: Evidence) -> Iterator[str]:
     """Compare the ends of partitions with the scenario and with the last offset that was read."""
     scenario, rows = evidence.scenario, evidence.rows("partition_ends")
     counts = Counter((row["topic"], row["partition"]) for row in rows)
-    for topic, partition in scenario.written:
+    for topic, partition in (*scenario.written, *evidence.added):
         count = counts.pop((topic, partition), 0)
         if count != 1:
             yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
@@ -204,7 +207,7 @@ def replicas(evidence: Evidence) -> Iterator[str]:
     scenario, observed = evidence.scenario, evidence.observed
     expected = scenario.expect.diverged
     # By default, only replicas of our own brokers in topics without compaction are compared.
-    own = scenario.cluster.attach is None and not scenario.topic.compacted
+    own = scenario.cluster.attach is None and not scenario.compacts(scenario.workload.topic)
     wanted = expected == "some" or (expected != "any" and own)
     if "diverged" not in observed and wanted:
         yield f"diverged: {expected} is expected, and {_why_not_compared(evidence)}"
@@ -231,7 +234,7 @@ def _segments(evidence: Evidence) -> Iterator[str]:
     }
     states = sorted(evidence.rows("partition_states"), key=lambda row: row["metadata_offset"])
     in_sync = {(row["topic"], row["partition"]): row["isr"] for row in states}
-    for topic, partition in evidence.scenario.written:
+    for topic, partition in (*evidence.scenario.written, *evidence.added):
         name, isr = f"{topic}-{partition}", in_sync.get((topic, partition), ())
         recorded = {broker for *where, broker in logs if where == [topic, partition]}
         if not isr:

@@ -154,6 +154,16 @@ class Evidence:
         )
 
     @property
+    def added(self) -> list[tuple[str, int]]:
+        """The partitions that faults added to the topics that are written to."""
+        return [
+            one
+            for fault in self.faults
+            for one in fault.added
+            if fault.verified and one[0] in self.scenario.sends
+        ]
+
+    @property
     def probed(self) -> Probed:
         return self.once("attempts", lambda: availability.attempts(self.rows("probe")))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.expectations import OF_UNFINISHED_WORK
-from ackproof.runs.verdict import Finding, Likelihood, PartAvailability, Step
+from ackproof.runs.verdict import REMOVED, Finding, Likelihood, PartAvailability, Step
 from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED
 
 #: Seconds that a step must last: the model assumes that everything that is due has happened.
@@ -28,7 +28,7 @@ def contradictions(
     assumes that the whole schedule was executed.
     """
     findings = []
-    for anomaly in map(str, (*PREDICTED, *OF_CLIENTS)):
+    for anomaly in (*map(str, (*PREDICTED, *OF_CLIENTS)), REMOVED):
         if anomaly not in predicted:  # not applicable, or unknown to the ackproof that predicted
             continue
         likelihood, count = predicted[anomaly], observed.get(anomaly, 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement import client_checks, cluster_checks, expectations
+from ackproof.judgement import client_checks, cluster_checks, exercise, expectations
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.findings import disagreements
 from ackproof.runs import directory as runs
@@ -130,6 +130,13 @@ INVARIANTS: Sequence[Invariant] = (
         check=lambda evidence: (
             f"{fault}: {fault.evidence}" for fault in evidence.faults if not fault.verified
         ),
+    ),
+    Invariant(
+        name="exercise",
+        question="Did the clients meet every fault: was a send acked in each partition that it "
+        "added or moved, did each consumer group read from it, and was a transaction open while "
+        "it held, if producers have transactions?",
+        check=exercise.unexercised,
     ),
     Invariant(
         name="look-up",

@@ -16,6 +16,7 @@ from ackproof.judgement.overview.safer import unclean_election
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import CauseReport, Expectation, Finding, Likelihood, Metrics, Verdict
+from ackproof.scenario import removal
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
@@ -65,8 +66,8 @@ def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis
         faults=fault_kinds(),
         omitted=expectations.inapplicable(scenario),
         keys=scenario.compacted_keys,
-        count_removed=scenario.removes or scenario.expect.removed != "any",
-        compacted=scenario.topic.compacted,
+        count_removed=removal.counted(scenario),
+        compacted=scenario.compacts(scenario.workload.topic),
     )
 
 

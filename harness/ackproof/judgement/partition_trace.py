@@ -107,7 +107,7 @@ def _why_not_checked(evidence: Evidence) -> str:
 
 def _trace(run: _Run, topic: str, partition: int) -> model.Trace:
     topic_partition = topic, partition
-    if run.evidence.scenario.topics[topic].compacted:
+    if run.evidence.scenario.compacts(topic):
         raise NotChecked("the topic is compacted, by each broker on its own")
     states = run.states.get(topic_partition)
     if not states:

@@ -10,7 +10,8 @@ kafka-verifiable-producer are understood.
 
 A line with incomplete JSON is torn: its writer was killed, and another writer may have continued
 after it. Torn lines are counted and skipped. Lines with complete but wrong JSON are counted and
-skipped after a run; in files of a user they raise AckedLogError.
+skipped after a run; in files of a user they raise AckedLogError. Lines of another program, such as
+log4j's, are counted and passed over, because no send can be lost with them.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ from ackproof_spark.tables import Outcome
 
 #: Rows of one batch of a Parquet file.
 _ROWS = 65_536
+
+#: Bytes of another program's line that a message quotes.
+_QUOTED = 60
 
 #: Missing values in CSV.
 _ABSENT = ("", None)
@@ -179,13 +183,16 @@ class AckedLogWriter:
 class LogProblems:
     """The parts of an acked log that were not read.
 
-    `torn` are numbers of lines, `wrong` messages, `backwards` counts sends with unusable times.
+    `torn` are numbers of lines, `wrong` messages, `backwards` counts sends with unusable times,
+    `foreign` lines of other programs; `first_foreign` is the begin of the first, with its number.
     """
 
     torn: list[int] = field(default_factory=list)
     last_torn: bool = False
     wrong: list[str] = field(default_factory=list)
     backwards: int = 0
+    foreign: int = 0
+    first_foreign: str = ""
 
 
 def path(run_dir: Path) -> Path:
@@ -204,7 +211,7 @@ def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterato
         for number, row in source(path, problems):
             try:
                 send = _send(row)
-            except ValidationError as error:
+            except ValueError as error:
                 wrong = _wrong(path, number, error)
                 if not lenient:
                     raise wrong from None
@@ -226,13 +233,39 @@ def is_ack(line: bytes) -> bool:
     return bool(row.get("outcome", Outcome.ACKED) == Outcome.ACKED) and "topic" in row
 
 
+def is_acked_log(path: Path) -> bool:
+    """Whether a file is an acked log, by its suffix or the first lines of JSON."""
+    if path.suffix.lower() in (".csv", ".parquet"):
+        return True
+    with path.open("rb") as file:
+        return any("topic" in (_parsed(line) or ()) for line in file.read(_SNIFFED).splitlines())
+
+
+#: Bytes of a file that are read to see what it is.
+_SNIFFED = 65_536
+
+#: Keys that only lines of sends have, and one of which each has, besides the topic.
+_SENDS_KEYS = {"topic", "partition", "offset", "outcome", "digest"}
+
 #: Events of kafka-verifiable-producer: a send, and what it says of itself.
 _SUCCESS, _ERROR = "producer_send_success", "producer_send_error"
+_OF_ITSELF = ("startup_complete", "shutdown_complete", "tool_data")
+
+#: Events of kafka-verifiable-consumer.
+_CONSUMED = (
+    *("partitions_assigned", "partitions_revoked", "offsets_committed"),
+    *("records_consumed", "record_data"),
+)
 
 
 def _send(row: Mapping[str, Any]) -> AckedSend | None:
     """Return the send of a row; None for other lines of kafka-verifiable-producer."""
     name = row.get("name")
+    consumer = (
+        "kafka-verifiable-consumer" if name in _CONSUMED else "kcat" if "tstype" in row else ""
+    )
+    if consumer:
+        raise ValueError(f"a line of {consumer}: it says what was read, not what was acked")
     if name in (_SUCCESS, _ERROR):
         value = row.get("value")
         digest = hashlib.sha256(("" if value is None else str(value)).encode()).hexdigest()
@@ -249,7 +282,7 @@ def _send(row: Mapping[str, Any]) -> AckedSend | None:
                 "resolved_at": row.get("timestamp"),
             }
         )
-    if name in ("startup_complete", "shutdown_complete", "tool_data"):
+    if name in _OF_ITSELF:
         return None
     return AckedSend.model_validate(row)
 
@@ -281,11 +314,26 @@ def _json_rows(path: Path, problems: LogProblems) -> _Rows:
             if not line.strip():
                 continue
             row = _parsed(line)
-            if row is None:
+            if _is_foreign(line, row):
+                problems.foreign += 1
+                text = line.strip()[:_QUOTED].decode(errors="replace")
+                problems.first_foreign = problems.first_foreign or f"line {number}: {text!r}"
+            elif row is None:
                 problems.torn.append(number)
                 problems.last_torn = True
-                continue
-            yield number, row
+            else:
+                yield number, row
+
+
+def _is_foreign(line: bytes, row: Mapping[str, Any] | None) -> bool:
+    """Whether another program wrote the line: it is neither a send nor a part of one.
+
+    A torn line has the begin or the end of a send's JSON, or one of its keys.
+    """
+    if row is not None:
+        return not (_SENDS_KEYS & row.keys() or row.get("name") in (*_OF_ITSELF, *_CONSUMED))
+    begins, ends = line.lstrip().startswith(b"{"), line.count(b"}") > line.count(b"{")
+    return not (begins or ends or any(b'"%s"' % key.encode() in line for key in _SENDS_KEYS))
 
 
 def _csv_rows(path: Path, problems: LogProblems) -> _Rows:
@@ -326,12 +374,15 @@ def _parquet_rows(path: Path, problems: LogProblems) -> _Rows:
         raise AckedLogError(f"{path} is not a whole Parquet file: {error}") from None
 
 
-def _wrong(path: Path, number: int, error: ValidationError) -> AckedLogError:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    message = str(first["msg"]).removeprefix("Value error, ")
-    value = f"{where}: {first['input']!r}: " if where and first["type"] != "missing" else ""
+def _wrong(path: Path, number: int, error: ValueError) -> AckedLogError:
+    value, message = "", str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        message = str(first["msg"]).removeprefix("Value error, ")
+        value = f"{where}: {first['input']!r}: " if where and first["type"] != "missing" else ""
+        value = value or (where and f"{where}: ")
     return AckedLogError(
-        f"{path}, line {number}: {value or (where and where + ': ')}{message}",
+        f"{path}, line {number}: {value}{message}",
         hint="docs/reference/acked-log.md has the format.",
     )

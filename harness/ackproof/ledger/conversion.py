@@ -132,6 +132,11 @@ def _describe(path: Path, problems: LogProblems, unread: list[str], remarks: lis
     if problems.last_torn:
         remarks.append(f"the last line of {path.name} is cut short and not counted")
         torn.pop()
+    if problems.foreign:
+        remarks.append(
+            f"lines of {path.name} by other programs: {problems.foreign:,} "
+            f"({problems.first_foreign})"
+        )
     if problems.backwards:
         remarks.append(
             f"{problems.backwards:,} sends of {path.name} have an ack before they were sent: "

@@ -15,7 +15,8 @@ nothing is inferred. After the run `close` converts each stream to `producer-<nu
 `tables.LEDGER`'s schema.
 
 A send takes about 11 bytes in the stream at full speed (a row of 35, before LZ4), and at most 40.
-Topic, run and partition are not stored: a send's partition follows from its sequence (`Origin`).
+Topic, run and partition are not stored: a send's partition follows from its sequence (`Origin`),
+and from the number of partitions that its producer knew (`growths_path`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.errors import RunDirectoryError
+from ackproof.errors import DiskError, RunDirectoryError
 from ackproof.ledger import arrow_stream, transaction_log
 from ackproof.ledger.arrow_stream import StreamReader, StreamWriter
 from ackproof.ledger.outcome import error_name
@@ -38,6 +39,7 @@ from ackproof_spark.ledger_stream import (
     RESERVATION,
     STREAM,
     Origin,
+    growths_path,
     stream_name,
     table_name,
 )
@@ -128,6 +130,18 @@ class LedgerWriter:
         """Record that sequences below `below` may be handed to librdkafka from now on."""
         self.write(sequence=np.array([below], np.int64), outcome=RESERVATION)
 
+    def grow(self, first: int, partitions: int) -> None:
+        """Record that sequences from `first` on may go to this greater number of partitions."""
+        path = growths_path(self.path)
+        try:
+            with path.open("a") as file:
+                file.write(f"{first} {partitions}\n")
+        except OSError as error:
+            raise DiskError(
+                f"{path} cannot be written: {error.strerror}",
+                hint="Free space there, or write runs to another folder.",
+            ) from error
+
     def write(
         self,
         *,
@@ -179,7 +193,7 @@ class _Reader:
         if self._stream.schema is None:
             return
         with arrow_stream.damage_reported(self._path):
-            origin = Origin.of(self._stream.schema)
+            origin = Origin.of(self._stream.schema, self._path)
             for batches in arrow_stream.row_groups(self._sends(), ROW_GROUP):
                 rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
                 if self._transactions is not None:

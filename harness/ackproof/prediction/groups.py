@@ -56,6 +56,8 @@ def predict(
     if _shared(scenario, group):
         both = Likelihood.POSSIBLE, "two members may have the same partition"
         answers.append(dict.fromkeys(_OF_TRANSACTIONS, both))
+    if skips := _skips_added(scenario, group):
+        answers.insert(0, {Anomaly.UNPROCESSED: (Likelihood.POSSIBLE, skips)})
     if group.into and (faults := _of_brokers(scenario)):
         answers.append(_by_outputs(scenario, group, may_lose, faults))
     for anomaly in _OF_TRANSACTIONS:
@@ -85,13 +87,12 @@ def _question(
     }
     if group.via == "assign":  # members that subscribe ask the coordinator that they joined
         causes["stale_fetches"] = disturbed.get(Disturbance.DEPOSED, "")
-    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
     forwards = group.into and group.commit is not Commit.TRANSACTION
     model = OffsetModel(
         kafka_version=scenario.kafka,
         commit=group.commits.value,
         continues_after_refused_commit=True,  # as our consumers do
-        reset="earliest" if reset in _EARLIEST else "latest",
+        reset="earliest" if _from_earliest(group) else "latest",
         killed_in_poll=group.crash_after is not None,
         budgets=OffsetBudgets(
             **{kind: int(bool(cause)) for kind, cause in causes.items()},
@@ -173,6 +174,25 @@ def _by_outputs(
             )
             answers.setdefault(anomaly, (likelihood, f"{what}: {reason}"))
     return answers
+
+
+def _from_earliest(group: ConsumerGroup) -> bool:
+    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
+    return reset in _EARLIEST
+
+
+def _skips_added(scenario: Scenario, group: ConsumerGroup) -> str:
+    """Return why a group may skip records of partitions that a fault adds; '' if it does not."""
+    if not scenario.later_partitions(scenario.workload.topic):
+        return ""
+    if group.via == "assign":
+        return "its members never get the partitions that add_partitions adds"
+    if _from_earliest(group):
+        return ""
+    return (
+        "with auto.offset.reset=latest it skips what is written to a partition that add_partitions "
+        "adds before it gets that partition (KAFKA-12261)"
+    )
 
 
 def _shared(scenario: Scenario, group: ConsumerGroup) -> bool:

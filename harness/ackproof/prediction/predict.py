@@ -30,6 +30,7 @@ from ackproof.prediction.unmodelled import (
     REQUEST_TIMEOUT,
     reused_buffers,
     unknown_rules,
+    with_removed,
     with_unmodelled,
 )
 from ackproof.runs.directory import PredictionRecord
@@ -37,14 +38,16 @@ from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.librdkafka import ProducerSettings
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import records_of
 from ackproof.scenario.topics import SETTINGS, TopicSpec
 from ackproof.scenario.types import Setting
 from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
 from ackproof_model.bounds import bound
-from ackproof_model.effects import AddsPartitions, Configures, Partition
+from ackproof_model.effects import Configures, Partition
 from ackproof_model.exposure import Exposure
+from ackproof_model.removal import Records
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
@@ -75,9 +78,11 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     if scenario.cluster.implementation == "other":
         return not_modelled(scenario, "the cluster is not Apache Kafka", version=NOT_KAFKA)
     if len(scenario.sends) == 1:
-        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
-    each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _with_clients(scenario, _strongest(each), max_states)
+        record = _of_topic(scenario, max_states)
+    else:
+        each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
+        record = _strongest(each)
+    return with_removed(scenario, _with_clients(scenario, record, max_states))
 
 
 def predict_each(scenarios: Sequence[Scenario]) -> list[PredictionRecord]:
@@ -393,8 +398,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 def _partitions(scenario: Scenario) -> Iterator[Partition]:
     """Yield the partitions of the workload's topic, and one more if a fault adds partitions."""
     topic = scenario.workload.topic
-    effects = [effect for fault in scenario.every_fault for effect in fault.effects]
-    added = AddsPartitions(topic=topic) in effects
+    added = bool(scenario.later_partitions(topic))
     for number in range(scenario.topics[topic].partitions + added):
         yield partition_of(scenario, topic, number)
 
@@ -416,6 +420,7 @@ def partition_of(scenario: Scenario, topic: str, number: int) -> Partition:
         assigned=tuple(spec.assignment[number]) if number < len(spec.assignment) else (),
         fsynced=scenario.flushes(topic) and not flushing,
         compacted=spec.compacted,
+        records=records_of(scenario, topic) if topic in scenario.sends else Records(),
         other_ways=bool(cluster.listeners or cluster.proxied),
         proxied="INTERNAL" in cluster.proxied,
     )

@@ -12,12 +12,14 @@ from dataclasses import replace
 
 from ackproof.kafka_versions import numbers
 from ackproof.prediction.clients import ClientPrediction
+from ackproof.runs.directory import PredictionRecord
+from ackproof.runs.verdict import REMOVED
 from ackproof.scenario.cluster import TIMERS
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.topics import TopicSpec
+from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
 from ackproof_model import Likelihood, Prediction
-from ackproof_model.effects import SLACK_S, Disturbance, expiring
+from ackproof_model.effects import SLACK_S, Disturbance
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
 #: With an older protocol, brokers follow the rules of that version.
@@ -89,7 +91,7 @@ def _release(version: str) -> tuple[int, ...]:
 def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: float) -> Prediction:
     """Return a prediction in which anomalies that the model cannot produce are possible."""
     steps = (
-        *_by_removal(scenario.topic),
+        *_by_removal(scenario),
         *_by_retries(scenario, lag_time_s),
         *_by_new_epochs(scenario, prediction),
         *_by_the_probe(scenario, prediction),
@@ -105,16 +107,36 @@ def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: floa
     return prediction
 
 
-def _by_removal(topic: TopicSpec) -> Iterator[tuple[Sequence[str], str]]:
+def _by_removal(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     """Yield the anomalies by log cleaning and retention, which each broker does independently."""
     of_replicas = tuple(map(str, OF_REPLICAS))
-    if topic.compacted:
+    if scenario.compacts(scenario.workload.topic):
         yield of_replicas, "the topic is compacted, by each broker independently"
-    for key, value in expiring(topic.settings):
-        yield (
-            ("lost", "read-then-gone", "inconsistent", *of_replicas),
-            f"retention ({key}={value}) may remove acked records",
-        )
+    for removal in removed_by(scenario, scenario.workload.topic):
+        if removal.of_head:
+            yield ("lost", "read-then-gone", "inconsistent", *of_replicas), removal.reason
+
+
+def with_removed(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
+    """Add the prediction of `removed`, if a setting limits how long records remain."""
+    if not counted(scenario):
+        return record
+    found = [removal for topic in scenario.sends for removal in removed_by(scenario, topic)]
+    predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
+    reasons[REMOVED] = "; ".join(dict.fromkeys(removal.reason for removal in found)) or (
+        "no record becomes older than retention.ms, no partition larger than retention.bytes, and "
+        "no topic is compacted"
+    )
+    predicted[REMOVED] = Likelihood.IMPOSSIBLE.value
+    if found:
+        certain = any(removal.certain for removal in found)
+        predicted[REMOVED] = Likelihood.CERTAIN.value if certain else Likelihood.POSSIBLE.value
+    head = [removal for removal in found if removal.of_head]
+    if head and predicted.get(Anomaly.UNPROCESSED) == Likelihood.IMPOSSIBLE.value:
+        predicted[Anomaly.UNPROCESSED] = Likelihood.POSSIBLE.value
+        reasons[Anomaly.UNPROCESSED] = f"{head[0].reason}, also before a group has read them"
+    prediction = record.prediction.model_copy(update={"reasons": reasons})
+    return record.model_copy(update={"predicted": predicted, "prediction": prediction})
 
 
 def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequence[str], str]]:

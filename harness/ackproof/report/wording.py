@@ -18,6 +18,7 @@ from ackproof.runs.overview import LossGroup
 from ackproof.runs.verdict import (
     COUNTS,
     NOT_KAFKA,
+    REMOVED,
     SENDS,
     UNKNOWN_VERSION,
     CauseReport,
@@ -58,6 +59,8 @@ def outcome(verdict: Verdict) -> Outcome:
         text = f"undecided: {text}"
     elif loss is not None:
         text += _compared(loss, lost=tone == "lost")
+    if removed := verdict.observed.get(REMOVED, 0):
+        text += f"; retention or compaction removed {fmt.count(removed)}"
     others = [line for line in verdict.expectations if not line.met and line is not loss]
     if verdict.verdict is Word.VIOLATED and others:
         text += f"; not as expected: {fmt.listing(map(unmet, others))}"
@@ -82,6 +85,8 @@ def _records(verdict: Verdict) -> tuple[Tone, str, str]:
         return "unclear", "acked no record", ""
     if not _complete(verdict):
         return "unclear", "found no loss", f" among {_acked(acked)}"
+    if verdict.observed.get(REMOVED, 0):
+        return "kept", "lost none", of_all
     return "kept", "kept all", f" {_acked(acked)}"
 
 
@@ -160,7 +165,7 @@ def settings(verdict: Verdict) -> str:
 
 def anomalies(verdict: Verdict) -> list[str]:
     keys = dict.fromkeys((*verdict.predicted, *verdict.observed))
-    return [key for key in keys if key not in (*SENDS, *COUNTS)]
+    return [key for key in keys if key in verdict.predicted or key not in (*SENDS, *COUNTS)]
 
 
 def shown_and_folded(verdict: Verdict) -> tuple[list[str], list[str]]:

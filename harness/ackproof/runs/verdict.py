@@ -6,6 +6,7 @@ them with the prediction: "is it what Kafka may do?". Both are always reported.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -76,14 +77,26 @@ class FaultReport(Record):
     id: str | None = None
     #: The client or topic that it hit, '' for the whole cluster, None if it hit `nodes`.
     hit: str | None = None
+    #: The partitions that it added or moved. They are read from its facts, and not stored here.
+    added: list[tuple[str, int]] = Field(default=[], exclude=True)
+    moved: list[tuple[str, int]] = Field(default=[], exclude=True)
 
     @classmethod
     def of_window(cls, row: Mapping[str, Any]) -> FaultReport:
         kind = registered().get(row["fault"])
         hit = kind.hit_by_stored(row["parameters"]) if kind else None
         fields = {key: value for key, value in row.items() if key in cls.model_fields}
+        facts = json.loads(row.get("facts") or "{}")
+        changed = {
+            how: [
+                (topic, number)
+                for topic, numbers in facts.get(how, {}).items()
+                for number in numbers
+            ]
+            for how in ("added", "moved")
+        }
         return cls.model_validate(
-            fields | {"hit": hit, "id": Fault.id_of_stored(row["parameters"])}
+            {**fields, **changed, "hit": hit, "id": Fault.id_of_stored(row["parameters"])}
         )
 
     def __str__(self) -> str:
@@ -325,7 +338,8 @@ class TraceRecord(Record):
 #: The keys of `observed` that do not count anomalies: sends, records that Kafka removed as
 #: configured, and events of clients.
 SENDS = ("sent", "acked", "failed", "unknown", "aborted")
-COUNTS = ("removed", "stopped", "follower-fetch")
+REMOVED = "removed"
+COUNTS = (REMOVED, "stopped", "follower-fetch")
 
 
 def exit_code(verdicts: list[Verdict]) -> ExitCode:

@@ -285,6 +285,15 @@ def _versioned(owner: Mapping[str, Any], kafka: object) -> dict[str, Any]:
     return {**owner, "client": {"java": kafka}} if owner.get("client") == "java" else dict(owner)
 
 
+def refresh_setting(java: str | None, settings: Mapping[str, object]) -> tuple[str, int]:
+    """Return the setting by which a client refreshes its metadata, and its value in milliseconds.
+
+    A client learns of new partitions by a refresh. Errors may cause earlier ones.
+    """
+    name = "topic.metadata.refresh.interval.ms" if java is None else "metadata.max.age.ms"
+    return name, int(str(settings.get(name, 300_000)))
+
+
 def settings_of_client(
     librdkafka: type[BaseModel], java: type[_JavaSettings], scope: Scope
 ) -> Callable[[Any, ValidatorFunctionWrapHandler, ValidationInfo], Any]:

@@ -26,6 +26,7 @@ from ackproof.scenario.changes import Overrides, Overriding
 from ackproof.scenario.documents import locate, parse, shortened
 from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removal_problems
 from ackproof.scenario.types import Setting, YamlPath
 from ackproof.scenario.validation import problems
 from ackproof_faults import Fault, registered
@@ -99,7 +100,9 @@ def validate(document: Mapping[str, Any]) -> Scenario:
     first problem of their combination; `loc` is its YamlPath.
     """
     scenario = Scenario.model_validate(document)
-    for path, problem in chain(problems(scenario), fault_problems(scenario)):
+    for path, problem in chain(
+        problems(scenario), removal_problems(scenario), fault_problems(scenario)
+    ):
         kind = PydanticCustomError(IMPOSSIBLE, "{problem}", {"problem": problem})
         error = InitErrorDetails(type=kind, loc=path, input=document)
         raise ValidationError.from_exception_data("Scenario", [error])

@@ -18,7 +18,7 @@ from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
-from ackproof_model.effects import expiring
+from ackproof_model.effects import AddsPartitions, Configures
 
 
 class Case(StrictModel):
@@ -209,6 +209,16 @@ class Scenario(StrictModel):
             (name, number) for name in self.sends for number in range(self.topics[name].partitions)
         ]
 
+    def later_partitions(self, topic: str) -> tuple[int, ...]:
+        """Return the greater numbers of partitions that faults may give a topic, ascending."""
+        added = {
+            effect.partitions
+            for fault in self.every_fault
+            for effect in fault.effects
+            if isinstance(effect, AddsPartitions) and effect.topic == topic
+        }
+        return tuple(sorted(count for count in added if count > self.topics[topic].partitions))
+
     @property
     def forwarded(self) -> dict[str, list[str]]:
         """The topics to which consumer groups forward records, by group."""
@@ -218,17 +228,17 @@ class Scenario(StrictModel):
     @property
     def compacted_keys(self) -> dict[str, int]:
         """The number of keys of each topic that is written to and compacted."""
-        return {
-            name: sends.keys or 1
-            for name, sends in self.sends.items()
-            if self.topics[name].compacted
-        }
+        return {name: sends.keys or 1 for name, sends in self.sends.items() if self.compacts(name)}
 
-    @property
-    def removes(self) -> bool:
-        """Whether topics that are written to remove records by their settings."""
-        topics = [self.topics[name] for name in self.sends]
-        return any(topic.compacted or any(expiring(topic.settings)) for topic in topics)
+    def compacts(self, topic: str) -> bool:
+        """Whether a topic is compacted by its settings, or after a fault has changed them."""
+        return self.topics[topic].compacted or any(
+            isinstance(effect, Configures)
+            and (effect.topic, effect.key) == (topic, "cleanup.policy")
+            and "compact" in effect.value.lower()
+            for fault in self.every_fault
+            for effect in fault.effects
+        )
 
     @property
     def rack_aware(self) -> bool:

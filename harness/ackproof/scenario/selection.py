@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from ackproof.scenario import changes
 from ackproof.scenario.changes import Overrides, Overriding
 from ackproof.scenario.documents import line_of
 from ackproof.scenario.loader import Configured, load_all
+from ackproof.scenario.removal import removal_warnings
 from ackproof.scenario.types import YamlPath
 from ackproof.scenario.validation import warnings
 
@@ -117,7 +119,10 @@ def warnings_of(configurations: Sequence[Configured]) -> list[str]:
     A warning that only some configurations of a file have is left out: the setting is meant for the
     other configurations.
     """
-    doubtful = [(configured, dict(warnings(configured.scenario))) for configured in configurations]
+    doubtful = [
+        (one, dict(chain(warnings(one.scenario), removal_warnings(one.scenario))))
+        for one in configurations
+    ]
 
     def where(configured: Configured, key: YamlPath) -> str:
         return (

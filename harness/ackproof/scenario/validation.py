@@ -17,7 +17,6 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
-from ackproof_model.effects import expiring
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -81,10 +80,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             yield (*path, *field), f"{name!r} is not a topic here ({legal})"
             continue
         topic = scenario.topics[name]
-        for key, problem in (
-            *_removal_problems(topic, sends, scenario),
-            *_unackable(topic, sends.settings.acks, scenario.kafka),
-        ):
+        for key, problem in _unackable(topic, sends.settings.acks, scenario.kafka):
             yield ("topics", name, "settings", key), problem
         for key_path, problem in _sends_problems(name, sends, scenario):
             yield (*path, *key_path), problem
@@ -239,39 +235,6 @@ def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, s
             f"{topic.min_insync_replicas} is more than the {topic.replication_factor} replicas, so "
             f"Kafka {kafka} acks nothing with acks: all",
         )
-
-
-def _removal_problems(
-    topic: TopicSpec, sends: Sends, scenario: Scenario
-) -> Iterator[tuple[str, str]]:
-    """Yield settings of a workload's topic that remove acked records, with the problem."""
-    if topic.compacted:
-        for lack in _unjudgeable_compaction(sends, scenario.workload):
-            yield (
-                "cleanup.policy",
-                "compaction removes acked records, and a topic of the workload cannot be compacted "
-                f"{lack}, or set it to delete",
-            )
-    loss = scenario.expect.loss
-    if loss != "any":
-        for key, value in expiring(topic.settings):
-            yield (
-                key,
-                f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "
-                "remove the setting, or write expect: {loss: any}",
-            )
-
-
-def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
-    """Yield why compacted records cannot be distinguished from lost ones, and what to do."""
-    if sends.keys is None or workload.application is not None:
-        yield "unless each record has a key that is known: set workload.keys"
-    if sends.settings.acks == "0":
-        yield "with acks: 0, because the producer then gets no offsets: use another value"
-    if workload.consumers or workload.probe:
-        yield "under consumers or a probe, which may come too late for a record: remove them"
-    if workload.transactions is not None:
-        yield "under transactions, whose markers are records without a key: remove them"
 
 
 def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:

@@ -1,7 +1,8 @@
 """Records that consumers read, and did not process once, or that are gone.
 
 Unprocessed: a record of the final log that a group did not process, although it consumed up to the
-end. A group has to process a partition from the offset of its first poll on.
+end. A group has to process a partition from the offset of its first poll on, and one that a fault
+added from offset 0: a group that begins at the latest offset skips its first records (KAFKA-12261).
 
     orders-0 holds sequences 6, 7, 8
     consumer 0   reads 6, 7, 8, commits offset 9, processes 6, dies
@@ -30,6 +31,8 @@ reads with read_uncommitted, so its reads of a transaction count only if the sen
 
 from __future__ import annotations
 
+import json
+
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
@@ -44,7 +47,7 @@ _RECORD = [*NAME, "offset"]
 def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each record and group that did not process it."""
     reads, effects = run["reads"], run["effects"]
-    begins = reads.groupBy("group", *PARTITION).agg(F.min("offset").alias("begin"))
+    begins = _begins(run)
     records = (
         tables.final_log.where(F.col("state") == RecordState.INTACT)
         .select(*_RECORD)
@@ -64,6 +67,28 @@ def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
         found=F.when(by.isNull(), text("never read by {}", F.col("group"))).otherwise(
             text("read by consumer {} of {}, and not processed", by, F.col("group"))
         ),
+    )
+
+
+def _begins(run: StoredRun) -> DataFrame:
+    """Return the offset from which on each group has to process each partition."""
+    reads = run["reads"]
+    begins = reads.groupBy("group", *PARTITION).agg(F.min("offset").alias("begin"))
+    windows = run.listed("fault_windows").where("verified").select("facts").collect()
+    changes = [json.loads(window["facts"] or "{}") for window in windows]
+    added = [
+        (topic, number)
+        for change in changes
+        for topic, numbers in change.get("added", {}).items()
+        for number in numbers
+    ]
+    if not added:
+        return begins
+    new = run.spark.createDataFrame(added, "topic string, partition int")
+    groups = reads.select("group", "topic").distinct()
+    from_0 = groups.join(new, "topic").withColumn("begin", F.lit(0).cast("bigint"))
+    return (
+        begins.unionByName(from_0).groupBy("group", *PARTITION).agg(F.min("begin").alias("begin"))
     )
 
 

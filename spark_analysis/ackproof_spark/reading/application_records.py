@@ -6,8 +6,9 @@ the acked log has (`tables.IDENTITIES`). A record of the final log gets the name
 1. if that send was acked at its offset, and has its identity;
 2. else, if only one send of the topic has its identity.
 
-If several sends have one identity, a record that is at none of their acked offsets may belong to
-any of them::
+Several acks may name one offset, because a client reports the first offset of a batch or a line was
+logged twice. The record there is that of the first send with its identity. If several sends have
+one identity, a record that is at none of their acked offsets may belong to any of them::
 
     send 1  acked at orders-0 offset 4, key a       the record at 4 has key a: it is send 1's
     send 2  acked at orders-0 offset 6, key a       the record at 6 has key b, and
@@ -106,6 +107,21 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
     )
 
 
+def shared_offsets(application: Application) -> str:
+    """Return a sentence on offsets that several acks name, or an empty string."""
+    (row,) = (
+        _acked_at(application.ledger, *PLACE).agg(F.sum("acks"), F.min(F.struct(*PLACE))).collect()
+    )
+    acks, first = row
+    if first is None:
+        return ""
+    return (
+        f"which ack is right where several name one offset ({acks:,} acks, the first at "
+        f"{first.topic}-{first.partition} offset {first.offset}): the log holds one record there, "
+        "so the other sends are lost, stand elsewhere or were logged twice"
+    )
+
+
 def undecidable(
     records: DataFrame,
     log: DataFrame,
@@ -145,12 +161,15 @@ def undecidable(
     offset, end = F.col("offset"), F.col("end_offset")
     reason = (
         F.when(
-            F.col("twice").isNotNull(),
-            F.lit("another acked send has the same identity and the same offset"),
-        )
-        .when(
             F.col("shared").isNotNull(),
             F.lit("a record of the partition may be this one, or that of another send"),
+        )
+        .when(
+            F.struct(*_NAME) != F.col("first"),  # the record at the offset is the first send's
+            F.format_string(
+                "%s acks name this offset and this identity: it is lost, or was logged twice",
+                F.col("twice"),
+            ),
         )
         .when(
             offset >= end + F.col("sends"),
@@ -203,11 +222,16 @@ def _header(name: str) -> Column:
 
 def _twice(sends: DataFrame) -> DataFrame:
     """Return the offsets at which several sends with the same identity were acked."""
+    return _acked_at(sends, *PLACE, *_IDENTITY).withColumnRenamed("acks", "twice")
+
+
+def _acked_at(sends: DataFrame, *columns: str) -> DataFrame:
+    """Return the number and the first name of the acked sends of a group, if it has several."""
     return (
         sends.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
-        .groupBy(*PLACE, *_IDENTITY)
-        .agg(F.count("*").alias("twice"))
-        .where("twice > 1")
+        .groupBy(*columns)
+        .agg(F.count("*").alias("acks"), F.min(F.struct(*_NAME)).alias("first"))
+        .where("acks > 1")
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import re
 import socket
@@ -108,6 +109,19 @@ def use(package: connector.Package) -> None:
 def is_connect() -> bool:
     """Whether the session uses Spark Connect, so that the driver is another process."""
     return _master.startswith("sc://")
+
+
+def load() -> None:
+    """Import pyspark, and pandas and pyarrow with it, in this thread.
+
+    These packages import each other in circles. If two threads import one of them at the same
+    time, one thread may see a module that is half initialized, and fails. So call this before a
+    thread starts that uses Spark, or whose parent does. Raises `AnalysisError` without pyspark.
+    """
+    connector.spark_version()
+    # The first call of a JVM imports the former, and with it all optional packages of pyspark.
+    for module in ("pyspark.testing", "pyspark.sql.datasource"):
+        importlib.import_module(module)
 
 
 def session() -> SparkSession:

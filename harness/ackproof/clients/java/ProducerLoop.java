@@ -2,6 +2,8 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardOpenOption;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -29,7 +31,8 @@ final class ProducerLoop implements Client {
     private final long records;
     private final double rate;
     private final long window;
-    private final int[] cycle;
+    private int partitions;
+    private int[] cycle;
     private final int[] sizes;
     private final byte[][] keys;
     private final byte[] token;
@@ -62,7 +65,8 @@ final class ProducerLoop implements Client {
         records = spec.number("records", Long.MAX_VALUE);
         rate = spec.decimal("rate", 0);
         window = spec.number("window", 0);
-        cycle = spec.integers("cycle");
+        partitions = spec.integer("partitions");
+        cycle = spec.integers("cycles." + partitions);
         sizes = spec.integers("sizes");
         keys = new byte[(int) spec.number("keys", 0)][];
         for (int index = 0; index < keys.length; index++) {
@@ -147,6 +151,7 @@ final class ProducerLoop implements Client {
                 due = Math.min(due, transactions.room(next));
                 fail(transactions.fatal);
             }
+            grow();
             while (next < due && fatal == null) {
                 send(next);
             }
@@ -174,6 +179,25 @@ final class ProducerLoop implements Client {
                                 + " (" + name + ")",
                         "The Java client allows no further sends after it. If it is expected, "
                                 + "list it in workload.may_stop_for.");
+            }
+        }
+    }
+
+    /** Uses the partitions that the client's cached metadata has by now. */
+    private void grow() throws IOException {
+        if (spec.text("later_partitions").isEmpty()) {
+            return;
+        }
+        int known = producer.partitionsFor(topic).size();
+        if (known > partitions && spec.has("cycles." + known)) {
+            partitions = known;
+            cycle = spec.integers("cycles." + known);
+            if (spec.has("growths")) {
+                Files.write(
+                        spec.path("growths"),
+                        (next + " " + known + "\n").getBytes(StandardCharsets.US_ASCII),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.APPEND);
             }
         }
     }

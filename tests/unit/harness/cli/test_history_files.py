@@ -55,6 +55,18 @@ HISTORIES: dict[str, Any] = {
 }
 
 
+def test_an_acked_log_gets_the_command_for_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "acked.jsonl"
+    log.write_text('{"topic": "orders", "partition": 0, "offset": 1, "key": "a"}\n' * 2)
+    assert ackproof("check", log) == ExitCode.USAGE
+    assert f"ackproof check --acked {log} --bootstrap HOST:PORT" in capsys.readouterr().err
+    assert ackproof("check", log, "--bootstrap", "h:1") == ExitCode.USAGE
+    message = " ".join(capsys.readouterr().err.split())
+    assert f"ackproof check --acked {log} --bootstrap h:1" in message
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 class TestChecking:

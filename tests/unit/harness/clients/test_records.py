@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.clients.records import Records, cycle, key
+from ackproof.clients.records import Records, in_turn, key, origin
 from ackproof.clients.specs import ProducerSpec
-from ackproof_spark.ledger_stream import Origin
+from ackproof.errors import RunDirectoryError
+from ackproof.ledger import producer_ledger
+from ackproof.ledger.producer_ledger import LedgerWriter
+from ackproof_spark.ledger_stream import Origin, growths_path
 from ackproof_spark.record import decode, run_token
 from support.client_specs import producer_spec
 
@@ -30,25 +33,61 @@ def test_a_key_goes_to_the_partition_of_librdkafkas_partitioner():
             on_delivery=lambda _, m: found.update({m.key(): m.partition()}),
         )
     assert producer.flush(30) == 0
-    assert [found[key(number)] for number in range(50)] == list(cycle(spec(keys=50)))
+    assert [found[key(number)] for number in range(50)] == list(in_turn(spec(keys=50), 4))
     assert len(set(found.values())) == 4
+
+
+def went(records: Records, first: int, stop: int) -> dict[int, int]:
+    return {
+        int(sequence): partition
+        for partition, sequences in records.by_partition(first, stop)
+        for sequence in sequences
+    }
 
 
 @pytest.mark.parametrize("fields", [{}, {"partition": 3}, {"keys": 7}, {"partitions": 1}])
 def test_the_ledger_has_the_partition_of_each_send(fields):
     made = spec(**fields)
-    origin = Origin(
-        run_id="run-1", producer=4, topic="orders", partitions=made.partitions, cycle=cycle(made)
+    assert Origin.of(origin(made).schema()) == origin(made)
+    sent = went(Records(made), 5, 1000)
+    assert sorted(sent) == list(range(5, 1000))
+    recorded = origin(made).partition_of(np.arange(5, 1000)).tolist()
+    assert [sent[sequence] for sequence in range(5, 1000)] == recorded
+
+
+@pytest.mark.parametrize("fields", [{}, {"keys": 7}, {"keys": 7, "java": "3.9.1"}])
+def test_the_ledger_has_the_partition_of_each_send_after_the_topic_grew(tmp_path, fields):
+    made = spec(partitions=1, later_partitions=(4, 6), ledger=tmp_path / "_p.arrows", **fields)
+    ledger, records = LedgerWriter(made.ledger, origin(made)), Records(made)
+    ledger.reserve(1000)
+    sent: dict[int, int] = {}
+    for first, stop, partitions in ((0, 100, 1), (100, 300, 4), (300, 900, 6)):
+        if first:
+            ledger.grow(first, partitions)
+            records.use(partitions)
+        sent |= went(records, first, stop)
+    # The producer was killed: the sends up to 1000 are reserved, and unknown.
+    rows = producer_ledger.recover(made.ledger)
+    recorded = dict(zip(rows["sequence"].to_pylist(), rows["partition"].to_pylist(), strict=True))
+    assert {sequence: recorded[sequence] for sequence in sent} == sent
+    assert sorted(recorded) == list(range(1000))
+    assert max(sent[sequence] for sequence in range(100)) == 0
+    assert len(set(sent.values())) > 4
+
+
+def test_an_incomplete_growth_is_ignored_and_a_wrong_one_reported(tmp_path):
+    made = spec(partitions=1, later_partitions=(4,), ledger=tmp_path / "_p.arrows")
+    ledger = LedgerWriter(made.ledger, origin(made))
+    ledger.reserve(10)
+    ledger.grow(5, 4)
+    growths = growths_path(made.ledger)
+    growths.write_text(growths.read_text() + "8 1")
+    assert sorted(producer_ledger.recover(made.ledger)["partition"].to_pylist()) == sorted(
+        [0] * 5 + [number % 4 for number in range(5, 10)]
     )
-    assert Origin.of(origin.schema()) == origin
-    went = {
-        int(sequence): partition
-        for partition, sequences in Records(made).by_partition(5, 1000)
-        for sequence in sequences
-    }
-    assert sorted(went) == list(range(5, 1000))
-    told = origin.partition_of(np.arange(5, 1000)).tolist()
-    assert [went[sequence] for sequence in range(5, 1000)] == told
+    growths.write_text("5 4\n3 4\n")
+    with pytest.raises(RunDirectoryError, match="is not after the one before"):
+        producer_ledger.recover(made.ledger)
 
 
 @pytest.mark.parametrize("fields", [{"size": 32}, {"size": 40, "largest": 90, "seed": 2}])

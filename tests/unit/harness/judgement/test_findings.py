@@ -23,6 +23,8 @@ from support.run_directories import START, at
         ("certain", "lost", 3, True, False),
         ("possible", "lost", 3, True, False),
         ("possible", "lost", 0, True, False),
+        ("impossible", "removed", 3, True, True),
+        ("certain", "removed", 0, True, True),
     ],
 )
 def test_contradictions_of_the_prediction_are_findings(

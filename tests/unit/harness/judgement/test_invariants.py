@@ -5,6 +5,7 @@ A world is legal evidence of a small run. A case damages it and names the invari
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -125,6 +126,45 @@ def probed(run: RunDirectory) -> None:
     run.page("probe-0", State.DONE, 4, 4)
 
 
+def grown(run: RunDirectory) -> None:
+    """A fault added orders-1, which got the last send and was read by the group."""
+    add = {"fault": "add_partitions", "topic": TOPIC, "partitions": 2}
+    run.change_scenario(faults=[add], workload={"consumers": {"g": {"commit": "after"}}})
+    facts = json.dumps({"added": {TOPIC: [1]}})
+    parameters = json.dumps({"topic": TOPIC, "partitions": 2})
+    named = {"fault": "add_partitions", "target": "all", "parameters": parameters}
+    run.write("fault_windows", [window(**named, facts=facts)])
+    consume(run, 0, "g", SENDS)
+    files = {"ledger": "producer-0", "final_log": "part-0"}
+    files |= dict.fromkeys(("reads", "effects"), "consumer-0")
+    for table, name in files.items():
+        run.change_row(table, SENDS - 1, name=name, partition=1, offset=0)
+    ends = [{**ORDERS_0, "end_offset": SENDS - 1}, {**ORDERS_0, "partition": 1, "end_offset": 1}]
+    run.write("partition_ends", [{**end, "complete": True} for end in ends])
+
+
+def moved(run: RunDirectory) -> None:
+    """Orders-0 got other replicas while the group read it."""
+    run.change_scenario(
+        faults=[{"fault": "reassign", "topic": TOPIC, "to": [2]}],
+        workload={"consumers": {"g": {"commit": "after"}}},
+    )
+    parameters, facts = json.dumps({"topic": TOPIC}), json.dumps({"moved": {TOPIC: [0]}})
+    named = {"fault": "reassign", "target": "all", "parameters": parameters, "facts": facts}
+    run.write("fault_windows", [window(**named, injected_at=at(0.2))])
+    consume(run, 0, "g", SENDS)
+    run.change_row("reads", SENDS - 1, name="consumer-0", read_at=at(2))
+
+
+def killed_in_transactions(run: RunDirectory) -> None:
+    """The second transaction began at 5 s, while broker 1 was down."""
+    transacted(run)
+    run.change_scenario(faults=[KILL])
+    run.write("fault_windows", [window(healed_at=at(6), recovered_at=at(7))])
+    for number, ended_at in enumerate((at(0.5), at(9))):
+        run.change_row("transactions", number, name="producer-0", ended_at=ended_at)
+
+
 def replicated(run: RunDirectory) -> None:
     """The replicas of brokers 1 and 2, both in sync, were compared to their ends."""
     run.change_scenario(expect={"diverged": "none"})
@@ -139,7 +179,7 @@ WORLDS: dict[str, tuple[Callable[[RunDirectory], None], Mapping[str, int]]] = {
     build.__name__: (build, observed)
     for build, observed in (
         *((build, {}) for build in (plain, produced, killed, looped, at_brokers, drawn, consumed)),
-        (transacted, {}),
+        *((build, {}) for build in (transacted, grown, moved, killed_in_transactions)),
         (probed, {"sent": 2 * SENDS, "acked": 2 * SENDS}),
         (replicated, {"diverged": 0}),
     )
@@ -280,6 +320,75 @@ for world, windows, said in (
 ):
     change = rows("fault_windows", *(window(**changes) for changes in windows))
     case(world, "faults", change, *said)
+
+# Whether the clients met the faults.
+
+REFRESHED = (
+    "learn of new partitions when they refresh their metadata, at the latest after "
+    "topic.metadata.refresh.interval.ms=300000: lower it, or raise workload.tail)"
+)
+unread = changed("reads", index=SENDS - 1, name="consumer-0", partition=0, offset=0)
+unsent = changed("ledger", index=SENDS - 1, name="producer-0", outcome="unknown")
+ADDED, ASIDE = "add_partitions of topic orders", "afterwards"
+case(
+    "grown",
+    "exercise",
+    unsent,
+    f"{ADDED}: no send was acked in orders-1 {ASIDE} (producers {REFRESHED}",
+)
+case(
+    "grown",
+    "exercise",
+    each(unsent, scenario(workload={"partition": 0})),
+    f"{ADDED}: no send was acked in orders-1 {ASIDE} (workload.partition is 0: remove it)",
+)
+case(
+    "grown",
+    "exercise",
+    unread,
+    f"{ADDED}: g read no record of orders-1 {ASIDE} (consumers {REFRESHED}",
+)
+# The closing record is no record of the run.
+case(
+    "grown",
+    "exercise",
+    changed("reads", index=SENDS - 1, name="consumer-0", offset=1),
+    f"{ADDED}: g read no record of orders-1 {ASIDE} (consumers {REFRESHED}",
+)
+# Members whose partitions are assigned never get it: its records count as unprocessed.
+assigned = {"g": {"commit": "after", "via": "assign"}}
+case("grown", "exercise", each(unread, scenario(workload={"consumers": assigned})))
+case(
+    "grown",
+    "ends",
+    rows("partition_ends", {**ORDERS_0, "end_offset": SENDS - 1, "complete": True}),
+    "partition_ends has 0 rows of orders-1 instead of one",
+)
+MOVED = "reassign of topic orders"
+case(
+    "moved",
+    "exercise",
+    changed("reads", index=SENDS - 1, name="consumer-0", read_at=at(0)),
+    f"{MOVED}: g read no record of orders-0 {ASIDE}",
+)
+case(
+    "moved",
+    "exercise",
+    changed("fault_windows", injected_at=at(50)),
+    f"{MOVED}: no send was acked in orders-0 {ASIDE}",
+)
+case(
+    "killed_in_transactions",
+    "exercise",
+    changed("fault_windows", healed_at=at(3), recovered_at=at(4)),
+    f"{NAMED}: no transaction was open while it held",
+)
+# The fault struck in a transaction that its producer never ended.
+case(
+    "killed_in_transactions",
+    "exercise",
+    changed("transactions", index=1, name="producer-0", ended_at=None),
+)
 
 # The final log and its ends.
 

@@ -13,7 +13,7 @@ import pytest
 
 from ackproof.errors import AckedLogError, ExitCode
 from ackproof.ledger import conversion
-from ackproof.ledger.acked_log import AckedSend, LogProblems, is_ack, read
+from ackproof.ledger.acked_log import AckedSend, LogProblems, is_ack, is_acked_log, read
 
 ROOT = Path(__file__).parents[4]
 ACK = {"topic": "t", "partition": 0, "offset": 7, "key": "a"}
@@ -102,6 +102,10 @@ def test_the_output_of_kafka_verifiable_producer_is_read(tmp_path: Path) -> None
         ({**ACK, "digest": "ABC"}, "digest: .*pattern"),
         ({**ACK, "sent_at": "2026-01-01T00:00:00"}, "sent_at: .*timezone"),
         ({**ACK, "sent_at": 10**20}, "sent_at: .*milliseconds since 1970"),
+        # As org.apache.kafka.tools.VerifiableConsumer and kcat -J print what they read.
+        ({**ACK, "name": "record_data"}, "kafka-verifiable-consumer: .* read, not what was acked"),
+        ({"name": "records_consumed", "count": 1}, "a line of kafka-verifiable-consumer"),
+        ({**ACK, "tstype": "create", "payload": "v"}, "a line of kcat"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, row: object, says: str) -> None:
@@ -129,9 +133,61 @@ def test_torn_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
 
 
+#: Whole lines of other programs, and what may be left of a send.
+FOREIGN = [
+    "[2026-01-01 10:00:00,123] WARN [Producer clientId=p-1] Got error response {acks=-1}",
+    "\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:249)",
+    '{"level": "warn", "name": "orders", "msg": "retrying", "id": 7}',
+    'INFO state {"status": "ok"}',
+    '["a", 1]',
+]
+TORN = [
+    '{"topic": "t", "off',
+    'set": 7, "key": "a"}',
+    f"INFO {json.dumps(ACK)}",
+    '{"topic": "t"[INFO]',
+]
+
+
+def test_lines_of_other_programs_are_passed_over_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{line}\n{json.dumps(ACK)}\n" for line in FOREIGN))
+    logs = conversion.convert([path], tmp_path / "run", lenient=False)
+    assert logs.unread == []
+    assert logs.remarks == [
+        "lines of a.jsonl by other programs: 5 "
+        "(line 1: '[2026-01-01 10:00:00,123] WARN [Producer clientId=p-1] Got e')"
+    ]
+    assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 5
+
+
+@pytest.mark.parametrize("line", TORN)
+def test_what_is_left_of_a_send_is_torn(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f"{line}\n{json.dumps(ACK)}\n")
+    assert sends(path)[1] == LogProblems(torn=[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_one"),
+    [
+        ("a.jsonl", f"{FOREIGN[0]}\n{json.dumps(ACK)}\n", True),
+        ("a.csv", "topic,offset\n", True),
+        ("a.json", '{"ops": [{"f": "send", "topic": "t"}]}', False),
+        ("a.edn", '{:type :ok, :f :send, :value [[:send 0 [0 "topic"]]]}', False),
+        ("a.log", FOREIGN[0], False),
+    ],
+)
+def test_an_acked_log_is_known_by_its_first_lines(
+    tmp_path: Path, name: str, content: str, is_one: bool
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert is_acked_log(tmp_path / name) is is_one
+
+
 def test_a_line_nested_too_deeply_is_torn(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text("[" * 100_000 + f"\n{json.dumps(ACK)}\n")
+    path.write_text('{"a":' * 100_000 + f"\n{json.dumps(ACK)}\n")
     logs = conversion.convert([path], tmp_path / "run", lenient=False)
     assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (1)"]
     assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 1

@@ -322,6 +322,89 @@ def test_retention_may_remove_what_was_acked(asked: Asked) -> None:
     assert predicted(10**9) == set()
 
 
+WEEK = {"retention.ms": 7 * 86_400_000}
+OLD = {"fault": "skew_timestamps", "by": "14400m"}
+FAST = {"fault": "skew_clock", "by": "14400m", "target": "leader of orders-0"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "faults", "workload", "expected"),
+    [
+        (WEEK, [], {}, "impossible"),
+        (WEEK, [OLD], {}, "possible"),
+        (WEEK, [{**OLD, "direction": "future"}], {}, "impossible"),
+        ({**WEEK, "message.timestamp.type": "LogAppendTime"}, [OLD], {}, "impossible"),
+        (WEEK, [FAST], {}, "possible"),
+        (WEEK, [{**FAST, "by": "-14400m"}], {}, "impossible"),
+        (WEEK, [], {"seconds": "11520m"}, "possible"),
+        (WEEK, [], {"application": {"command": ["shop"]}}, "possible"),
+        ({}, [OLD], {}, None),
+        ({}, [{**OLD, "heal_after": "1s"}, FAST], {}, None),
+        (
+            {},
+            [{"fault": "alter_config", "topic": "orders", "key": "retention.ms", "value": 9}],
+            {},
+            "possible",
+        ),
+        ({"retention.bytes": 10**9}, [], {}, "impossible"),
+        ({"retention.bytes": 10**9}, [], {"size": 10_000}, "possible"),
+        ({"retention.bytes": 10**9}, [], {"probe": True}, "possible"),
+        ({"cleanup.policy": "compact", "retention.ms": 1}, [], {"keys": 3}, "possible"),
+    ],
+)
+def test_removed_follows_from_settings_timestamps_and_size(
+    settings: dict[str, Any],
+    faults: list[dict[str, Any]],
+    workload: dict[str, Any],
+    expected: str | None,
+    asked: Asked,
+) -> None:
+    base = scenario().workload.model_dump(by_alias=True)
+    record = predict(
+        scenario(
+            topics={"orders": {"settings": settings}},
+            faults=faults,
+            workload={**base, **workload},
+            cluster={"clock": "adjustable"},
+        )
+    )
+    assert record.predicted.get("removed") == expected
+    reason = record.prediction.reasons.get("removed", "")
+    assert ("skew_" in reason) is (expected == "possible" and faults in ([OLD], [FAST]))
+
+
+def test_a_steady_load_certainly_reaches_the_limits(asked: Asked) -> None:
+    """Unless a fault or compression makes the size of the log uncertain."""
+    checked = {"log.retention.check.interval.ms": 1000, "log.initial.task.delay.ms": 1000}
+
+    def predicted(*faults: dict[str, Any], **settings: Any) -> str:
+        base = scenario().workload.model_dump(by_alias=True)
+        own = {**base["settings"], **settings}
+        load = {**base, "rate": 1500, "size": 1000, "tail": 40_000, "settings": own}
+        limits = {"retention.bytes": 1_000_000, "segment.bytes": 1_048_576}
+        asked = scenario(
+            topics={"orders": {"settings": limits}},
+            cluster={"settings": checked},
+            workload=load,
+            faults=list(faults),
+        )
+        return predict(asked).predicted["removed"]
+
+    assert predicted() == "certain"
+    assert predicted(**{"compression.type": "zstd"}) == "possible"
+    assert predicted({"fault": "kill", "target": 1}) == "possible"
+
+
+def test_retention_may_remove_records_before_a_group_reads_them(asked: Asked) -> None:
+    def predicted(retention: int) -> str:
+        base = scenario().workload.model_dump(by_alias=True)
+        topics = {"orders": {"settings": {"retention.ms": retention}}}
+        load = {**base, "consumers": {"billing": {}}}
+        return predict(scenario(topics=topics, faults=[], workload=load)).predicted["unprocessed"]
+
+    assert (predicted(60_000), predicted(10**9)) == ("possible", "impossible")
+
+
 def test_a_search_that_ends_early_has_the_reasons_of_the_bounds() -> None:
     fault = {"fault": "kill", "target": "leader of orders-0"}
     found = predict(scenario(faults=[fault, fault]), max_states=100)

@@ -64,6 +64,10 @@ def test_kept_all_needs_a_complete_run(acks_1):
     assert outcome(verdict(acks_1, HOLDS, loss, unseen=1)).tone == "unclear"
     assert outcome(verdict(acks_1, HOLDS, loss, acked=0)).text == "acked no record"
     assert outcome(verdict(acks_1, HOLDS, loss, acked=1)).text == "kept all 1 acked record"
+    removed = outcome(verdict(acks_1, HOLDS, loss, removed=22_525))
+    assert removed.text == (
+        "lost none of 35,270 acked records; retention or compaction removed 22,525"
+    )
 
 
 def test_the_list_of_runs_has_the_same_outcomes(acks_1, acks_all, interrupted):

@@ -11,6 +11,7 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario.cluster import SecuritySpec, security_problems
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removal_warnings, removes
 
 SCENARIO = """\
 version: 1
@@ -127,6 +128,17 @@ def test_retention_is_legal_if_it_is_long_or_any_loss_is_expected(
     scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
 
 
+def test_old_timestamps_under_retention_are_a_warning(tmp_path: Path) -> None:
+    text = SCENARIO.replace("{orders: {}}", "{orders: {settings: {retention.ms: 604800000}}}")
+    for by, count in (("14400m", 1), ("1440m", 0)):
+        faults = f"faults: [{{fault: skew_timestamps, by: {by}}}]"
+        messages = list(removal_warnings(scenario(tmp_path, f"{text}\n{faults}\n")))
+        assert len(messages) == count
+        for place, problem in messages:
+            assert place == ("topics", "orders", "settings", "retention.ms")
+            assert "skew_timestamps sends old ones" in problem
+
+
 COMPACTED = SCENARIO.replace("{orders: {}}", "{orders: {settings: {cleanup.policy: compact}}}")
 
 
@@ -136,9 +148,9 @@ def with_workload(line: str, text: str = COMPACTED) -> str:
 
 def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_path: Path) -> None:
     found = scenario(tmp_path, with_workload("  keys: 10\n"))
-    assert (found.compacted_keys, found.removes) == ({"orders": 10}, True)
+    assert (found.compacted_keys, removes(found)) == ({"orders": 10}, True)
     plain = scenario(tmp_path, with_workload("  keys: 10\n", SCENARIO))
-    assert (plain.compacted_keys, plain.removes) == ({}, False)
+    assert (plain.compacted_keys, removes(plain)) == ({}, False)
 
 
 @pytest.mark.parametrize(

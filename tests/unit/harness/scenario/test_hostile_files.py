@@ -12,7 +12,7 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario import changes
 from ackproof.scenario.librdkafka import unreadable_files
 from ackproof.scenario.loader import load
-from ackproof_model.effects import expiring
+from ackproof_model.removal import LESS_THAN_A_DAY, removals
 
 SCENARIO = """\
 version: 1
@@ -297,5 +297,5 @@ def test_numbers_that_python_cannot_print_are_refused(tmp_path: Path, number: st
 
 
 def test_no_retention_is_too_long() -> None:
-    assert not list(expiring({"retention.ms": MANY_DIGITS}))
-    assert list(expiring({"retention.ms": f"+{'0' * 5_000}7"}))
+    assert not list(removals({"retention.ms": MANY_DIGITS}, LESS_THAN_A_DAY))
+    assert list(removals({"retention.ms": f"+{'0' * 5_000}7"}, LESS_THAN_A_DAY))

@@ -6,6 +6,7 @@ once.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,6 +90,12 @@ class Run:
         whose = {"producer": self.first + producer, "transactional_id": f"id-{self.topic}"}
         self.add("transactions", transaction=number, **{**whose, **sends, **times, **columns})
 
+    def add_partition(self) -> None:
+        named = {"fault": "add_partitions", "target": "all", "nodes": [1], "parameters": "{}"}
+        facts = json.dumps({"added": {self.topic: [0]}})
+        whole = {**named, "trigger": "", "injected_at": at(0), "evidence": ""}
+        self.add("fault_windows", window=0, verified=True, facts=facts, **whole)
+
     def hangs(self, offset: int) -> None:
         whose = {"producer_id": 7, "producer_epoch": 3, "coordinator_epoch": 0}
         times = {"last_at": at(offset), "found_at": at(300), "aborted_at": at(301)}
@@ -147,6 +154,13 @@ def skipped_records_are_unprocessed_and_repeated_ones_reprocessed(run: Run) -> N
 def records_before_a_groups_first_poll_are_not_unprocessed(run: Run) -> None:
     run.poll(0, 2, 3)
     run.process(2, 3)
+
+
+@case("aaaa", (Anomaly.UNPROCESSED, 0), (Anomaly.UNPROCESSED, 1))
+def records_of_an_added_partition_are_unprocessed_before_a_groups_first_poll_too(run: Run) -> None:
+    run.poll(0, 2, 3)
+    run.process(2, 3)
+    run.add_partition()
 
 
 @case("aaaaaa", (Anomaly.NONMONOTONIC_POLL, 2), (Anomaly.POLL_SKIP, 3))

@@ -14,6 +14,7 @@ from ackproof_spark.reading.application_records import (
     Application,
     kind_of,
     named,
+    shared_offsets,
     undecidable,
 )
 from ackproof_spark.spark.small_data import local, small_plans
@@ -97,7 +98,7 @@ def test_a_kind_lists_its_parts_in_a_fixed_order() -> None:
 UNIQUE = (("a", 0, "acked"), ("b", None, "acked"))
 EQUAL = (("a", 0, "acked"), ("a", 1, "acked"))
 LOG = ((0, "a"), (1, "b"), (2, "a"), (3, "z"))
-REPEATED = "another acked send has the same identity and the same offset"
+REPEATED = "2 acks name this offset and this identity: it is lost, or was logged twice"
 SHARED = "a record of the partition may be this one, or that of another send"
 BEYOND = "offset 1000000000000 never existed: the log ends at 2"
 
@@ -118,6 +119,15 @@ CASES: dict[str, tuple[Sequence[Send], Sequence[tuple[int, str]], Any, Any]] = {
         {1: SHARED},
     ),
     "a repeated line": (EQUAL[:1] * 2, [(0, "a")], {0: 0}, {1: REPEATED}),
+    # Send 0 is lost, because no record has its key.
+    "a repeated line of a lost send": (EQUAL[:1] * 2, [(0, "x")], {0: None}, {1: REPEATED}),
+    "the offset of a batch": (EQUAL[:1] * 2, [(0, "a"), (1, "a")], {0: 0, 1: None}, {1: SHARED}),
+    "another record at the offset": (
+        [("a", 0, "acked"), ("b", 0, "acked")],
+        [(0, "a")],
+        {0: 0},
+        {},
+    ),
     "an offset that never existed": ([("a", 10**12, "acked")], [(0, "x")], {0: None}, {0: BEYOND}),
 }
 
@@ -126,6 +136,14 @@ CASES: dict[str, tuple[Sequence[Send], Sequence[tuple[int, str]], Any, Any]] = {
 def test_a_record_gets_no_name_if_two_sends_are_possible(spark: SparkSession, name: str) -> None:
     sends, log, names, doubtful = CASES[name]
     assert judged(spark, sends, log, end=2) == (names, doubtful)
+
+
+def test_acks_that_name_one_offset_are_counted(spark: SparkSession) -> None:
+    sends = [("a", 4, "acked"), ("b", 4, "acked"), ("c", 4, "acked"), ("d", 5, "acked")]
+    told = shared_offsets(application(spark, sends, "key"))
+    assert "several name one offset (3 acks, the first at t-0 offset 4): " in told
+    unshared = [("a", 4, "acked"), ("b", 5, "acked"), ("c", None, "acked"), ("d", None, "acked")]
+    assert shared_offsets(application(spark, unshared, "key")) == ""
 
 
 def test_without_an_end_marker_the_log_may_be_longer(spark: SparkSession) -> None:

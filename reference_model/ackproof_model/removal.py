@@ -1,0 +1,205 @@
+"""Records that Kafka removes on purpose: by retention and by compaction.
+
+    retention.ms=604800000, CreateTime, a record that its producer dates ten days back:
+    the brokers may delete it at their next check, whatever its ack said.
+
+A retention check deletes segments from the beginning of the log, up to the first segment that it
+keeps (`UnifiedLog.deletableSegments`), so that a young record protects all later ones. It never
+deletes above the high watermark. It runs every `log.retention.check.interval.ms`, for a topic that
+is also compacted in the cleaner (`LogManager.cleanupLogs`, `LogCleaner.cleanupLogs`).
+
+- `retention.ms`: the newest timestamp of the segment is older than that, by the broker's clock. The
+  timestamp is the producer's, or with `message.timestamp.type=LogAppendTime` the broker's. Brokers
+  refuse a record that is older than `message.timestamp.before.max.ms` (KIP-937; before 3.6
+  `message.timestamp.difference.max.ms`).
+- `retention.bytes`: without the segment the log still has at least this size, however young.
+- Both apply only if `cleanup.policy` contains `delete`. Compaction removes all but the newest
+  record of each key, and records without a key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+DAY_S = 24 * 3600
+
+#: Margin for the steps of a check whose duration no setting limits, seconds.
+_MARGIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The records of a partition while it is observed.
+
+    lasts_s: the longest time from a send to the end. most_bytes: the largest size of the log.
+    misdated_s: how far timestamps of producers may lie in the past, and `misdated_by` the cause.
+    ahead_s, behind_s: how wrong the brokers' clocks may be, and `clock_by` the cause. steady_s: for
+    how long at least `steady_bytes` a second are written, uncompressed, with correct clocks; 0 if
+    nothing is known.
+    """
+
+    lasts_s: float = DAY_S
+    most_bytes: float = math.inf
+    misdated_s: float = 0
+    misdated_by: str = ""
+    ahead_s: float = 0
+    behind_s: float = 0
+    clock_by: str = ""
+    steady_s: float = 0
+    steady_bytes: float = 0
+
+
+LESS_THAN_A_DAY = Records()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A setting by which acked records may be removed; `certain` if they are in any case.
+
+    of_time: only because of wrong timestamps or clocks. of_head: the oldest records of the log.
+    """
+
+    key: str
+    value: str
+    reason: str
+    certain: bool = False
+    of_time: bool = False
+
+    @property
+    def of_head(self) -> bool:
+        return self.key.startswith("retention.")
+
+
+def removals(settings: Mapping[str, object], records: Records) -> Iterator[Removal]:
+    """Yield the settings of a topic by which Kafka may remove these records.
+
+    `settings`: by the names of topics, and the two of the brokers' checks. An absent `retention.ms`
+    or `retention.bytes` is unlimited.
+    """
+    policy = str(settings.get("cleanup.policy", "delete")).lower()
+    if "compact" in policy:
+        yield Removal(
+            key="cleanup.policy",
+            value=policy,
+            reason=f"compaction (cleanup.policy={policy}) removes a record when a later one has "
+            "its key",
+        )
+    if "delete" in policy:
+        yield from _by_time(settings, records)
+        yield from _by_size(settings, records)
+
+
+def _by_time(settings: Mapping[str, object], records: Records) -> Iterator[Removal]:
+    limit = _limit(settings, "retention.ms") / 1000
+    if math.isinf(limit):
+        return
+    value = str(settings["retention.ms"]).strip()
+    by = f"retention (retention.ms={value})"
+    if limit < records.lasts_s:
+        fill_s = _fill_s(settings, records, segments=1)
+        certain = records.steady_s >= fill_s + limit + _checked_within_s(settings)
+        yield Removal(
+            key="retention.ms",
+            value=value,
+            reason=f"{by} removes acked records that are older"
+            if certain
+            else f"{by} may remove acked records",
+            certain=certain,
+        )
+        return
+    append_time = str(settings.get("message.timestamp.type", "")).lower() == "logappendtime"
+    misdated = 0.0 if append_time else min(records.misdated_s, _oldest_accepted_s(settings))
+    clock = records.ahead_s + (records.behind_s if append_time else 0)
+    if limit < records.lasts_s + misdated + clock:
+        causes = [records.misdated_by] * bool(misdated) + [records.clock_by] * bool(clock)
+        yield Removal(
+            key="retention.ms",
+            value=value,
+            reason=f"{by} may remove acked records before that time has passed: it counts from "
+            f"their timestamps, and {', and '.join(causes)}",
+            of_time=True,
+        )
+
+
+def _by_size(settings: Mapping[str, object], records: Records) -> Iterator[Removal]:
+    limit = _limit(settings, "retention.bytes")
+    if records.most_bytes <= limit or math.isinf(limit):
+        return
+    value = str(settings["retention.bytes"]).strip()
+    fill_s = _fill_s(settings, records, segments=2, size=limit)
+    certain = records.steady_s >= fill_s + _checked_within_s(settings)
+    by = f"retention (retention.bytes={value})"
+    yield Removal(
+        key="retention.bytes",
+        value=value,
+        reason=f"{by} removes the oldest acked records of a larger partition, however young"
+        if certain
+        else f"{by} may remove acked records, however young",
+        certain=certain,
+    )
+
+
+def _limit(settings: Mapping[str, object], key: str, default: int = -1) -> float:
+    """Return a number as Kafka reads it, with spaces and a sign; infinity if it is negative."""
+    digits = re.fullmatch(r"\+?0*([0-9]+)", str(settings.get(key, default)).strip())
+    # Python refuses to convert numbers with too many digits.
+    return int(digits[1]) if digits and len(digits[1]) < 20 else math.inf
+
+
+def _oldest_accepted_s(settings: Mapping[str, object]) -> float:
+    keys = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
+    return min(_limit(settings, key) for key in keys) / 1000
+
+
+def _fill_s(
+    settings: Mapping[str, object], records: Records, *, segments: int, size: float = 0
+) -> float:
+    """Return the seconds within which the log has this size and this number of segments more."""
+    if not records.steady_bytes:
+        return math.inf
+    segment = _limit(settings, "segment.bytes", 1 << 30)
+    return 1.5 * (size + segments * segment) / records.steady_bytes
+
+
+def _checked_within_s(settings: Mapping[str, object]) -> float:
+    """Return the longest time until a broker has looked for what it can delete, seconds."""
+    interval = _limit(settings, "log.retention.check.interval.ms", 300_000)
+    first = _limit(settings, "log.initial.task.delay.ms", 30_000)
+    return (interval + first) / 1000 + _MARGIN_S
+
+
+#: The names that topics have for broker settings (`ServerTopicConfigSynonyms`), the first that is
+#: set counts, with its unit in milliseconds.
+_SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
+    "cleanup.policy": [("log.cleanup.policy", 1)],
+    "retention.ms": [
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    ],
+    "retention.bytes": [("log.retention.bytes", 1)],
+    "segment.bytes": [("log.segment.bytes", 1)],
+    "message.timestamp.type": [("log.message.timestamp.type", 1)],
+    "message.timestamp.before.max.ms": [("log.message.timestamp.before.max.ms", 1)],
+    "message.timestamp.difference.max.ms": [("log.message.timestamp.difference.max.ms", 1)],
+}
+
+
+def inherited(broker: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings that a topic inherits from those of a broker, by the names of topics."""
+    settings: dict[str, object] = {
+        key: broker[key]
+        for key in ("log.retention.check.interval.ms", "log.initial.task.delay.ms")
+        if key in broker
+    }
+    for key, synonyms in _SYNONYMS.items():
+        for name, unit in synonyms:
+            if name in broker:
+                value = broker[name]
+                number = re.fullmatch(r"\+?0*([0-9]{1,18})", str(value).strip())
+                settings[key] = int(number[1]) * unit if number and unit > 1 else value
+                break
+    return settings
