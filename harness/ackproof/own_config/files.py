@@ -182,7 +182,7 @@ def parse_strimzi(text: str, name: str) -> OwnConfig:
     return OwnConfig(
         kafka=str(kafka.get("version", "")),
         brokers=_sum(nodes, "broker", name),
-        combined=_sum([one for one in nodes if _BOTH <= set(one.get("roles", ()))], "broker", name),
+        combined=_sum([one for one in nodes if set(one.get("roles", ())) >= _BOTH], "broker", name),
         partitions=_count(topic, "partitions", name),
         replication_factor=_count(topic, "replicas", name),
         broker=_config(kafka, name) if of_kind["Kafka"] else None,
@@ -193,7 +193,7 @@ def parse_strimzi(text: str, name: str) -> OwnConfig:
 def combined_controllers(broker: Settings) -> int | None:
     """Return how many controllers there are if this broker is one of them (process.roles)."""
     roles = broker["process.roles"].value if "process.roles" in broker else ""
-    if not _BOTH <= set(map(str.strip, roles.split(","))):
+    if not set(map(str.strip, roles.split(","))) >= _BOTH:
         return None
     voters = (broker[key].value for key in _VOTERS if key in broker)
     return max((len(value.split(",")) for value in voters), default=1)

@@ -222,8 +222,8 @@ def _with_transactions(scenario: Scenario, prediction: Prediction) -> Prediction
         reasons={
             **prediction.reasons,
             **{
-                one: f"{prediction.reasons[one]}; if {faults[0].name} keeps coordinators or markers "
-                "away, no transaction ends, and the schedule may not go on"
+                one: f"{prediction.reasons[one]}; if {faults[0].name} keeps coordinators or "
+                "markers away, no transaction ends, and the schedule may not go on"
                 for one in certain
             },
         },

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.bounds import Bound, bound
-from ackproof_model.bounds.answer import keeps_everything, sentence
+from ackproof_model.bounds.answer import keeps_everything, narrate, sentence
 from ackproof_model.bounds.losing import Question, stored
 from ackproof_model.exposure import NOTHING, Budget, Exposure
 
@@ -141,7 +142,7 @@ def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
 def test_the_way_to_a_loss_is_given() -> None:
     found = bound(configuration(acks="1"), Exposure(budget=Budget(kills=1)))
     assert "A is killed (SIGKILL): what it appended stays in its log." in found.trace
-    assert f"{len(found.trace)} steps" in found.reasons["lost"]
+    assert f"{len(found.trace) - 1} steps" in found.reasons["lost"]
 
 
 def test_every_stored_step_has_a_sentence() -> None:
@@ -149,6 +150,16 @@ def test_every_stored_step_has_a_sentence() -> None:
     assert all("{" not in sentence(step) for step in every)
     assert sentence("lose power 0 1") == "A loses power: its log keeps 1 of its records."
     assert sentence("fetch 2 1") == "C fetches from B."
+
+
+def test_every_stored_loss_ends_with_an_ack_and_the_leader_that_lacks_the_record() -> None:
+    known = stored()
+    for one in questions():
+        for found in known[one.key].losing:
+            told = list(narrate(one, found))
+            assert len(told) == len(found.steps) + 1
+            assert any("acks" in sentence for sentence in told[:-1]), found.steps
+            assert re.fullmatch(r"[A-C] leads without record 1, which was .* lost\.", told[-1])
 
 
 def test_without_effects_nothing_happens() -> None:
