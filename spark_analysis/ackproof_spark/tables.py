@@ -123,6 +123,13 @@ READS = _table("""
     read_at timestamp
 """)
 
+#: One row a record of `reads`, by which the record of an application is recognized: the SHA-256, in
+#: hex, of its id, its value and its key. `id` and `key` are null if it has none. The table is
+#: missing if ackproof's producers sent.
+READ_IDENTITIES = _table("""
+    consumer bigint, group string, poll bigint, number int, id string?, digest string, key string?
+""")
+
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
 #: `commit-failed`, `rewound`, `follower-fetch`, `caught-up`, `closed`, `error`. `poll` is the
 #: number of polls before it. `offset` is the partition's position (assigned, rewound, revoked,
@@ -235,7 +242,8 @@ BROKER_EVENTS = _table("""
 
 #: One row a lost record: the leader that acked it, the next leader and its start, the broker that
 #: truncated it, the fault in force, and its case (`forensics.cases`). Unknown values are null.
-#: `held_by` are brokers whose segments still have that offset in the epoch of the ack.
+#: `held_by` are brokers whose segments still have that offset in the epoch of the ack. If the
+#: transaction hung without its COMMIT marker, leaders and truncation are those of the marker.
 LOST_STORIES = _table("""
     topic string, partition int, producer bigint?, sequence bigint?, offset bigint?,
     sent_at timestamp?, acked_at timestamp?, window int?, leader int?, leader_epoch int?,
@@ -300,6 +308,7 @@ LOCATION = {
     "transactions": Path("transactions"),
     "hanging_transactions": Path("hanging_transactions.parquet"),
     "reads": Path("reads"),
+    "read_identities": Path("read_identities"),
     "consumer_events": Path("consumer_events"),
     "effects": Path("effects"),
     "probe": Path("probe"),

@@ -40,6 +40,8 @@ class Left:
     expected: Sequence[str] = ()
     kafka: str = "4.3.1"
     anomalies: Sequence[str] = field(default=())
+    #: second of the commit, and start offset: a transaction of producer id 7 that was aborted later
+    hung: tuple[float, int] | None = None
 
 
 def same(*batches: Batch) -> dict[int, Sequence[Batch]]:
@@ -78,6 +80,7 @@ ZOMBIE = replace(
     expected=["1/3 B3 by 1 in 0, then 2 in 1 from 3, cut by -"] * 3,
     events=[],
 )
+ENDS_5 = history(5, 5).ends
 #: Broker 2 acked 3 to 5 from 53 s on; broker 1 had written other records there before.
 OLDER = Left(
     history=history(3, 6, sent=50, windows=["2: 95-105"]),
@@ -106,6 +109,32 @@ ENDED = Left(
     replicas=same((0, 1, 0), (2, 2, 0, {"transactional": True}), (3, 3, 0, MARKER)),
     expected=["1/2 B13 by 1 in 0, then - in - from -, cut by -"],
 )
+#: The records at 2 and 3 were acked as committed. Broker 2, which had not been in sync, was elected
+#: after the commit, without the marker; the one at 5, after the closing record, is the harness's.
+OPEN = {"transactional": True, "producer_id": 7, "producer_epoch": 0}
+UNCLEAN = [(0, 1, 0, ALL), (30, 1, 0, (1,)), (40, 2, 1, (2,)), (60, 2, 1, ALL)]
+
+
+def hung(producer: int, cause: str, **more: Any) -> Left:
+    log = ["0@0: 9/0", "0@1: 9/1"]
+    left = Left(
+        history=parse(
+            {
+                "sends": [f"{producer}/{i} to 0: acked at {i} [{i}-{i}.5]" for i in (2, 3)],
+                "log": log,
+                "ends": ["0: 0-4"],
+                "windows": ["3: 35-50"],
+            }
+        ),
+        states=UNCLEAN,
+        replicas=same((0, 1, 0), (2, 3, 0, OPEN), (4, 4, 1), (5, 5, 1, {**MARKER, **OPEN})),
+        events=[(55, 1, "truncated", None, 4)],
+        hung=(34, 2),
+        expected=[f"{producer}/2 {cause}"] * 2,
+    )
+    return replace(left, **more)
+
+
 WITH_ACKS_1 = {
     "b2": B2,
     "b2_silent": replace(  # the next leader wrote nothing: its start is only in its log line
@@ -148,6 +177,18 @@ WITH_ACKS_1 = {
         expected=["1/3 B2 by 2 in 1, then 1 in 2 from 3, cut by -"] * 3,
     ),
     "b3": ZOMBIE,
+    "b3_closing": replace(  # the closing record of the run has the offset of the lost one
+        ZOMBIE,
+        history=history(3, 4, sent=210, end=3, **KILLED),
+        replicas=same((0, 2, 0), (3, 3, 1)),
+        expected=ZOMBIE.expected[:1],
+    ),
+    "b3_marker": replace(  # a marker has the offset of the lost one
+        ZOMBIE,
+        history=replace(history(3, 4, sent=210, end=3), ends=ENDS_5),
+        replicas=same((0, 2, 0), (3, 3, 1, {**MARKER, "producer_id": 8}), (4, 5, 1)),
+        expected=ZOMBIE.expected[:1],
+    ),
     "b3_longer": replace(  # the zombie's log was longer than the successor's at the end
         ZOMBIE,
         history=history(3, 6, sent=210, end=5, **KILLED),
@@ -193,6 +234,13 @@ WITH_ACKS_1 = {
             "gap at 2: offset 2: the segments of brokers 1, 2, 3 hold a batch there, yet "
             "nothing was read"
         ],
+    ),
+    "recreated": Left(  # the failover of the second topic did not lose records of the first one
+        history=history(0, 6, end=5, **KILLED),
+        states=[*FAILOVER, (70, 1, 0, ALL), (90, 2, 1, (2, 3)), (95, 2, 1, ALL)],
+        replicas=same((0, 1, 0), (2, 4, 1)),
+        events=[(96, 1, "truncated", None, 2)],
+        expected=["1/0 recreated by - in -, then - in - from -, cut by -"] * 6,
     ),
     "swallowed": Left(  # another record is there, in the same epoch, without another leader
         history=history(3, 4, end=4),
@@ -272,6 +320,34 @@ WITH_ACKS_ALL = {
             (3, 3, 0, {**MARKER, "producer_id": 8}),
         ),
         expected=["1/2 unexplained by 1 in 0, then - in - from -, cut by -"],
+    ),
+    "b13_coordinator": replace(  # a coordinator that aborts by itself raises the epoch
+        ENDED,
+        replicas=same(
+            (0, 1, 0),
+            (2, 2, 0, {"transactional": True}),
+            (3, 3, 0, {**MARKER, "producer_epoch": 0}),
+        ),
+        expected=["1/2 unexplained by 1 in 0, then - in - from -, cut by -"],
+    ),
+    "hung": hung(21, "B4 by 1 in 0, then 2 in 1 from 4, cut by 1"),
+    "hung_before": hung(  # the commit was acked after the unclean election
+        22, "unexplained by 2 in 1, then - in - from -, cut by -", hung=(45, 2), events=[]
+    ),
+    "hung_clean": hung(
+        23,
+        "unexplained by 1 in 0, then 2 in 1 from 4, cut by 1",
+        states=FAILOVER,
+    ),
+    "hung_second": hung(  # the first election after the commit was clean
+        24,
+        "B4 by 2 in 1, then 1 in 2 from 4, cut by -",
+        states=[*FAILOVER[:2], (50, 1, 2, (1,)), (60, 1, 2, ALL)],
+        replicas=same((0, 1, 0), (2, 3, 0, OPEN), (4, 4, 2), (5, 5, 2, {**MARKER, **OPEN})),
+        events=[],
+    ),
+    "hung_other": hung(  # another transaction hung, which began later
+        25, "B13 by 1 in 0, then - in - from -, cut by -", hung=(34, 4), events=[]
     ),
     "promised": replace(  # a violation of acks=all without a legal reason
         B2, expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3
@@ -405,7 +481,8 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
                 "metadata_offset": number,
                 "leader": leader,
                 "leader_epoch": epoch,
-                "partition_epoch": number,
+                # Only in 'recreated' the leader epoch falls: the topic is new.
+                "partition_epoch": 0 if number and epoch < left.states[number - 1][2] else number,
                 "replicas": list(ALL),
                 "isr": list(isr),
                 # The leader before; only in 'shorter_elr' the ISR becomes empty.
@@ -423,8 +500,18 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
             {**here, **dict(zip(names, (_at(index, second), *event), strict=True))}
             for second, *event in left.events
         ]
+        if left.hung is not None:
+            committed, start = left.hung
+            hung = {"producer_id": 7, "start_offset": start, "aborted_at": _at(index, 90)}
+            rows["hanging_transactions"].append({**here, **hung})
+            (producer,) = {send.producer for send in left.history.sends}
+            ends = {"first_sequence": 0, "end_sequence": 4, "ended_at": _at(index, committed)}
+            rows["transactions"].append({"producer": producer, "outcome": "committed", **ends})
     for table in ("partition_states", "replica_logs", "replica_batches", "broker_events"):
         write_table(run_dir, table, rows[table])
+    for table in ("hanging_transactions", "transactions"):
+        if rows[table]:
+            write_table(run_dir, table, rows[table])
 
 
 def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any] = {}) -> dict:
@@ -520,6 +607,19 @@ def test_a_cause_names_offsets_times_and_the_fault(of_acks):
     assert "leader 1 was killed (kill, fault 4) before the next leader" in cause.sentence
     assert "; acked before or after pause_client of producer 1 (fault 5); " in cause.sentence
     assert "broker 1 truncated to 3" in cause.sentence
+
+
+def test_a_cause_says_that_a_transaction_hung_and_who_aborted_it(of_acks):
+    (cause,) = [one for one in of_acks[0] if one.topic == "hung"]
+    assert (
+        "and a replica that was not in sync was elected; the log kept them without the COMMIT "
+        "marker of their transaction, which hung until ackproof aborted it; "
+    ) in cause.sentence
+
+
+def test_a_cause_names_the_fault_that_deleted_the_topic(of_acks):
+    (cause,) = [one for one in of_acks[0] if one.topic == "recreated"]
+    assert "created after they were acked, with an empty log; meanwhile kill of " in cause.sentence
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,25 @@
 """Kafka's own tool for hanging transactions, and an ordinary open one that it does not name.
 
-A late record hangs on brokers before 3.6 only: `ci/catalogue B14` shows the tool naming it.
+A late record hangs on brokers before 3.6 only: `ci/catalogue B14` shows the tool naming it. A
+committed transaction hangs if its marker is lost (KAFKA-20716): the harness aborts it.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from docker import DockerClient
+from rich.console import Console
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction
 from ackproof.errors import ClusterError
+from ackproof.execution import runner
+from ackproof.progress import ConsoleReporter
+from ackproof.scenario.loader import load
 from waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -57,3 +64,46 @@ def test_an_open_transaction_does_not_hang_and_an_operator_can_abort_it(
     with pytest.raises(ClusterError, match="TransactionsCommand"):
         hanging.abort(opened)
     producer.abort_transaction(60)  # for the coordinator it is still open
+
+
+#: Broker 2 stops with six of eight records, and is elected uncleanly when broker 1, which has their
+#: markers, is gone. Each partition has one record.
+MARKER_LOST = """
+version: 1
+name: commit-marker-lost
+kafka: "4.3.1"
+cluster:
+  settings: {broker.session.timeout.ms: 3000, broker.heartbeat.interval.ms: 500}
+topics:
+  orders:
+    assignment: [[1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [1, 2]]
+    settings: {min.insync.replicas: 1, unclean.leader.election.enable: true}
+workload:
+  topic: orders
+  rate: 2/s
+  records: 8
+  tail: 0
+  seconds: 120
+  settings: {acks: all, enable.idempotence: true, linger.ms: 0, delivery.timeout.ms: 60000}
+  transactions: {size: 8, timeout: 60s}
+faults:
+  - {fault: kill, target: 2, id: follower, when: 6 acked, heal_when: crash began}
+  - {fault: kill, target: 1, id: crash, when: ["isr of orders-0 is {1}", 8 acked],
+     heal_when: leader of orders-0 == 2, heal_after: 15s}
+expect: {loss: some, hanging_transaction: some, cause: B4}
+"""
+
+
+@pytest.mark.slow
+def test_a_commit_marker_lost_in_an_unclean_election_is_no_late_abort(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(MARKER_LOST)
+    reporter = ConsoleReporter(Console(stderr=True))
+    _, verdict = runner.run(load(path)[0], out=tmp_path / "runs", client=engine, reporter=reporter)
+    assert verdict.verdict == "holds", verdict.reason
+    assert {cause.case for cause in verdict.causes} == {"B4"}
+    aborted = [one for one in verdict.causes if "until ackproof aborted it" in one.sentence]
+    assert sum(one.count for one in aborted) == verdict.observed["hanging-transaction"]
+    assert verdict.observed["lost"] > 0

@@ -62,13 +62,12 @@ def require_startable(application: Application) -> None:
             )
 
 
-class ApplicationSupervisor:
-    """An application as a run's workload. Entering starts it; leaving kills what still runs.
+class ApplicationSupervisor(ClientSupervisor):
+    """An application as a run's workload, and consumer groups beside it.
 
-    Its files in the run directory: `application/acked.jsonl`, `application/output.log`.
+    Entering starts them; leaving kills what still runs. Files of the application in the run
+    directory: `application/acked.jsonl`, `application/output.log`.
     """
-
-    consumers = ()
 
     def __init__(
         self,
@@ -78,8 +77,8 @@ class ApplicationSupervisor:
         bootstrap_servers: str,
         secrets: Mapping[str, str],
     ) -> None:
+        super().__init__(scenario, run_dir, bootstrap_servers=bootstrap_servers, secrets=secrets)
         assert scenario.workload.application is not None  # the caller checks it
-        self._workload = scenario.workload
         self._application = scenario.workload.application
         self._run_dir = run_dir
         self._folder = acked_log.path(run_dir).parent
@@ -100,11 +99,21 @@ class ApplicationSupervisor:
         self._read_to: dict[Path, int] = {}
 
     def __enter__(self) -> Self:
+        super().__enter__()
+        try:
+            self._process = self._start_application()
+        except BaseException:
+            super().__exit__()
+            raise
+        self._deadline = time.monotonic() + self._workload.seconds
+        return self
+
+    def _start_application(self) -> subprocess.Popen[bytes]:
         self._folder.mkdir(exist_ok=True)
         libc = ctypes.CDLL(None)
         with self._output.open("ab") as output:
             try:
-                self._process = subprocess.Popen(
+                return subprocess.Popen(
                     self._application.command,
                     env=self._environment,
                     stdin=subprocess.DEVNULL,
@@ -120,14 +129,13 @@ class ApplicationSupervisor:
                     f"{error.strerror}",
                     hint="workload.application.command is a program and its arguments.",
                 ) from error
-        self._deadline = time.monotonic() + self._workload.seconds
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        super().__exit__()
 
     def progress(self) -> Progress:
         """Return the acks in the acked logs so far; other sends are unknown."""
@@ -137,20 +145,24 @@ class ApplicationSupervisor:
         return Progress(sent=self._acked, acked=self._acked, failed=0, unknown=0)
 
     def restart_crashed(self) -> bool:
-        """Return whether the application still runs, and has time left."""
-        return self._running.poll() is None and time.monotonic() < self._deadline
+        """Start successors of consumers that crashed as planned.
+
+        Return whether the application still runs, and has time left.
+        """
+        super().restart_crashed()
+        return self._program.poll() is None and time.monotonic() < self._deadline
 
     def stop_producers(self) -> None:
-        if self._running.poll() is None:
+        if self._program.poll() is None:
             self._asked_to_end = True
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._running.pid, signal.SIGTERM)
+                os.killpg(self._program.pid, signal.SIGTERM)
 
     def await_producers(self) -> list[str]:
         """Wait for the end of the application; return troubles."""
         troubles = []
         try:
-            status = self._running.wait(self._application.ends_within)
+            status = self._program.wait(self._application.ends_within)
         except subprocess.TimeoutExpired:
             troubles.append(
                 f"the application still ran {self._application.ends_within:g} s after SIGTERM and "
@@ -163,20 +175,8 @@ class ApplicationSupervisor:
             troubles.append("the application's acked log has no acked send")
         return troubles
 
-    def bottlenecks(self) -> list[str]:
-        """Return nothing: the bottleneck of an application is unknown."""
-        return []
-
-    def finish_probe(self) -> list[str]:
-        """Return nothing: there is no probe beside an application."""
-        return []
-
-    def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
-        """Return nothing: there are no consumers beside an application."""
-        return []
-
     @property
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _program(self) -> subprocess.Popen[bytes]:
         assert self._process is not None  # entered
         return self._process
 
@@ -201,7 +201,3 @@ def _search_path() -> str:
     if "VIRTUAL_ENV" in os.environ:
         return path
     return f"{Path(sys.executable).parent}{os.pathsep}{path}"
-
-
-#: The supervisor of the sending processes.
-AnyWorkload = ClientSupervisor | ApplicationSupervisor

@@ -10,6 +10,7 @@ commits it crashes at the worst moment, after those records were committed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
@@ -31,7 +32,13 @@ from ackproof.ledger.arrow_stream import TableStream
 from ackproof.scenario.types import Commit
 from ackproof.waiting import last_result
 from ackproof_spark.record import decode, run_token
-from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, FOLLOWER_FETCH, READS
+from ackproof_spark.tables import (
+    CONSUMER_EVENTS,
+    EFFECTS,
+    FOLLOWER_FETCH,
+    READ_IDENTITIES,
+    READS,
+)
 
 #: The columns of `RECORD`, and the time in microseconds UTC.
 Read = tuple[int, int, int | None, int | None, int]
@@ -46,6 +53,9 @@ class PollRecorder:
         self.polls = 0
         self._reads = TableStream(spec.reads, READS, spec.reads_columns)
         self._events = TableStream(spec.events, CONSUMER_EVENTS, spec.columns)
+        self._identities = (
+            TableStream(spec.identities, READ_IDENTITIES, spec.columns) if spec.identities else None
+        )
         self._effects = (
             None if spec.into else TableStream(spec.effects, EFFECTS, spec.effects_columns)
         )
@@ -60,6 +70,14 @@ class PollRecorder:
             ("poll", "number", *RECORD, "read_at"),
             [(self.polls, number, *read) for number, read in enumerate(reads)],
         )
+        if self._identities is not None:
+            self._identities.write_rows(
+                ("poll", "number", "id", "digest", "key"),
+                [
+                    (self.polls, number, *_identity(message, self._spec.id_header))
+                    for number, message in enumerate(messages)
+                ],
+            )
         self.polls += 1
         return reads
 
@@ -88,13 +106,28 @@ class PollRecorder:
     def close(self) -> None:
         self._reads.close()
         self._events.close()
-        if self._effects is not None:
-            self._effects.close()
+        for stream in (self._effects, self._identities):
+            if stream is not None:
+                stream.close()
 
     def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
         """Return producer and sequence of a record of this run, else None for both."""
         name = decode(value) if value is not None else None
         return name[1:] if name is not None and name[0] == self._token else (None, None)
+
+
+def _identity(message: Message, id_header: str) -> tuple[str | None, str, str | None]:
+    """Return the SHA-256 of the parts by which an application's record may be identified."""
+    ids = [value for name, value in message.headers() or () if name == id_header]
+    return _sha256(ids[0] if ids else None), _sha256(message.value() or b""), _sha256(message.key())
+
+
+@overload
+def _sha256(content: bytes) -> str: ...
+@overload
+def _sha256(content: bytes | None) -> str | None: ...
+def _sha256(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 #: Maximum seconds of a poll, and between two checks for a stop.

@@ -32,7 +32,13 @@ from ackproof.machine import Say, cache_dir, exclusive, silent
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
 from ackproof_spark.ledger_stream import growths_path
 from ackproof_spark.record import run_token
-from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
+from ackproof_spark.tables import (
+    CONSUMER_EVENTS,
+    EFFECTS,
+    READ_IDENTITIES,
+    READS,
+    TRANSACTIONS,
+)
 
 #: The number of drawn transaction outcomes, which then repeat.
 _ENDS = 4096
@@ -105,6 +111,7 @@ def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
         "reads_schema": _message(table_stream_schema(READS, spec.reads_columns)),
         "events_schema": _message(table_stream_schema(CONSUMER_EVENTS, spec.columns)),
         "effects_schema": _message(table_stream_schema(EFFECTS, spec.effects_columns)),
+        "identities_schema": _message(table_stream_schema(READ_IDENTITIES, spec.columns)),
     }
 
 

@@ -41,6 +41,8 @@ class ClientSpecs:
 
     def producers(self) -> Iterator[ProducerSpec]:
         scenario, workload = self._scenario, self._scenario.workload
+        if workload.application is not None:
+            return
         numbers = count()
         for topic, sends in scenario.sends.items():
             share, extra = divmod(sends.records, sends.producers)
@@ -125,6 +127,7 @@ class ClientSpecs:
                     ends=self.ends,
                     into={topic: scenario.topics[topic].partitions for topic in group.into},
                     transactional_id=self._id(f"{name}-{member}"),
+                    id_header=workload.application.header if workload.application else "",
                     **self._consumer_files(number),
                 )
 
@@ -190,4 +193,7 @@ class ClientSpecs:
             "reads": arrow_stream.stream_path(self._run_dir, "reads", name),
             "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
             "effects": arrow_stream.stream_path(self._run_dir, "effects", name),
+            "identities": arrow_stream.stream_path(self._run_dir, "read_identities", name)
+            if self._scenario.workload.application
+            else None,
         }

@@ -172,6 +172,8 @@ class ConsumerSpec(ClientSpec):
     - `ends`: a file that the harness writes before it asks for the end: the end offset of each
       partition.
     - `reads`, `events`, `effects`: the files to write.
+    - `identities`: another one for an application's records, whose ids are in the header
+      `id_header`; None if ackproof's producers send.
     """
 
     noun = "consumer"
@@ -192,6 +194,8 @@ class ConsumerSpec(ClientSpec):
     crash_after: int | None = None
     into: dict[str, int] = field(default_factory=dict)
     transactional_id: str | None = None
+    identities: Path | None = None
+    id_header: str = ""
 
     @property
     def columns(self) -> dict[str, Any]:

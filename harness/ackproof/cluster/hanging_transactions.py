@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from ackproof.cluster.admin import Admin
 from ackproof.kafka_versions import numbers
+from ackproof.scenario.topics import TRANSACTIONS
 
 #: The first version whose brokers answer, and that has the tool.
 _SINCE = (3, 0)
@@ -53,11 +54,15 @@ class HangingTransactions:
 
     def __init__(self, admin: Admin, run_tool: Callable[..., str], kafka: str) -> None:
         self.stable_offsets = admin.stable_offsets
+        self._partitions = admin.partitions
         self._run_tool = run_tool
         self._supported = numbers(kafka) >= _SINCE
 
     def find(self, topics: Sequence[str]) -> list[HangingTransaction]:
         """Return the transactions that hang in the topics, however short a time.
+
+        None while a coordinator has no leader: the tool would report all of its transactions, and
+        an abort would undo those that it is about to commit.
 
         The tool asks the leader, then the coordinator, so it may report a transaction whose marker
         is written in between. Only a transaction that it reports twice hangs.
@@ -65,9 +70,14 @@ class HangingTransactions:
         limit = ("--max-transaction-timeout", "0")
         return [
             hanging
-            for topic in (topics if self._supported else ())
+            for topic in (topics if self._supported and self._coordinators_lead() else ())
             for hanging in parse(self._run_tool(_TOOL, "find-hanging", "--topic", topic, *limit))
         ]
+
+    def _coordinators_lead(self) -> bool:
+        views = self._partitions()
+        leaders = [view.leader for (topic, _), view in views.items() if topic == TRANSACTIONS]
+        return bool(leaders) and None not in leaders
 
     def abort(self, hanging: HangingTransaction) -> None:
         self._run_tool(

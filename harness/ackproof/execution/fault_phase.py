@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from ackproof.clients.application_process import AnyWorkload
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.any_cluster import RunCluster
@@ -21,7 +20,7 @@ _SHOW_S = 0.2
 def run_fault_phase(
     scenario: Scenario,
     cluster: RunCluster,
-    clients: AnyWorkload,
+    clients: ClientSupervisor,
     run: RunState,
     reporter: Reporter,
 ) -> None:
@@ -34,8 +33,7 @@ def run_fault_phase(
         progress = clients.progress()
         return SendCounts(sent=progress.sent, acked=progress.acked)
 
-    if isinstance(clients, ClientSupervisor):
-        cluster.interfaces.offer("clients", RunClients(clients))
+    cluster.interfaces.offer("clients", RunClients(clients))
     context = ScheduleContext(
         cluster=cluster.interfaces,
         partitions=[
@@ -68,7 +66,7 @@ def run_fault_phase(
 
 def _drive(
     schedule: Schedule,
-    clients: AnyWorkload,
+    clients: ClientSupervisor,
     tail: int,
     run: RunState,
     reporter: Reporter,

@@ -173,7 +173,7 @@ def record(
             lease.allow_reuse()
 
 
-def _workload(scenario: Scenario) -> type[ClientSupervisor] | type[ApplicationSupervisor]:
+def _workload(scenario: Scenario) -> type[ClientSupervisor]:
     if scenario.workload.application is None:
         return ClientSupervisor
     return ApplicationSupervisor

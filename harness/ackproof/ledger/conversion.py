@@ -27,6 +27,7 @@ from ackproof_spark.tables import (
     LOCATION,
     PROBE,
     PROBE_PRODUCERS,
+    READ_IDENTITIES,
     READS,
     SCHEMA_VERSION,
     Outcome,
@@ -215,6 +216,7 @@ def close(run_dir: Path) -> None:
     transaction_log.close(run_dir)
     producer_ledger.close(run_dir)
     arrow_stream.close(run_dir, "reads", READS)
+    arrow_stream.close(run_dir, "read_identities", READ_IDENTITIES)
     arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
     arrow_stream.close(run_dir, "effects", EFFECTS)
     _close_probe(run_dir)

@@ -95,14 +95,15 @@ class MetadataLog:
 
         A run creates its topics after that moment, so its partitions have no earlier state. A
         ZooKeeper controller may still be deleting a topic of the same name then; the states of that
-        topic, before the partition epoch falls to 0, are left out.
+        topic, before the partition epoch falls to 0, are left out. A topic that this run created
+        begins with the partition epoch 0, also if it is created again.
         """
         before = {state.broker: state for state in self.brokers if state.at < moment}
         lives: dict[TopicPartition, list[PartitionState]] = {}
         for state in self.partitions:
             if state.at >= moment:
                 life = lives.setdefault((state.topic, state.partition), [])
-                if life and state.partition_epoch < life[-1].partition_epoch:
+                if life and life[0].partition_epoch > 0 == state.partition_epoch:
                     life.clear()
                 life.append(state)
         return MetadataLog(

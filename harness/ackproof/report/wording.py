@@ -211,7 +211,7 @@ def cause_sentences(verdict: Verdict) -> list[str]:
 
 def cause_title(cause: CauseReport) -> str:
     """``zombie leader (B3)``; docs/explanation/forensics.md has the numbers."""
-    return cause.title if cause.case == "unexplained" else f"{cause.title} ({cause.case})"
+    return f"{cause.title} ({cause.case})" if cause.case.startswith("B") else cause.title
 
 
 def in_force(step: Step, windows: Sequence[FaultReport]) -> str:

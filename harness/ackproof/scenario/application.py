@@ -10,12 +10,13 @@ from ackproof.scenario.types import Problem, StrictModel
 from ackproof_faults import Fault
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.kinds import ProgressIs
+from ackproof_model.effects import Client
 
-#: Keys of `workload` that describe ackproof's own producers and consumers.
-OF_OUR_CLIENTS = frozenset(
+#: Keys of `workload` that describe ackproof's own producers.
+OF_OUR_PRODUCERS = frozenset(
     {
         *("producers", "rate", "window", "size", "partition", "keys", "records", "may_stop_for"),
-        *("transactions", "consumers", "probe", "beside"),
+        *("transactions", "probe", "beside"),
     }
 )
 
@@ -69,17 +70,17 @@ def application_problems(
     """
     if application is None:
         return
-    for key in sorted(OF_OUR_CLIENTS & set(changed)):
+    for key in sorted(OF_OUR_PRODUCERS & set(changed)):
         yield (
             ("workload", key),
-            f"{key} describes ackproof's own clients, and workload.application sends instead: "
+            f"{key} describes ackproof's own producers, and workload.application sends instead: "
             "remove one of them",
         )
     for fault in faults:
-        if "clients" in fault.requires:
+        if any(isinstance(one, Client) and one.role == "producer" for one in fault.effects):
             yield (
                 ("faults",),
-                f"{fault.name!r} acts on ackproof's own clients, and workload.application sends "
+                f"{fault.name!r} acts on ackproof's own producers, and workload.application sends "
                 "instead: remove one of them",
             )
         for condition in fault.when.simple:

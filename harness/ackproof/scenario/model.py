@@ -92,7 +92,7 @@ class Expect(StrictModel):
     )
     cause: str | None = Field(
         default=None,
-        pattern=r"^(B[1-9][0-9]*|unexplained)$",
+        pattern=r"^(B[1-9][0-9]*|recreated|unexplained)$",
         description="the case (docs/explanation/forensics.md) that explains the most lost records",
         examples=["B6"],
     )

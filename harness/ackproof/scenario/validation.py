@@ -186,6 +186,13 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
         )
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
+    if workload.application is not None:
+        for name in (name for name, group in workload.consumers.items() if group.into):
+            yield (
+                ("workload", "consumers", name, "into"),
+                "records of an application are not recognized in the topics that they are "
+                "forwarded to: remove it",
+            )
     for where, problem in consumer_problems(
         workload.consumers, list(scenario.sends), scenario.topics
     ):

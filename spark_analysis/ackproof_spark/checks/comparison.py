@@ -20,6 +20,7 @@ from ackproof_spark.checks import (
 )
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, TakeGeneralPath
+from ackproof_spark.reading import application_records
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import (
     Column,
@@ -169,6 +170,8 @@ def compare(
         few = rows <= sizing.few
         with small_plans(spark, rows=rows, few=sizing.few):
             whole = replace(whole, keep=local if few else persisted)
+            if client_checks and run.has("read_identities"):
+                application_records.name_reads(run, whole.keep)
             found += [check(whole, run) for check in client_checks]
             counts, shown = _stored(found, place, omitted=omitted, few=few, spark=spark)
     return Comparison(

@@ -111,9 +111,10 @@ def hanging_transactions(tables: RunTables, run: StoredRun) -> DataFrame:
         offset="start_offset",
         found=text(
             "open since offset {}, of producer id {}, epoch {}: its coordinator does not know it, "
-            "and read_committed consumers cannot read past it",
+            "and read_committed consumers cannot read past it{}",
             F.col("start_offset"),
             F.col("producer_id"),
             F.col("producer_epoch"),
+            F.when(F.col("aborted_at").isNull(), "").otherwise("; ackproof aborted it afterwards"),
         ),
     )

@@ -30,6 +30,7 @@ class Case(StrEnum):
     B12 = "B12"
     B13 = "B13"
     B31 = "B31"
+    RECREATED = "recreated"
     UNEXPLAINED = "unexplained"
 
 
@@ -94,10 +95,13 @@ class Circumstances:
     first later term whose log lacks them, None if there is none. offsets: first and last, None
     with acks=0. zombie: sent after `next` had begun, and acked by the former leader. older: the
     next leader's log was longer, but had records of an older epoch at their offsets. standing:
-    other records were read at their offsets. held_by: brokers whose logs still have those offsets
-    in the epoch of the ack. aborted: a marker ended their transaction. truncated: the next
-    leader truncated them after the ack and before its election. timely: sent during a fault, or
-    near a leader change. faults: in force between the first send and the next term.
+    other records or markers are at their offsets. held_by: brokers whose logs still have those
+    offsets in the epoch of the ack. aborted: a marker of the same producer epoch ended their
+    transaction. hung: their transaction was committed and lacked its COMMIT marker, and the harness
+    aborted it after the run; then `acked`, `isr` and `next` are those of the marker. recreated:
+    their topic was created again after the ack. truncated: the next leader truncated them after the
+    ack and before its election. timely: sent during a fault, or near a leader change. faults: in
+    force between the first send and the next term.
     """
 
     settings: Settings
@@ -110,22 +114,30 @@ class Circumstances:
     standing: bool = True
     held_by: tuple[int, ...] = ()
     aborted: bool = False
+    hung: bool = False
+    recreated: bool = False
     truncated: bool = False
     timely: bool = True
     faults: tuple[Fault, ...] = field(default=())
 
     @property
     def replaced(self) -> bool:
-        """Whether a later leader's log lacked all of these offsets, or had older records there."""
+        """Whether a later leader's log lacked all of these offsets, or had older records there.
+
+        If the transaction hung, whether the next leader's log may have lacked the marker. Where it
+        was is unknown.
+        """
         if self.next is None or self.offsets is None or self.unread:
             return False
+        if self.hung:
+            return self.election is Election.UNCLEAN or _lost_bytes(self, self.next.leader)
         start = self.next.start
         return self.older or (start is not None and start <= self.offsets[0])
 
     @property
     def unread(self) -> bool:
         """Whether replicas still have these records, although no reader returned them."""
-        return bool(self.held_by) and not self.standing
+        return bool(self.held_by) and not (self.standing or self.hung)
 
     @property
     def election(self) -> Election | None:
@@ -181,7 +193,14 @@ class Rule:
 
 #: In order of precedence.
 RULES = (
-    # A marker has no author and no reason, so the segments cannot distinguish B13 from B15.
+    Rule(
+        case=Case.RECREATED,
+        title="topic deleted and created again",
+        headline="a topic of the same name was created after they were acked, with an empty log",
+        fits=lambda c: c.recreated,
+    ),
+    # A marker has no author and no reason, so the segments cannot distinguish B13 from B15. In both
+    # it has the epoch of the records: a coordinator that ends a transaction by itself raises it.
     Rule(
         case=Case.B13,
         title="a late abort marker ended a committed transaction",
@@ -316,10 +335,17 @@ def classify(circumstances: Circumstances) -> tuple[Case, str]:
     return Case.UNEXPLAINED, f"unexplained: {_why_not(circumstances)}"
 
 
+_HUNG = (
+    "their transaction was committed and hung without its COMMIT marker, and no unclean election "
+    "or lost disk after the commit removed it: the coordinator may have lost the transaction"
+)
+_UNREAD = "their offsets still stand in the replicas' segments, but were not read"
+
+
 def _why_not(c: Circumstances) -> str:
     """Return why the loss cannot be explained."""
-    if c.unread:
-        return "their offsets still stand in the replicas' segments, but were not read"
+    if c.hung or c.unread:
+        return _HUNG if c.hung else _UNREAD
     if c.acked is None:
         return "the controller's log does not say who led when they were acked"
     if c.settings.acks == "0":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,15 +19,15 @@ from ackproof_spark.forensics.cases import (
     classify,
 )
 from ackproof_spark.forensics.differences import EPOCH, rows_of
+from ackproof_spark.forensics.history import History
 from ackproof_spark.forensics.sentences import cause, counted, decisive
 from ackproof_spark.forensics.stories import (
     SHARED,
     STORY,
-    History,
     stories_of,
 )
 from ackproof_spark.forensics.terms import Term
-from ackproof_spark.reading.run_tables import PLACE, StoredRun
+from ackproof_spark.reading.run_tables import PARTITION, PLACE, StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.spark.small_data import local
 from ackproof_spark.spark.storage import address, store
@@ -74,9 +74,9 @@ def explain(
     """
     lost = run["anomalies"].where(F.col("anomaly") == Anomaly.LOST)
     history = History.read(run)
-    read = run["final_log"].select(*PLACE).join(lost.select(*PLACE), PLACE, "left_semi")
+    occupied = _occupied(run).join(lost.select(*PLACE), PLACE, "left_semi")
     with ExitStack() as caches:
-        stories = stories_of(lost, read, history)
+        stories = stories_of(lost, occupied, history, transactions=run["transactions"])
         if few:
             stories = local(stories)
         else:
@@ -85,6 +85,21 @@ def explain(
         place_of_table = f"{address(run.run_dir)}/{LOCATION['lost_stories']}"
         store(_table(stories, distinct, run_id), place_of_table, few=few)
     return sorted(_merged(distinct), key=lambda cause: (-cause.count, cause.topic, cause.partition))
+
+
+def _occupied(run: StoredRun) -> DataFrame:
+    """Return the offsets of records that were read, of closing records, and of markers.
+
+    The closing record of a partition, which the harness wrote, is at its `end_offset`.
+    """
+    closing = run["partition_ends"].select(*PARTITION, F.col("end_offset").alias("offset"))
+    markers = run["replica_batches"].where("control")
+    return (
+        run["final_log"]
+        .select(*PLACE)
+        .unionByName(closing)
+        .unionByName(markers.select(*PARTITION, F.col("base_offset").alias("offset")))
+    )
 
 
 def _faults(run: StoredRun, kinds: Mapping[str, FaultKind]) -> list[Fault]:
@@ -115,13 +130,19 @@ def _stories(
             F.max("resolved_at").alias("last_acked_at"),
         )
     )
-    aborted = _aborted([row for row in rows if row["held_by"] and not row["standing"]], run)
+    unread = [row for row in rows if row["held_by"] and not (row["standing"] or row["hung"])]
+    aborted = _aborted(unread, run)
     distinct = []
     for row in rows:
         history_here = history.terms.get((row["topic"], row["partition"]), ())
         of_place = {term.epoch: term for term in history_here}
         circumstances = _circumstances(
-            row, of_place, faults, settings[row["topic"]], aborted=row[STORY] in aborted
+            row,
+            of_place,
+            faults,
+            settings[row["topic"]],
+            aborted=row[STORY] in aborted,
+            recreated_at=history.recreated_at.get((row["topic"], row["partition"])),
         )
         case, headline = classify(circumstances)
         distinct.append(
@@ -136,7 +157,11 @@ def _stories(
 
 
 def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
-    """Return the stories whose first and last records are in transactions that markers ended."""
+    """Return the stories whose first and last records are in transactions that markers ended.
+
+    The marker has the producer epoch of the records. A coordinator raises it if it aborts a
+    transaction by itself: after its timeout, or for a successor of its producer.
+    """
     if not unread:
         return set()
     offsets = [
@@ -149,13 +174,18 @@ def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
         offsets, f"{STORY} bigint, topic string, partition int, offset bigint"
     )
     of = ["topic", "partition", "broker", "producer_id"]
-    markers = batches.where("control").groupBy(*of).agg(F.max("base_offset").alias("marker"))
+    markers = batches.where("control").select(
+        *of, F.col("base_offset").alias("marker"), F.col("producer_epoch").alias("marker_epoch")
+    )
     ended = (
         F.broadcast(asked)
         .join(batches.where("not control"), ["topic", "partition"])
         .where("offset between base_offset and last_offset")
         .join(markers, of)
         .where("marker > last_offset")
+        .groupBy(STORY, "offset", "broker", "producer_epoch")
+        .agg(F.min_by("marker_epoch", "marker").alias("marker_epoch"))
+        .where("marker_epoch = producer_epoch")
         .select(STORY, "offset")
         .distinct()
     )
@@ -171,11 +201,18 @@ def _circumstances(
     settings: Settings,
     *,
     aborted: bool,
+    recreated_at: datetime | None,
 ) -> Circumstances:
+    if row["of_probe"]:
+        settings = replace(settings, acks="all")
     following = terms.get(row["next_epoch"])
     begin = row["first_sent_at"]
     # A zombie leader continues to ack after the election.
-    ends = (following and following.elected_at, row["last_acked_at"])
+    ends = (
+        following and following.elected_at,
+        row["last_acked_at"],
+        recreated_at if row["recreated"] else None,
+    )
     end = max(filter(None, ends), default=None)
     return Circumstances(
         settings=settings,
@@ -188,6 +225,8 @@ def _circumstances(
         standing=row["standing"],
         held_by=tuple(row["held_by"]),
         aborted=aborted,
+        hung=row["hung"],
+        recreated=row["recreated"],
         truncated=row["truncated"],
         timely=row["timely"],
         faults=tuple(

@@ -63,6 +63,11 @@ def _facts(
     c: Circumstances, cut: tuple[int, int, datetime] | None, *, named: Fault | None
 ) -> list[str]:
     facts = []
+    if c.hung:
+        facts.append(
+            "the log kept them without the COMMIT marker of their transaction, which hung until "
+            "ackproof aborted it"
+        )
     others = [fault for fault in c.faults if fault is not named]
     if others:
         # Records acked between two faults are in one group with those before and after.

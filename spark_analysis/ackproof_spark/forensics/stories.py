@@ -14,36 +14,28 @@ after an unclean election the log of an older epoch may be longer.
 
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
+A committed transaction may hang: its records stand in the log, and its COMMIT marker was lost. The
+harness aborts it after the run, so that readers can pass. Its story is that of the marker: the
+leader that had it led when the commit was acked, and the next term is the first unclean one after
+the commit, else the first one.
+
+    committed at 12:02 while broker 1 led, epoch 0; broker 2 elected uncleanly at 12:06, epoch 2,
+    from 1; the record at offset 0 stands on both, and no marker follows until the harness's
+
 Times of the controller's log, the brokers' logs and the ledger are compared, so their clocks must
 agree, as those of containers on one host do.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any
-
-from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
-from ackproof_spark.forensics.terms import Election, Partition, Term, terms
-from ackproof_spark.reading.run_tables import PARTITION, StoredRun
+from ackproof_spark.forensics.history import FACTS, History
+from ackproof_spark.reading.run_tables import PARTITION
 from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.tables import PROBE_PRODUCERS
 
 #: A leader change within this time of a send may have affected it, in microseconds: twice
 #: broker.session.timeout.ms, for the fencing of a dead leader and for clients with old metadata.
 _NEAR = 18_000_000
-
-_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean>"
-_STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
-_STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
-_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
-_FACTS = (
-    f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
-    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>"
-)
 
 #: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
 SHARED = [
@@ -55,6 +47,9 @@ SHARED = [
     "older",
     "standing",
     "held_by",
+    "hung",
+    "of_probe",
+    "recreated",
     "truncated",
     "timely",
     "truncation",
@@ -64,104 +59,43 @@ SHARED = [
 STORY = "story"
 
 
-@dataclass(frozen=True, kw_only=True)
-class History:
-    """Terms and truncations of every partition; times have a time zone."""
-
-    terms: Mapping[Partition, tuple[Term, ...]]
-    #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
-    stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
-    #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
-    truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
-
-    @classmethod
-    def read(cls, run: StoredRun) -> History:
-        stretches = _stretches(run)
-        starts: dict[tuple[str, int, int], int] = {}
-        for (topic, partition), rows in stretches.items():
-            for _, epoch, low, _, _ in rows:
-                key = (topic, partition, epoch)
-                starts[key] = min(low, starts.get(key, low))
-        known = run.listed("broker_events").where("kind in ('leader', 'loaded', 'truncated')")
-        events = rows_of(known)
-        truncations: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
-        for event in sorted(events, key=lambda event: event["at"]):
-            if event["kind"] == "truncated":
-                truncations[event["topic"], event["partition"]].append(event)
-        others = [event for event in events if event["kind"] != "truncated"]
-        return cls(
-            terms=terms(rows_of(run.listed("partition_states")), starts, others),
-            stretches=stretches,
-            truncations=truncations,
-        )
-
-    @cached_property
-    def rows(self) -> list[tuple[Any, ...]]:
-        """One row of `_FACTS` a partition."""
-        return [
-            (
-                *partition,
-                [
-                    (
-                        term.epoch,
-                        term.leader,
-                        _micros(term.elected_at),
-                        term.start,
-                        term.election is Election.UNCLEAN,
-                    )
-                    for term in history
-                ],
-                [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
-                list(self.stretches.get(partition, ())),
-                [
-                    (_micros(event["at"]), event["broker"], event["offset"])
-                    for event in self.truncations.get(partition, ())
-                ],
-            )
-            for partition, history in self.terms.items()
-        ]
-
-
-def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
-    leaders = in_sync(run).where("leads").select(*PARTITION, "broker", "leads")
-    rows = (
-        run["replica_batches"]
-        .where("leader_epoch >= 0")
-        .groupBy(*PARTITION, "broker", "leader_epoch")
-        .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
-        .join(leaders, [*PARTITION, "broker"], "left")
-        .collect()
-    )
-    stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
-    for row in rows:
-        stretches[row["topic"], row["partition"]].append(
-            (row["broker"], row["leader_epoch"], row["low"], row["high"], bool(row["leads"]))
-        )
-    return stretches
-
-
-def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
+def stories_of(
+    lost: DataFrame, occupied: DataFrame, history: History, *, transactions: DataFrame
+) -> DataFrame:
     """Return `lost` (rows of `tables.ANOMALIES`) with the columns `SHARED` and `STORY`.
 
-    read: topic, partition, offset of records of the final log at lost offsets. `acked_epoch` and
-    `next_epoch` are null if unknown; `truncation` is the first after the send at or before the
-    offset, by the broker that acked it, else by any broker.
+    occupied: topic, partition, offset of other records and markers at lost offsets. transactions:
+    rows of `tables.TRANSACTIONS`. `acked_epoch` and `next_epoch` are null if unknown; `truncation`
+    is the first after the send at or before the offset, by the broker that acked it, else by any
+    broker. If the transaction hung, all of these are those of its COMMIT marker.
     """
-    facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, _FACTS))
-    standing = read.distinct().withColumn("standing", F.lit(True))
-    offset = F.col("offset")
-    sent, acked = F.unix_micros("sent_at"), F.unix_micros("resolved_at")
+    facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, FACTS))
+    standing = occupied.distinct().withColumn("standing", F.lit(True))
+    offset, hung = F.col("offset"), F.col("hung")
+    sent, acked = F.unix_micros("sent_at"), F.unix_micros("committed_at")
     joined = (
-        lost.join(facts, PARTITION, "left")
+        _with_commit(lost, transactions if history.hung else None)
+        .join(facts, PARTITION, "left")
         .join(standing, [*PARTITION, "offset"], "left")
         .withColumn("standing", F.coalesce("standing", F.lit(False)))
+        .withColumn("hung", F.coalesce(_within("hung", offset), F.lit(False)))
+        .withColumn(
+            "recreated",
+            F.coalesce(F.unix_micros("resolved_at") < F.col("created_again"), F.lit(False)),
+        )
+        .withColumn("of_probe", F.coalesce(F.col("producer") >= PROBE_PRODUCERS, F.lit(False)))
     )
-    by_offset, by_time = _by_offset(offset, acked), _by_time(sent)
+    by_offset, by_time, of_marker = _by_offset(offset, acked), _by_time(sent), _of_marker(acked)
     return (
-        joined.withColumn("acked_term", F.when(offset.isNotNull(), by_offset).otherwise(by_time[0]))
+        joined.withColumn(
+            "record_term", F.when(offset.isNotNull(), by_offset).otherwise(by_time[0])
+        )
+        .withColumn("acked_term", F.when(hung, of_marker[0]).otherwise(F.col("record_term")))
         .withColumn(
             "next_term",
-            F.when(offset.isNotNull(), _next_by_offset(offset)).otherwise(by_time[1]),
+            F.when(hung, of_marker[1])
+            .when(offset.isNotNull(), _next_by_offset(offset))
+            .otherwise(by_time[1]),
         )
         .withColumns(
             {
@@ -179,14 +113,48 @@ def stories_of(lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
                 ),
                 "held_by": _holders(offset),
                 "truncated": _truncated_by_next(offset, acked),
-                "timely": F.col("window").isNotNull()
+                "timely": F.col("recreated")
+                | F.col("window").isNotNull()
                 | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
-                "truncation": _truncation(offset, sent),
+                "truncation": F.when(hung, _truncation(None, acked)).otherwise(
+                    _truncation(offset, sent)
+                ),
             }
         )
-        .drop("terms", "states", "stretches", "truncations", "acked_term", "next_term")
+        .drop("terms", "states", "stretches", "truncations", "committed_at", "created_again")
+        .drop("record_term", "acked_term", "next_term")
         .withColumn(STORY, F.xxhash64(F.to_json(F.struct(*SHARED), {"ignoreNullFields": "false"})))
     )
+
+
+def _with_commit(lost: DataFrame, transactions: DataFrame | None) -> DataFrame:
+    """Add `committed_at`: the time of the commit's ack if `transactions` has it, else the ack's."""
+    if transactions is None:
+        return lost.withColumn("committed_at", F.col("resolved_at"))
+    ends = transactions.select(
+        F.col("producer").alias("of_producer"), "first_sequence", "end_sequence", "ended_at"
+    )
+    own = F.col("producer") == F.col("of_producer")
+    among = (F.col("sequence") >= F.col("first_sequence")) & (
+        F.col("sequence") < F.col("end_sequence")
+    )
+    return lost.join(F.broadcast(ends), own & among, "left").withColumn(
+        "committed_at", F.coalesce("ended_at", "resolved_at")
+    )
+
+
+def _within(ranges: str, offset: Column) -> Column:
+    return F.exists(ranges, lambda one: (one["low"] <= offset) & (one["high"] >= offset))
+
+
+def _of_marker(committed: Column) -> tuple[Column, Column]:
+    """Return the term in which a marker was lost, and the next one, which may have lost it."""
+    later = F.filter("terms", lambda term: term["elected_at"] > committed)
+    following = F.coalesce(_first(F.filter(later, lambda term: term["unclean"])), _first(later))
+    before = F.filter(
+        "terms", lambda term: F.coalesce(term["epoch"] < following["epoch"], F.lit(True))
+    )
+    return _last(before), following
 
 
 def _last(array: Column) -> Column:
@@ -301,7 +269,9 @@ def _holders(offset: Column) -> Column:
     holding = F.filter(
         "stretches",
         lambda s: (
-            (s["epoch"] == F.col("acked_term.epoch")) & (s["low"] <= offset) & (s["high"] >= offset)
+            (s["epoch"] == F.col("record_term.epoch"))
+            & (s["low"] <= offset)
+            & (s["high"] >= offset)
         ),
     )
     brokers = F.array_sort(F.transform(holding, lambda s: s["broker"]))
@@ -323,14 +293,11 @@ def _truncated_by_next(offset: Column, acked: Column) -> Column:
     return F.coalesce(cut, F.lit(False))
 
 
-def _truncation(offset: Column, sent: Column) -> Column:
+def _truncation(offset: Column | None, since: Column) -> Column:
+    at_or_before = F.lit(None) if offset is None else offset
     cut = F.filter(
         "truncations",
-        lambda t: (t["at"] >= sent) & F.coalesce(t["offset"] <= offset, F.lit(True)),
+        lambda t: (t["at"] >= since) & F.coalesce(t["offset"] <= at_or_before, F.lit(True)),
     )
     own = F.filter(cut, lambda t: t["broker"] == F.col("acked_term.leader"))
     return F.when(F.col("next_term").isNotNull(), F.coalesce(_first(own), _first(cut)))
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)

@@ -56,7 +56,7 @@ def terms(
     starts: Mapping[tuple[str, int, int], int],
     events: Iterable[Mapping[str, Any]],
 ) -> dict[Partition, tuple[Term, ...]]:
-    """Return the terms of every partition, in order of their epochs.
+    """Return the terms of every partition since its last creation, in order of their epochs.
 
     states: rows of `tables.PARTITION_STATES`. starts: topic, partition, epoch to the first offset
     with that epoch. events: rows of `tables.BROKER_EVENTS` of the kinds `leader` and `loaded`.
@@ -69,13 +69,33 @@ def terms(
             loads[partition].append(event)
         else:
             lines[(*partition, event["leader_epoch"])] = event
-    by_partition: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
-    for state in sorted(states, key=lambda state: state["metadata_offset"]):
-        by_partition[state["topic"], state["partition"]].append(state)
     return {
-        partition: tuple(_of_partition(partition, history, starts, lines, loads[partition]))
-        for partition, history in by_partition.items()
+        partition: tuple(_of_partition(partition, lives[-1], starts, lines, loads[partition]))
+        for partition, lives in lives_of(states).items()
     }
+
+
+def lives_of(
+    states: Iterable[Mapping[str, Any]],
+) -> dict[Partition, list[list[Mapping[str, Any]]]]:
+    """Return the states of every partition by its lives: more than one if its topic was recreated.
+
+    A new partition has the epoch 0. With ZooKeeper the epoch is the version of its znode, which a
+    reassignment does not change.
+    """
+    lives: dict[Partition, list[list[Mapping[str, Any]]]] = defaultdict(list)
+    for state in sorted(states, key=lambda state: state["metadata_offset"]):
+        of_partition = lives[state["topic"], state["partition"]]
+        last = of_partition[-1][-1] if of_partition else None
+        moved = (
+            last is not None
+            and last["partition_epoch"] == 0
+            and (list(last["replicas"]) != list(state["replicas"]))
+        )
+        if last is None or (state["partition_epoch"] == 0 and not moved):
+            of_partition.append([])
+        of_partition[-1].append(state)
+    return lives
 
 
 def _of_partition(

@@ -19,7 +19,7 @@ one identity, a record that is at none of their acked offsets may belong to any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,10 @@ class Application:
 
     @classmethod
     def of_run(cls, spark: SparkSession, run_dir: Path, *, header: str = ID_HEADER) -> Application:
-        run = StoredRun(spark=spark, run_dir=run_dir)
+        return cls.of(StoredRun(spark=spark, run_dir=run_dir), header=header)
+
+    @classmethod
+    def of(cls, run: StoredRun, *, header: str = ID_HEADER) -> Application:
         identities = run["identities"]
         kinds = sorted(row["kind"] for row in identities.select("kind").distinct().collect())
         return cls(
@@ -76,20 +79,7 @@ def kind_of(parts: Iterable[str]) -> str:
 
 def named(records: DataFrame, application: Application, *, run_id: str) -> DataFrame:
     """Return raw records (with key and headers) as `tables.FINAL_LOG`, with the names of sends."""
-    name = F.min(F.struct(*_NAME))
-    acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
-    at_offset = acked.groupBy(*PLACE, *_IDENTITY).agg(name.alias("at_offset"))
-    sole = (
-        application.sends.groupBy("topic", *_IDENTITY)
-        .agg(F.count("*").alias("sends"), F.min("partition").alias("to"), name.alias("sole"))
-        .where("sends = 1 and to >= 0")  # a send without an ack may have no partition
-        .drop("sends", "to")
-    )
-    seen = (
-        _with_identities(records, application)
-        .join(at_offset, [*PLACE, *_IDENTITY], "left")
-        .join(sole, ["topic", *_IDENTITY], "left")
-    )
+    seen = _with_senders(_with_identities(records, application), application)
     if len(application.kinds) > 1:
         columns = ("timestamp", "size", "head", "at_offset", "sole")
         seen = seen.groupBy(*PLACE).agg(*(F.min(column).alias(column) for column in columns))
@@ -104,6 +94,50 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
         sender["sequence"].alias("sequence"),
         "size",
         F.when(sender.isNull(), F.col("head")).alias("head"),
+    )
+
+
+def name_reads(run: StoredRun, keep: Callable[[DataFrame], DataFrame]) -> None:
+    """Give the records in `reads` and `effects` the names of an application's sends.
+
+    A record is recognized as in the final log. If a consumer read different records at one offset,
+    the first name is that of its effect. `keep` caches the rows.
+    """
+    application = Application.of(run)
+    read = ["consumer", "poll", "number"]
+    parts = run["reads"].select(*read, *PLACE).join(run["read_identities"], read)
+    identities = _of_kinds(application, {part: F.col(part) for part in PARTS})
+    seen = parts.select(*read, *PLACE, F.explode(identities).alias("of_kind")).select(
+        *read, *PLACE, "of_kind.kind", "of_kind.identity"
+    )
+    names = (
+        _with_senders(seen, application)
+        .groupBy(*read)
+        .agg(F.coalesce(F.min("at_offset"), F.min("sole")).alias("name"))
+        .select(*read, "name.producer", "name.sequence")
+    )
+    reads = keep(run["reads"].drop(*_NAME).join(names, read, "left"))
+    at_place = ["consumer", *PLACE]
+    first = reads.groupBy(*at_place).agg(F.min(F.struct(*_NAME)).alias("name"))
+    of_effects = first.select(*at_place, "name.producer", "name.sequence")
+    effects = run["effects"].drop(*_NAME).join(of_effects, at_place, "left")
+    run.put("reads", reads)
+    run.put("effects", keep(effects))
+
+
+def _with_senders(seen: DataFrame, application: Application) -> DataFrame:
+    """Add the names of the send acked `at_offset` and of the `sole` send, null if there is none."""
+    name = F.min(F.struct(*_NAME))
+    acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
+    at_offset = acked.groupBy(*PLACE, *_IDENTITY).agg(name.alias("at_offset"))
+    sole = (
+        application.sends.groupBy("topic", *_IDENTITY)
+        .agg(F.count("*").alias("sends"), F.min("partition").alias("to"), name.alias("sole"))
+        .where("sends = 1 and to >= 0")  # a send without an ack may have no partition
+        .drop("sends", "to")
+    )
+    return seen.join(at_offset, [*PLACE, *_IDENTITY], "left").join(
+        sole, ["topic", *_IDENTITY], "left"
     )
 
 
@@ -198,20 +232,26 @@ def _with_identities(records: DataFrame, application: Application) -> DataFrame:
         "digest": F.sha2(F.coalesce("value", F.lit(b"")), 256),
         "key": F.sha2("key", 256),
     }
-    identities = [
-        F.struct(
-            F.lit(kind).alias("kind"),
-            F.concat(*(hashes[part] for part in kind.split("+"))).alias("identity"),
-        )
-        for kind in application.kinds
-    ]
     stored = (
         F.coalesce(F.length("value"), F.lit(0)).alias("size"),
         F.hex(F.substring("value", 1, _HEAD_SIZE)).alias("head"),
     )
     return records.select(
-        *PLACE, "timestamp", *stored, F.explode(F.array(*identities)).alias("of_kind")
+        *PLACE, "timestamp", *stored, F.explode(_of_kinds(application, hashes)).alias("of_kind")
     ).select(*PLACE, "timestamp", "size", "head", "of_kind.kind", "of_kind.identity")
+
+
+def _of_kinds(application: Application, hashes: Mapping[str, Column]) -> Column:
+    """Return an array with the kinds of identity in use, each with the record's identity."""
+    return F.array(
+        *(
+            F.struct(
+                F.lit(kind).alias("kind"),
+                F.concat(*(hashes[part] for part in kind.split("+"))).alias("identity"),
+            )
+            for kind in application.kinds
+        )
+    )
 
 
 def _header(name: str) -> Column:

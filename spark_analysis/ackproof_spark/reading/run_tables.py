@@ -80,6 +80,11 @@ class StoredRun:
         self._opened.pop(name, None)
         self._local.discard(name)
 
+    def put(self, name: str, rows: DataFrame) -> None:
+        """Use these rows as the table from now on, which stays as it is stored."""
+        self._local.discard(name)
+        self._opened[name] = rows
+
     def has(self, name: str) -> bool:
         if isinstance(self.run_dir, Path):
             return (self.run_dir / LOCATION[name]).exists()

@@ -1,7 +1,10 @@
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -49,6 +52,8 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     private final ArrowStream reads;
     private final ArrowStream events;
     private final ArrowStream effects;
+    /** Of an application's records; null if ackproof's producers send. */
+    private final ArrowStream identities;
     private final Forwarder forwarder;
     /** Positions of the assigned partitions; null if unknown. */
     private final Map<Integer, Long> positions = new TreeMap<>();
@@ -76,6 +81,11 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
                 forwards
                         ? null
                         : new ArrowStream(spec.path("effects"), spec.bytes("effects_schema"));
+        identities =
+                spec.has("identities")
+                        ? new ArrowStream(
+                                spec.path("identities"), spec.bytes("identities_schema"))
+                        : null;
         consumer = connect();
     }
 
@@ -108,6 +118,9 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         events.close();
         if (effects != null) {
             effects.close();
+        }
+        if (identities != null) {
+            identities.close();
         }
     }
 
@@ -215,7 +228,40 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
                     at);
         }
         reads.append(rows.columns());
+        if (identities != null) {
+            ArrowStream.Rows parts = new ArrowStream.Rows(8, 4, 0, 0, 0);
+            for (ConsumerRecord<byte[], byte[]> one : records) {
+                byte[] value = one.value() == null ? new byte[0] : one.value();
+                parts.add(polls, parts.count(), sha256(id(one)), sha256(value), sha256(one.key()));
+            }
+            identities.append(parts.columns());
+        }
         polls++;
+    }
+
+    /** The value of a record's first header with an id; clients before 0.11 have no headers. */
+    private byte[] id(ConsumerRecord<byte[], byte[]> record) {
+        if (!Kafka.has(ConsumerRecord.class, "headers")) {
+            return null;
+        }
+        for (Object header : (Iterable<?>) Kafka.call(record, "headers")) {
+            if (Kafka.call(header, "key").equals(spec.text("id_header"))) {
+                return (byte[]) Kafka.call(header, "value");
+            }
+        }
+        return null;
+    }
+
+    private static String sha256(byte[] content) {
+        if (content == null) {
+            return null;
+        }
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(content);
+            return String.format("%064x", new BigInteger(1, digest));
+        } catch (NoSuchAlgorithmException absent) {
+            throw new IllegalStateException(absent);
+        }
     }
 
     /** Processes records; returns false if some could not be forwarded. */

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions, parse
 
@@ -41,12 +44,18 @@ def test_the_text_has_partition_offset_and_producer() -> None:
     assert str(HANGING) == text
 
 
-def in_cluster(kafka: str, requests: list[tuple[str, ...]]) -> HangingTransactions:
+def in_cluster(
+    kafka: str, requests: list[tuple[str, ...]], leaders: Sequence[int | None] = (1, 2)
+) -> HangingTransactions:
     def run(_classes: object, *arguments: str) -> str:
         requests.append(arguments)
         return FOUND
 
-    admin: Any = SimpleNamespace(stable_offsets=None)
+    views = {("orders", 0): SimpleNamespace(leader=None)} | {
+        ("__transaction_state", n): SimpleNamespace(leader=leader)
+        for n, leader in enumerate(leaders)
+    }
+    admin: Any = SimpleNamespace(stable_offsets=None, partitions=lambda: views)
     return HangingTransactions(admin, run, kafka)
 
 
@@ -67,4 +76,12 @@ def test_each_topic_is_searched_and_an_abort_names_the_offset() -> None:
 def test_the_tool_does_not_run_on_versions_without_it() -> None:
     requests: list[tuple[str, ...]] = []
     assert in_cluster("2.6.2", requests).find(["orders"]) == []
+    assert requests == []
+
+
+@pytest.mark.parametrize("leaders", [(1, None), ()])
+def test_nothing_hangs_while_a_coordinator_may_know_it(leaders: Sequence[int | None]) -> None:
+    """The tool reports every transaction whose coordinator does not answer."""
+    requests: list[tuple[str, ...]] = []
+    assert in_cluster("4.3.1", requests, leaders).find(["orders"]) == []
     assert requests == []

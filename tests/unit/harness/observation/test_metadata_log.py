@@ -164,6 +164,12 @@ def test_since_leaves_out_a_topic_of_the_same_name_that_was_being_deleted() -> N
     assert log.since(BEGAN).partitions == (created, later)
 
 
+def test_since_has_both_topics_if_the_run_created_its_own_again() -> None:
+    elected = replace(partition(3), leader_epoch=1, partition_epoch=1)
+    log = MetadataLog(partitions=(partition(2), elected, partition(4)), brokers=())
+    assert len(log.since(BEGAN).partitions) == 3
+
+
 def test_since_keeps_each_brokers_last_earlier_state() -> None:
     log = MetadataLog(
         partitions=(partition(-5), partition(3)),

@@ -9,7 +9,7 @@ from ackproof_spark.forensics.terms import Election, terms
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def state(second, leader, epoch, isr, elr=(), *, last_known=()):
+def state(second, leader, epoch, isr, elr=(), *, last_known=(), partition_epoch=None, on=(1, 2, 3)):
     return {
         "at": START + timedelta(seconds=second),
         "metadata_offset": second,
@@ -17,6 +17,8 @@ def state(second, leader, epoch, isr, elr=(), *, last_known=()):
         "partition": 0,
         "leader": leader,
         "leader_epoch": epoch,
+        "partition_epoch": second if partition_epoch is None else partition_epoch,
+        "replicas": list(on),
         "isr": list(isr),
         "elr": list(elr),
         "last_known_elr": list(last_known),
@@ -101,3 +103,16 @@ def test_before_0_11_a_leader_elected_again_starts_at_the_end_of_its_loaded_log(
     loads = [loaded(0, 1, 0), loaded(8, 1, 70), loaded(8, 2, 75), loaded(20, 1, 90)]
     assert of(FIRST, *states, events=loads)[-1].start == start
     assert of(FIRST, *states, events=loads, starts={("t", 0, 1): 3, ("t", 0, 2): 3})[-1].start == 3
+
+
+@pytest.mark.parametrize(
+    ("states", "leaders"),
+    [
+        ([state(5, 2, 1, (2, 3)), state(9, 3, 0, (1, 2, 3), partition_epoch=0)], [3]),
+        ([state(9, 3, 0, (1, 2, 3), partition_epoch=0)], [3]),
+        # With ZooKeeper a reassignment leaves the partition epoch as it was.
+        ([state(9, 1, 0, (1, 2, 3), partition_epoch=0, on=(1, 2)), state(12, 2, 1, (2,))], [1, 2]),
+    ],
+)
+def test_terms_begin_when_the_topic_was_created_again(states, leaders):
+    assert [term.leader for term in of(FIRST, *states)] == leaders

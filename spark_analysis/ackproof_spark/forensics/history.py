@@ -1,0 +1,144 @@
+"""Evidence of a run that explains losses: terms, replicas, truncations, hanging transactions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
+from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, terms
+from ackproof_spark.reading.run_tables import PARTITION, StoredRun
+from ackproof_spark.spark.functions import F
+
+_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean>"
+_STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
+_STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
+_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
+_RANGE = "struct<low: bigint, high: bigint>"
+#: The schema of `History.rows`.
+FACTS = (
+    f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
+    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>, "
+    "created_again bigint"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Terms and truncations of every partition; times have a time zone."""
+
+    terms: Mapping[Partition, tuple[Term, ...]]
+    #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
+    stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
+    #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
+    truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
+    #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
+    hung: Mapping[Partition, Sequence[tuple[int, int]]]
+    #: When the topic of a partition was created again.
+    recreated_at: Mapping[Partition, datetime]
+
+    @classmethod
+    def read(cls, run: StoredRun) -> History:
+        stretches = _stretches(run)
+        starts: dict[tuple[str, int, int], int] = {}
+        for (topic, partition), rows in stretches.items():
+            for _, epoch, low, _, _ in rows:
+                key = (topic, partition, epoch)
+                starts[key] = min(low, starts.get(key, low))
+        known = run.listed("broker_events").where("kind in ('leader', 'loaded', 'truncated')")
+        events = rows_of(known)
+        truncations: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
+        for event in sorted(events, key=lambda event: event["at"]):
+            if event["kind"] == "truncated":
+                truncations[event["topic"], event["partition"]].append(event)
+        others = [event for event in events if event["kind"] != "truncated"]
+        states = rows_of(run.listed("partition_states"))
+        return cls(
+            terms=terms(states, starts, others),
+            stretches=stretches,
+            truncations=truncations,
+            hung=_hung(run),
+            recreated_at={
+                partition: lives[-1][0]["at"]
+                for partition, lives in lives_of(states).items()
+                if len(lives) > 1
+            },
+        )
+
+    @cached_property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """One row of `FACTS` a partition."""
+        return [
+            (
+                *partition,
+                [
+                    (
+                        term.epoch,
+                        term.leader,
+                        _micros(term.elected_at),
+                        term.start,
+                        term.election is Election.UNCLEAN,
+                    )
+                    for term in history
+                ],
+                [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
+                list(self.stretches.get(partition, ())),
+                [
+                    (_micros(event["at"]), event["broker"], event["offset"])
+                    for event in self.truncations.get(partition, ())
+                ],
+                list(self.hung.get(partition, ())),
+                _micros(self.recreated_at[partition]) if partition in self.recreated_at else None,
+            )
+            for partition, history in self.terms.items()
+        ]
+
+
+def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
+    leaders = in_sync(run).where("leads").select(*PARTITION, "broker", "leads")
+    rows = (
+        run["replica_batches"]
+        .where("leader_epoch >= 0")
+        .groupBy(*PARTITION, "broker", "leader_epoch")
+        .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
+        .join(leaders, [*PARTITION, "broker"], "left")
+        .collect()
+    )
+    stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
+    for row in rows:
+        stretches[row["topic"], row["partition"]].append(
+            (row["broker"], row["leader_epoch"], row["low"], row["high"], bool(row["leads"]))
+        )
+    return stretches
+
+
+def _hung(run: StoredRun) -> dict[Partition, list[tuple[int, int]]]:
+    """Return the batches of transactions that the harness aborted.
+
+    Such a transaction was open from its `start_offset` on until then, so that every later batch of
+    its producer id belongs to it.
+    """
+    if not run.has("hanging_transactions"):
+        return {}
+    of = [*PARTITION, "producer_id"]
+    rows = (
+        run["replica_batches"]
+        .where("transactional and not control")
+        .join(F.broadcast(run["hanging_transactions"].where("aborted_at is not null")), of)
+        .where("base_offset >= start_offset")
+        .select(*PARTITION, "base_offset", "last_offset")
+        .distinct()
+        .collect()
+    )
+    hung: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+    for topic, partition, low, high in rows:
+        hung[topic, partition].append((low, high))
+    return hung
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
