@@ -110,9 +110,8 @@ def _by_time(settings: Mapping[str, object], records: Records) -> Iterator[Remov
             certain=certain,
         )
         return
-    append_time = str(settings.get("message.timestamp.type", "")).lower() == "logappendtime"
-    misdated = 0.0 if append_time else min(records.misdated_s, _oldest_accepted_s(settings))
-    clock = records.ahead_s + (records.behind_s if append_time else 0)
+    misdated = 0.0 if appended(settings) else min(records.misdated_s, _oldest_accepted_s(settings))
+    clock = records.ahead_s + (records.behind_s if appended(settings) else 0)
     if limit < records.lasts_s + misdated + clock:
         causes = [records.misdated_by] * bool(misdated) + [records.clock_by] * bool(clock)
         yield Removal(
@@ -122,6 +121,11 @@ def _by_time(settings: Mapping[str, object], records: Records) -> Iterator[Remov
             f"their timestamps, and {', and '.join(causes)}",
             of_time=True,
         )
+
+
+def appended(settings: Mapping[str, object]) -> bool:
+    """Whether the brokers set the timestamps of records."""
+    return str(settings.get("message.timestamp.type", "")).lower() == "logappendtime"
 
 
 def _by_size(settings: Mapping[str, object], records: Records) -> Iterator[Removal]:
@@ -173,7 +177,7 @@ def _checked_within_s(settings: Mapping[str, object]) -> float:
 
 #: The names that topics have for broker settings (`ServerTopicConfigSynonyms`), the first that is
 #: set counts, with its unit in milliseconds.
-_SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
+SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
     "cleanup.policy": [("log.cleanup.policy", 1)],
     "retention.ms": [
         ("log.retention.ms", 1),
@@ -195,7 +199,7 @@ def inherited(broker: Mapping[str, object]) -> dict[str, object]:
         for key in ("log.retention.check.interval.ms", "log.initial.task.delay.ms")
         if key in broker
     }
-    for key, synonyms in _SYNONYMS.items():
+    for key, synonyms in SYNONYMS.items():
         for name, unit in synonyms:
             if name in broker:
                 value = broker[name]

@@ -13,9 +13,9 @@
   processed and not committed.
 - wrong timestamps: with `message.timestamp.type` CreateTime retention uses these timestamps, not
   the broker's clock: with a `retention.ms`, records that seem old are deleted at the next check,
-  and records that seem new stay. From 4.0 on, brokers refuse a batch whose timestamps differ by
-  more than one hour (`message.timestamp.before.max.ms`, `after.max.ms`; INVALID_TIMESTAMP,
-  KIP-937).
+  and records that seem new stay. Brokers refuse a batch whose timestamps are further back than
+  `message.timestamp.before.max.ms` (unlimited by default) or further ahead than
+  `message.timestamp.after.max.ms` (an hour from 4.0 on; INVALID_TIMESTAMP, KIP-937).
 """
 
 from __future__ import annotations

@@ -133,6 +133,8 @@ class Overriding:
         self._kafka = kafka
         self._assigned = [*assigned, *([] if seed is None else [f"seed={seed}"])]
         self._printed = False
+        #: The warnings about the user's files.
+        self.warnings: list[str] = []
 
     def __call__(self, document: Mapping[str, Any]) -> Overrides:
         from ackproof.own_config.overlay import overlay
@@ -144,6 +146,7 @@ class Overriding:
         applied = overlay(self._own, document, kafka=self._kafka)
         if not self._printed:
             print_overlay(applied)
+            self.warnings = applied.warnings
             self._printed = True
         return joined(applied.overrides, last)
 

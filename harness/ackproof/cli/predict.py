@@ -84,6 +84,7 @@ def predict(
                     "configuration_name": configured.name,
                     **record.model_dump(mode="json", exclude={"diagram"}),
                     "violations": violations,
+                    "warnings": overriding.warnings,
                 }
                 for configured, record, violations in predictions
             ]

@@ -6,6 +6,8 @@ and of its producers are replaced.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from io import StringIO
@@ -34,10 +36,23 @@ from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored
 from ackproof.scenario.shipped import without_schema
 from ackproof.scenario.types import YamlPath
+from ackproof.scope import beyond
 from ackproof_model.configuration import Profile
+from ackproof_model.removal import (
+    LESS_THAN_A_DAY,
+    SYNONYMS,
+    Records,
+    appended,
+    inherited,
+    removals,
+)
 
+_KEEPS = "retention is off, so that only a loss removes a record"
 #: Topic settings that would remove records: retention is off in a run.
 _REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retention.ms")
+
+_NOT_TIERED = "a run's brokers have no remote store"
+_TIERED = re.compile(r"remote\.(storage|log|copy)\.|local\.retention\.")
 
 
 def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> Overlay:
@@ -58,6 +73,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         result.producer_settings(own.producer)
     else:
         result.used.append("the scenario's producers (--producer reads yours)")
+    for settings in (own.broker, own.topic, own.producer):
+        result.beyond(settings or {})
     if own.partitions is not None:
         result.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
     return result
@@ -154,13 +171,11 @@ class Overlay:
         if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
             self._of_a_broker(broker)
         settings: dict[str, Given] = {**inherited, **own_topic}
-        for key in [key for key in settings if key in _REMOVING]:
-            given = settings.pop(key)
-            if key == "cleanup.policy" and "compact" in given.value:
-                self.warnings.append(
-                    f"{given.source}: {key}: compaction removes acked records; the run uses delete"
-                )
-            self.unused["retention is off, so that only a loss removes a record"].append(key)
+        self._removals(broker, own_topic)
+        for key in [key for key in settings if key in _REMOVING or _TIERED.match(key)]:
+            why = _NOT_TIERED if _TIERED.match(key) else _KEEPS
+            self.unused[why].append(key)
+            del settings[key]
         for key in list(settings):
             if reason := ignored("topic", key, self.kafka):
                 self.warnings.append(f"{settings.pop(key).source}: {key}: {reason}")
@@ -169,6 +184,35 @@ class Overlay:
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
         if "min.insync.replicas" not in settings:
             self.used.append("min.insync.replicas=1 (Kafka's default)")
+
+    def _removals(self, broker: Settings, topic: Settings) -> None:
+        """Report the settings that remove acked records; a run of ackproof keeps them."""
+        settings = inherited({key: given.value for key, given in broker.items()})
+        settings |= {key: given.value for key, given in topic.items()}
+        soon = {removal.key for removal in removals(settings, LESS_THAN_A_DAY)}
+        own = {**broker, **topic}
+        by_brokers = appended(settings)
+        stamps = "brokers set (LogAppendTime)" if by_brokers else "producers set (CreateTime)"
+        reasons = {
+            "cleanup.policy": "compaction removes acked records; the run uses delete",
+            "retention.bytes": "removes the oldest acked records of a larger partition, however "
+            "young, read or not; the run keeps them",
+            "retention.ms": "removes acked records that are older by their timestamps, which "
+            f"{stamps}; the run keeps them",
+        }
+        for removal in removals(settings, Records(lasts_s=math.inf)):
+            names = [removal.key, *(name for name, _ in SYNONYMS[removal.key])]
+            key = next(name for name in names if name in own)
+            text = f"{own[key].source}: {key}={own[key].value}: {reasons[removal.key]}"
+            (self.warnings if removal.key in soon else self.used).append(text)
+
+    def beyond(self, settings: Settings) -> None:
+        """Warn of parts of Kafka that are not modelled."""
+        taken = self.replaced.get(("cluster", "settings"), {})  # the scenario warns of these
+        for key, text in beyond({key: given.value for key, given in settings.items()}):
+            given = settings[key]
+            if key not in taken:
+                self.warnings.append(f"{given.source}: {key}={given.value}: {text}")
 
     def _of_a_broker(self, broker: Settings) -> None:
         """Warn of a min.insync.replicas that Kafka does not take from brokers."""

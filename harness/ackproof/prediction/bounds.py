@@ -176,7 +176,7 @@ def predict(configuration: Configuration, exposed: Exposure, why: str) -> Predic
         at_risk=(),
         error_codes=(),
         reasons=answer.reasons,
-        bounds=f"Bounds, since the exact search does not support {why}: {answer.bounds}",
+        bounds=f"Bounds, since the exact search does not support {why}: {answer.bounds}.",
         states=0,
         complete=True,
     )
@@ -191,7 +191,7 @@ def completed(searched: Prediction, configuration: Configuration, exposed: Expos
         reasons=answer.reasons,
         trace=searched.trace or answer.trace,
         availability=(),
-        bounds=f"{searched.bounds} Bounds exclude what they can: {answer.bounds}",
+        bounds=f"{searched.bounds} Bounds exclude what they can: {answer.bounds}.",
     )
 
 

@@ -18,6 +18,7 @@ from ackproof.scenario.cluster import TIMERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
+from ackproof.scope import beyond
 from ackproof_model import Likelihood, Prediction
 from ackproof_model.effects import SLACK_S, Disturbance
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
@@ -112,6 +113,8 @@ def _by_removal(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     of_replicas = tuple(map(str, OF_REPLICAS))
     if scenario.compacts(scenario.workload.topic):
         yield of_replicas, "the topic is compacted, by each broker independently"
+    for key, reason in beyond(scenario.topic.settings):
+        yield ("lost", "read-then-gone"), f"{key}: {reason}"
     for removal in removed_by(scenario, scenario.workload.topic):
         if removal.of_head:
             yield ("lost", "read-then-gone", "inconsistent", *of_replicas), removal.reason

@@ -14,7 +14,7 @@ from ackproof.report import comparison as trials
 from ackproof.report import formatting as fmt
 from ackproof.report.comparison import conclusive, p99_of_runs, unavailable_of_runs
 from ackproof.runs.overview import Safer
-from ackproof.runs.verdict import PartAvailability, Verdict, Word
+from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
 
 def of_runs(verdicts: Sequence[Verdict]) -> str:
@@ -82,11 +82,8 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
     """Return the advice for one run; empty if the run is inconclusive or not modelled."""
     if verdict.verdict is Word.INCONCLUSIVE:
         return ""
-    if not verdict.observed.get("lost", 0) and _proven(verdict):
-        return (
-            "Keep this configuration: the model finds no way to lose an acked record under these "
-            f"faults. {_price(verdict)}"
-        )
+    if not verdict.observed.get("lost", 0) and (advice := _without_loss(verdict)):
+        return advice
     if safer is None or safer.predicted == "not modelled":
         return ""
     if safer.replicas == 1:
@@ -100,6 +97,22 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
             "already: against these faults only other measures help."
         )
     return _of_model(safer)
+
+
+def _without_loss(verdict: Verdict) -> str:
+    if verdict.predicted.get(REMOVED, "impossible") != "impossible":
+        return (
+            "Kafka removes acked records of this topic on purpose: "
+            f"{verdict.prediction.reasons.get(REMOVED, '')}. To keep them, set retention.ms=-1, "
+            "retention.bytes=-1 and cleanup.policy=delete; with "
+            "message.timestamp.type=LogAppendTime the age does not depend on producers."
+        )
+    if _proven(verdict):
+        return (
+            "Keep this configuration: the model finds no way to lose an acked record under these "
+            f"faults. {_price(verdict)}"
+        )
+    return ""
 
 
 def _of_model(safer: Safer) -> str:

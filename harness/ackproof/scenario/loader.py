@@ -235,6 +235,8 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
         return location, f"it must be {words} {least_or_most}, not {value!r}"
     if kind == "literal_error":
         return location, f"it must be {context['expected']}, not {value!r}"
+    if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
+        return location, f"it must be {PATTERNS[context['pattern']]}, not {value!r}"
     message = error["msg"].removeprefix("Value error, ")
     shown = "" if kind == "value_error" else f"{value!r}: "
     return location, f"{shown}{message[:1].lower()}{message[1:]}"
@@ -264,6 +266,36 @@ _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "less_than": ("below", "lt"),
     "less_than_equal": ("at most", "le"),
+}
+
+_SIZE = "megabytes or gigabytes, such as"
+_VERSION = "a version of Kafka such as 4.3.1"
+
+#: The text that a pattern of a scenario's keys stands for, in words.
+PATTERNS = {
+    r"^>=? ?[0-9]+(\.[0-9]+)? ?%$": "a least share of the run such as '>= 99%' or '> 0%'",
+    r"^[A-Z][1-9][0-9]*[a-z]?$": "a letter and a number such as B6",
+    r"^(B[1-9][0-9]*|unexplained)$": "a case such as B6, or unexplained",
+    r"^[a-z0-9][a-z0-9._-]*$": (
+        "small letters, digits, '.', '_' and '-', with a letter or digit first"
+    ),
+    r"^([1-9][0-9]{2,3}m|[1-9]g)$": f"{_SIZE} 256m or 1g",
+    r"^([1-9][0-9]{2,4}m|[1-9][0-9]?g)$": f"{_SIZE} 600m or 1g",
+    r"^[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*$": "HOST:PORT, or several with ',' between them",
+    r"^[A-Za-z0-9._-]{3,100}$": "3 to 100 letters, digits, '.', '_' and '-'",
+    r"^[A-Za-z0-9._-]{1,200}$": "1 to 200 letters, digits, '.', '_' and '-'",
+    r"^[1-9][0-9]*(kbit|mbit|gbit)$": "a rate such as 1mbit (kbit, mbit, gbit)",
+    r"^(producers|consumers|(producer|consumer) [0-9]+)$": (
+        "producers, consumers, or one by its number from 0, such as producer 0"
+    ),
+    r"^(producers|producer [0-9]+)$": "producers, or one by its number from 0, such as producer 0",
+    r"^(consumers|consumer [0-9]+)$": "consumers, or one by its number from 0, such as consumer 0",
+    r"^([a-z][a-z0-9_-]*)?$": "small letters, digits, '_' and '-', with a letter first",
+    r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$": _VERSION,
+    r"^[a-z][a-z.]*\.version$": "the name of a feature such as transaction.version",
+    r"^([1-9][0-9]*|[0-9]+\.[0-9]+-IV[0-9]+)$": (
+        "a level from 1, or of metadata.version a name such as 4.0-IV3"
+    ),
 }
 
 

@@ -17,6 +17,7 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
+from ackproof.scope import beyond
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -272,11 +273,15 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         yield from _replication_warnings(name, topic, scenario.kafka)
         path: YamlPath = ("topics", name, "settings")
         yield from _key_warnings("topic", topic.settings, path, scenario.kafka)
+        yield from (((*path, key), text) for key, text in beyond(topic.settings))
     yield from _client_warnings(scenario.workload)
     if scenario.cluster.attach is not None:
         return
     path = ("cluster", "settings")
-    yield from _key_warnings("broker", scenario.cluster.settings, path, scenario.kafka)
+    cluster = scenario.cluster
+    for key, text in beyond({**cluster.settings, **cluster.features}):
+        yield ("cluster", "settings" if key in cluster.settings else "features", key), text
+    yield from _key_warnings("broker", cluster.settings, path, scenario.kafka)
     for number, own in scenario.cluster.overrides.items():
         path = ("cluster", "overrides", number, "settings")
         yield from _key_warnings("broker", own.settings, path, scenario.kafka)

@@ -55,7 +55,7 @@ def _sentence(model: Model, label: Label, before: State, after: State) -> str:
     if kind == "inject":
         sentence = _inject(model, numbers[0], numbers[1], why)
         changed = before.controller != after.controller
-        return f"{sentence} {_elected(before, after)}" if changed else sentence
+        return f"{sentence} {_elected(before, after)}".rstrip() if changed else sentence
     if kind == "heal":
         return _healed(model, before, after)
     return _SENTENCES[what](model, numbers, before, after).rstrip()
@@ -104,19 +104,22 @@ def _resent(model: Model, numbers: Sequence[int], before: State, after: State) -
 
 
 def _elected(before: State, after: State) -> str:
+    """Return how leader, ISR and ELR have changed; of a state that omits the ISR, the leader."""
     old, new = before.controller, after.controller
-    isr = f"The ISR is {_set(new.isr)}" + (f", the ELR {_set(new.elr)}." if new.elr else ".")
+    isr = f" The ISR is {_set(new.isr)}" + (f", the ELR {_set(new.elr)}." if new.elr else ".")
+    if after.run.alone:
+        isr = ""
     if new.leader == old.leader:
-        return isr
+        return isr.lstrip()
     if new.leader == NOBODY:
-        return f"The partition has no leader. {isr}"
+        return f"The partition has no leader.{isr}"
     if old.isr >> new.leader & 1:
         how = "from the ISR"
     elif old.elr >> new.leader & 1 or old.last_known == new.leader:
         how = "as an eligible leader replica or the last known leader (KIP-966)"
     else:
         how = "uncleanly"
-    return f"{name(new.leader)} is elected {how}, leader epoch {new.epoch}. {isr}"
+    return f"{name(new.leader)} is elected {how}, leader epoch {new.epoch}.{isr}"
 
 
 def _fenced(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
@@ -146,7 +149,8 @@ def _learned(model: Model, numbers: Sequence[int], before: State, after: State) 
     if leader == number and before.brokers[number].leader != number:
         return f"{name(number)} learns that it leads."
     if leader == number:
-        return f"{name(number)} learns that the ISR is {_set(after.controller.isr)}."
+        isr = "has changed" if after.run.alone else f"is {_set(after.controller.isr)}"
+        return f"{name(number)} learns that the ISR {isr}."
     return f"{name(number)} learns that {name(leader) if leader != NOBODY else 'no broker'} leads."
 
 

@@ -226,7 +226,7 @@ def join(predictions: Sequence[Prediction]) -> Prediction:
         error_codes=tuple(sorted(set(every))),
         reasons=reasons,
         availability=joined([one.availability for one in predictions]),
-        bounds=" ".join(dict.fromkeys(one.bounds for one in predictions)),
+        bounds=" For the rest: ".join(dict.fromkeys(one.bounds for one in predictions)),
         states=sum(one.states for one in predictions),
         complete=all(one.complete for one in predictions),
     )

@@ -195,13 +195,53 @@ def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path) -> N
     assert "server.properties:6: replica.lag.tme.max.ms" in text
     assert "did you mean 'replica.lag.time.max.ms'" in text
     assert "server.properties:7: zookeeper.session.timeout.ms: Kafka 4.3.1 ignores it" in text
-    assert len(overlaid.warnings) == 2
+    assert "topic.properties:2: retention.ms=1: removes acked records that are older" in text
+    assert len(overlaid.warnings) == 3
     assert {key for keys in overlaid.unused.values() for key in keys} == {
         "broker.id",
         "listeners",
         "log.retention.hours",
         "retention.ms",
     }
+
+
+@pytest.mark.parametrize(
+    ("server", "topic", "warned", "used"),
+    [
+        (
+            "log.retention.hours=168",
+            "",
+            "",
+            "server.properties:1: log.retention.hours=168: removes",
+        ),
+        ("log.retention.hours=168\nlog.retention.minutes=5", "", ":2: log.retention.minutes=5", ""),
+        ("log.retention.hours=1", "retention.ms=604800000", "", "topic.properties:1: retention.ms"),
+        ("log.retention.bytes=9", "", ":1: log.retention.bytes=9: removes the oldest", ""),
+        ("log.retention.bytes=9", "retention.bytes=-1", "", ""),
+        ("log.retention.bytes=9\nlog.cleanup.policy=compact", "", "compaction removes", ""),
+        ("", "cleanup.policy=compact,delete\nretention.bytes=9", "compaction removes", ""),
+        ("", "message.timestamp.type=LogAppendTime\nretention.ms=604800000", "", "brokers set"),
+        ("log.retention.ms=-1", "", "", ""),
+    ],
+)
+def test_settings_that_remove_records_are_reported(
+    tmp_path: Path, *, server: str, topic: str, warned: str, used: str
+) -> None:
+    _, overlaid = laid(tmp_path, server=server, topic=topic)
+    removing = [line for line in overlaid.used if "removes acked" in line]
+    assert warned in "\n".join(overlaid.warnings)
+    assert bool(overlaid.warnings) is bool(warned)
+    assert used in "\n".join(removing)
+    assert bool(removing) is bool(used)
+
+
+def test_tiered_storage_is_named_and_left_out_of_a_run(tmp_path: Path) -> None:
+    topic = "remote.storage.enable={}\nlocal.retention.bytes=1\n"
+    scenario, overlaid = laid(tmp_path, server="", topic=topic.format("true"))
+    [warning] = overlaid.warnings
+    assert "topic.properties:1: remote.storage.enable=true: tiered storage: not modelled" in warning
+    assert scenario.topic.settings == {}
+    assert laid(tmp_path, server="", topic=topic.format("false"))[1].warnings == []
 
 
 def test_a_topic_file_outranks_the_brokers_default(tmp_path: Path) -> None:

@@ -202,6 +202,15 @@ def test_several_of_many_brokers_are_bounded() -> None:
     assert "several of many brokers" in record.prediction.bounds
 
 
+def test_bounds_of_partitions_that_differ_are_sentences_of_their_own() -> None:
+    move = {"fault": "reassign", "topic": "orders", "partition": 0, "to": [4, 2, 3]}
+    roll = {"fault": "rolling_restart", "target": "all"}
+    record = predict(scenario(cluster={"brokers": 4}, faults=[move, roll]))
+    bounds = record.prediction.bounds
+    assert bounds.count("certainly lost.") == 2
+    assert "certainly lost. For the rest: Bounds, since" in bounds
+
+
 def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"

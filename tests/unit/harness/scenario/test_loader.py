@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
 import pytest
+from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario import shipped
-from ackproof.scenario.loader import dump, load, load_all
-from ackproof.scenario.model import json_schema
+from ackproof.scenario.loader import PATTERNS, dump, load, load_all
+from ackproof.scenario.model import Scenario, json_schema
 
 ROOT = Path(__file__).parents[4]
 SCENARIOS = ROOT / "scenarios"
@@ -37,6 +39,12 @@ def test_every_shipped_scenario_matches_the_published_schema(
 def test_the_committed_schema_is_current() -> None:
     committed = json.loads((ROOT / "docs" / "scenario.v1.json").read_text())
     assert committed == json_schema(), "run: ackproof schema > docs/scenario.v1.json"
+
+
+def test_every_pattern_of_a_key_has_words() -> None:
+    core = json.dumps(TypeAdapter(Scenario).core_schema, default=str)
+    patterns = {json.loads(one) for one in re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', core)}
+    assert patterns == set(PATTERNS)
 
 
 def test_a_matrix_is_one_scenario_for_each_configuration() -> None:
@@ -97,6 +105,7 @@ BAD = [
     ("isr of orders-0", "isr of order-0", "there is no topic 'order'"),
     ("topic: orders", "topic: order", "'order' is not a topic here (orders)"),
     ('kafka: "4.3.1"', "kafka: 4.3", "4.3"),
+    ("loss: some", "availability: 90 or so", "share of the run such as '>= 99%'"),
     ("loss: some", "loss: much", "must be 'none', 'some' or 'any', not 'much'"),
     ("loss: some", "stopped: some", "workload.may_stop_for: name one there"),
     ("loss: some", "steps: {alone: {readable: true}}", "set workload.probe to true"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ackproof_model import draw, join, predict
 from unit.reference_model.schedules import (
+    CUT,
     DEMO,
     KILL_LEADER,
     LONG_CUT,
     NO_FAULT,
+    isr,
+    kill,
 )
 
 
@@ -25,6 +30,15 @@ def test_the_diagram_has_a_line_for_each_step_of_the_story(configure):
     assert abs(ack.index("o") - places["A"]) <= 1
     (fenced,) = [line for line in lines if line.endswith("fence")]
     assert fenced.count("*") == 2
+
+
+def test_no_trace_has_a_killed_broker_in_the_isr(configure):
+    unclean = configure(min_insync_replicas=1, unclean_leader_election=True)
+    cut_off = (replace(CUT, heal_when=()), kill(when=(isr(1),), heal_or_after=20.0))
+    told = predict(unclean, cut_off).trace
+    fenced = next(number for number, one in enumerate(told) if "fences A" in one)
+    assert told[fenced].endswith("B is elected uncleanly, leader epoch 1.")
+    assert not any("A, B, C}" in one for one in told[fenced:])
 
 
 @pytest.mark.parametrize(
