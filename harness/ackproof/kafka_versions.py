@@ -8,23 +8,9 @@ from __future__ import annotations
 
 import re
 
-from ackproof_model.configuration import OLDEST, Profile
+from ackproof_model.configuration import NEWEST, OLDEST, Profile
 
 DEFAULT_KAFKA = "4.3.1"
-
-TESTED = (
-    "0.10.2.2",
-    "2.6.2",
-    "3.9.1",
-    "4.1.0",
-    "4.1.1",
-    "4.1.2",
-    "4.2.0",
-    "4.2.1",
-    "4.3.0",
-    "4.3.1",
-)
-"""Versions that were tested. Others are legal if their image can be pulled or built."""
 
 FEATURES_SINCE = {
     "metadata.version": (3, 3),
@@ -46,16 +32,25 @@ def numbers(version: str) -> tuple[int, ...]:
     """
     if not re.fullmatch(_PATTERN, version):
         raise ValueError(
-            f"{version!r} is not a Kafka version: write a release with all its numbers, in quotes "
-            f"({', '.join(map(repr, TESTED))}, and others)"
+            f"{version!r} is not a Kafka version: write a release with all its numbers, in quotes, "
+            f"such as {DEFAULT_KAFKA!r} (0.10.2.2 and later)"
         )
     release = tuple(int(number) for number in version.partition("-")[0].split("."))
     if release < OLDEST:
         raise ValueError(
-            f"Kafka {version} is too old: ackproof needs named listeners, which came with 0.10.2 "
-            f"(tested: {', '.join(TESTED)})"
+            f"Kafka {version} is too old: ackproof needs named listeners, which came with 0.10.2"
         )
     return release
+
+
+def other_rules(version: str) -> str:
+    """Return which rules predict a version newer than the model's; '' for other versions."""
+    if numbers(version)[:2] <= NEWEST:
+        return ""
+    return (
+        f"Kafka {version} is newer than the newest rules of the model, those of "
+        f"{'.'.join(map(str, NEWEST))}: predictions use these"
+    )
 
 
 def uses_zookeeper(version: str) -> bool:

@@ -16,6 +16,8 @@ Acks = Literal["0", "1", "all"]
 
 #: The oldest version whose rules are modelled: the oldest that ackproof runs.
 OLDEST = (0, 10, 2)
+#: The newest line whose rules were compared with Kafka's. Later versions are predicted by them.
+NEWEST = (4, 4)
 
 
 class Truncation(StrEnum):

@@ -195,7 +195,7 @@ def booted(
             ports=ports,
             gateway=network.gateway,
         )
-        checkpoint = b""
+        checkpoint: Mapping[str, bytes] = {}
         if not topology.zookeeper:
             scram = security.scram if security else ""
             checkpoint = bootstrap_checkpoint(

@@ -10,7 +10,7 @@ import base64
 import io
 import itertools
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -214,7 +214,7 @@ class NodeFactory:
 
     image: str
     run_id: str
-    checkpoint: bytes
+    checkpoint: Mapping[str, bytes]
     network: ClusterNetwork
     ports: Iterator[int]
     security: Security | None = None

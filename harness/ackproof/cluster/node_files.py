@@ -1,9 +1,10 @@
 """The files and the start script of a node's container.
 
 `server.properties`, `meta.properties` (cluster, node and directory: `MetaProperties`, version 1),
-logging, and of a controller `bootstrap.checkpoint`: the feature levels of its Kafka version. The
+logging, and of a controller a checkpoint with the feature levels of its Kafka version. The
 checkpoint does not depend on the cluster, so Kafka's tool writes it once for each image and the
-harness caches it. Formatting each node by the tool would add a second to every boot.
+harness caches it. Formatting each node by the tool would add a second to every boot. Its path is
+the tool's: `bootstrap.checkpoint`, from 4.4 on the first snapshot of the metadata log (KIP-1170).
 
 ZooKeeper's jars are dependencies of Kafka, so its nodes run from the same image.
 """
@@ -28,7 +29,7 @@ from ackproof.cluster.topology import (
     host_port,
 )
 from ackproof.containers import fake_clock
-from ackproof.containers.engine import archive, labels
+from ackproof.containers.engine import archive, labels, unpacked
 from ackproof.containers.image_build import template
 from ackproof.containers.images import CLASSPATH, CONFIG_DIR, DATA_DIR, JAVA_OPTIONS, VOLUME_DIR
 from ackproof.errors import ClusterError
@@ -106,7 +107,7 @@ for directory in {FORMAT_DIR}/*; do
   data={VOLUME_DIR}/${{directory##*/}}
   if [ ! -f $data/meta.properties ]; then
     mkdir -p $data
-    cp $directory/* $data
+    cp -r $directory/. $data
   fi
 done
 """
@@ -139,7 +140,9 @@ controller.listener.names=CONTROLLER
 log.dirs=/tmp/data
 PROPERTIES
 java @{_ARGUMENTS} >&2
-base64 -w 0 /tmp/data/bootstrap.checkpoint
+cd /tmp/data
+set -o pipefail
+tar cz $(find . -name '*.checkpoint') | base64 -w 0
 """
 
 
@@ -163,7 +166,7 @@ def configuration_files(
     spec: NodeSpec,
     topology: Topology,
     *,
-    checkpoint: bytes,
+    checkpoint: Mapping[str, bytes],
     security: Security | None,
     clock: bytes,
 ) -> dict[str, bytes]:
@@ -282,10 +285,13 @@ def new_identity(spec: NodeSpec, cluster_id: str) -> dict[str, bytes]:
     }
 
 
-def _formatted_files(spec: NodeSpec, cluster_id: str, checkpoint: bytes) -> dict[str, bytes]:
+def _formatted_files(
+    spec: NodeSpec, cluster_id: str, checkpoint: Mapping[str, bytes]
+) -> dict[str, bytes]:
     files = new_identity(spec, cluster_id)
     if spec.voter:
-        files[f"{spec.directories[0].rpartition('/')[2]}/bootstrap.checkpoint"] = checkpoint
+        first = spec.directories[0].rpartition("/")[2]
+        files |= {f"{first}/{path}": content for path, content in checkpoint.items()}
     return {f"format/{path}": content for path, content in files.items()}
 
 
@@ -325,8 +331,8 @@ def bootstrap_checkpoint(
     *,
     run_id: str,
     scram: str = "",
-) -> bytes:
-    """Return the bootstrap.checkpoint of the image's Kafka, written by its own tool.
+) -> Mapping[str, bytes]:
+    """Return the checkpoint of the image's Kafka by its path, written by Kafka's own tool.
 
     `features` are levels other than the version's defaults. `scram` are credentials (KIP-900),
     secret: the tool reads them from a file, and a checkpoint with credentials is not cached.
@@ -336,23 +342,24 @@ def bootstrap_checkpoint(
     image_id = str(client.images.get(image).id).removeprefix("sha256:")
     arguments = feature_arguments(features)
     if scram:
-        return _formatted(client, image, (*arguments, "--add-scram", scram), run_id=run_id)
+        scrams = (*arguments, "--add-scram", scram)
+        return unpacked(_formatted(client, image, scrams, run_id=run_id))
     text = shlex.join(arguments)
     name = f"{image_id}-{sha256(text.encode()).hexdigest()[:12]}" if text else image_id
-    path = cache_dir() / "bootstrap" / name
+    path = cache_dir() / "formatted" / name
     if path.exists() and (content := path.read_bytes()):
-        return content
+        return unpacked(content)
     with exclusive("bootstrap", silent):
         content = _formatted(client, image, arguments, run_id=run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_bytes(content)
         partial.rename(path)
-    return content
+    return unpacked(content)
 
 
 def _formatted(client: DockerClient, image: str, arguments: Sequence[str], *, run_id: str) -> bytes:
-    """Run Kafka's tool with these arguments and return the checkpoint that it wrote.
+    """Run Kafka's tool with these arguments and return a tar of the checkpoint that it wrote.
 
     `java` reads the arguments from a file, because a command line is readable.
     """

@@ -181,6 +181,13 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def unpacked(content: bytes) -> dict[str, bytes]:
+    """Return the files in a compressed tar by their paths."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        opened = {member.name.removeprefix("./"): tar.extractfile(member) for member in tar}
+        return {name: file.read() for name, file in opened.items() if file is not None}
+
+
 def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:
     """List the objects of harness processes that have ended; `everything`: of all processes."""
     ours = {"label": f"{LABEL}=1"}

@@ -29,6 +29,9 @@ _BINDINGS = {"log4j-slf4j-impl", "log4j-slf4j2-impl", "slf4j-reload4j", "slf4j-l
 
 _DIGESTS = "sha256.json"
 
+_ITSELF = ("org.apache.kafka:kafka_", "org.apache.kafka:kafka-clients")
+"""The first artifacts of a release: a registry without them lacks the release."""
+
 _WITHOUT_JAXB = (1, 0)
 """Older brokers use javax.xml.bind, which is not part of Java from version 11 on."""
 
@@ -215,10 +218,13 @@ def maven_error(version: str, output: str) -> ImageError:
         )
     )
     if missing:
+        lacks = f"{', '.join(missing)} is missing in the required version"
+        absent = any(artifact.startswith(_ITSELF) for artifact in missing)
         return ImageError(
-            f"Kafka {version} is not complete in the Maven registry: "
-            f"{', '.join(missing)} is missing in the required version",
-            hint="use a released version of Apache Kafka, for example 3.9.1 or 4.3.1; "
+            f"Kafka {version} does not exist in the Maven registry: {lacks}"
+            if absent
+            else f"Kafka {version} is not complete in the Maven registry: {lacks}",
+            hint="use any released version of Apache Kafka from 0.10.2.2 on, with all its numbers; "
             "a mirror may get a new release late",
         )
     first = next((line for line in output.splitlines() if "ERROR" in line), output.strip())

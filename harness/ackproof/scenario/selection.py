@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.kafka_versions import numbers
+from ackproof.kafka_versions import numbers, other_rules
 from ackproof.scenario import changes
 from ackproof.scenario.changes import Overrides, Overriding
 from ackproof.scenario.documents import line_of
@@ -114,7 +114,7 @@ def _with_version(path: Path, kafka: str, overriding: Overriding) -> list[Config
 
 
 def warnings_of(configurations: Sequence[Configured]) -> list[str]:
-    """Return the warnings about these scenarios, each once, with file and line.
+    """Return the warnings about versions and, with file and line, about settings; each once.
 
     A warning that only some configurations of a file have is left out: the setting is meant for the
     other configurations.
@@ -130,11 +130,11 @@ def warnings_of(configurations: Sequence[Configured]) -> list[str]:
             or f"{configured.path}:{line_of(configured.path, key)}"
         )
 
-    return list(
-        dict.fromkeys(
-            f"{where(configured, key)}: {'.'.join(map(str, key))}: {problem}"
-            for configured, problems in doubtful
-            for key, problem in problems.items()
-            if all(key in others for other, others in doubtful if other.path == configured.path)
-        )
+    versions = (other_rules(configured.scenario.kafka) for configured in configurations)
+    settings = (
+        f"{where(configured, key)}: {'.'.join(map(str, key))}: {problem}"
+        for configured, problems in doubtful
+        for key, problem in problems.items()
+        if all(key in others for other, others in doubtful if other.path == configured.path)
     )
+    return list(dict.fromkeys(filter(None, (*versions, *settings))))

@@ -22,8 +22,6 @@ import org.apache.kafka.common.errors.CoordinatorLoadInProgressException;
 import org.apache.kafka.common.message.AddPartitionsToTxnResponseData.AddPartitionsToTxnResult;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.TransactionResult;
-import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.ProducerIdAndEpoch;
 import org.apache.kafka.common.utils.Time;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -37,17 +35,23 @@ import scala.util.Either;
 final class Transactions {
     private static final String OLD = "kafka.coordinator.transaction.";
     private static final String NEW = "org.apache.kafka.coordinator.transaction.";
-    private static final Class<?> METADATA = found(NEW + "TransactionMetadata", OLD + "TransactionMetadata");
-    private static final Class<?> TRANSIT = found(NEW + "TxnTransitMetadata", OLD + "TxnTransitMetadata");
-    private static final Class<?> STATE = found(NEW + "TransactionState", OLD + "TransactionState");
+    private static final String UTILS = "org.apache.kafka.common.utils.";
+    private static final Class<?> METADATA = moved("TransactionMetadata");
+    private static final Class<?> TRANSIT = moved("TxnTransitMetadata");
+    private static final Class<?> STATE = moved("TransactionState");
     private static final Class<?> VERSION =
         found("org.apache.kafka.server.common.TransactionVersion", "java.lang.Void");
     /** Before 4.0 a transaction has no next producer id and no version. */
     private static final boolean HAS_VERSION =
         Arrays.asList(constructor(TRANSIT).getParameterTypes()).contains(VERSION);
+    private static final Class<?> EPOCH = found(UTILS + "internals.ProducerIdAndEpoch", UTILS + "ProducerIdAndEpoch");
     private static final String NO_STATE = "-1";
 
     private Transactions() {
+    }
+
+    private static Class<?> moved(String name) {
+        return found(NEW + name, OLD + name);
     }
 
     private static Class<?> found(String... names) {
@@ -296,7 +300,7 @@ final class Transactions {
     /** TransactionCoordinator, with a transaction log that answers at once, and as it is told. */
     static final class Requests implements Oracle.Question {
         private final Object coordinator;
-        private final Constructor<?> withEpoch = constructor(found(OLD + "CoordinatorEpochAndTxnMetadata"));
+        private final Constructor<?> withEpoch = constructor(moved("CoordinatorEpochAndTxnMetadata"));
         private Object metadata;
         private Object completing;
         private Errors log;
@@ -323,7 +327,7 @@ final class Transactions {
                         values.add(Proxy.newProxyInstance(part.getClassLoader(), new Class<?>[] {Time.class},
                             (self, method, arguments) -> method.getName().equals("milliseconds") ? now() : null));
                         break;
-                    case "LogContext": values.add(new LogContext()); break;
+                    case "LogContext": values.add(part.getConstructor().newInstance()); break;
                     default: values.add(null);
                 }
             }
@@ -347,7 +351,7 @@ final class Transactions {
         }
 
         private Object idManager() {
-            Class<?> type = found(NEW + "ProducerIdManager", OLD + "ProducerIdManager");
+            Class<?> type = moved("ProducerIdManager");
             return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (self, method, none) -> {
                 if (!method.getName().equals("generateProducerId")) return null;
                 Exception error = ids ? null : new CoordinatorLoadInProgressException("no ids");
@@ -360,7 +364,7 @@ final class Transactions {
         }
 
         private Object stateManager(Class<?> type) throws Exception {
-            Constructor<?> made = constructor(found(OLD + "TransactionConfig"));
+            Constructor<?> made = constructor(moved("TransactionConfig"));
             List<Object> settings = new ArrayList<>();
             for (Class<?> part : made.getParameterTypes()) {
                 settings.add(part == boolean.class ? (Object) false : as(part, 900000));
@@ -390,7 +394,7 @@ final class Transactions {
         }
 
         private Object timedOut() throws Exception {
-            Object one = constructor(found(OLD + "TransactionalIdAndProducerIdEpoch")).
+            Object one = constructor(moved("TransactionalIdAndProducerIdEpoch")).
                 newInstance("t", (long) timedOut, (short) 0);
             return CollectionConverters.asScala(List.of(one)).toList();
         }
@@ -447,8 +451,9 @@ final class Transactions {
             }
             switch (words[0]) {
                 case "init":
-                    Optional<ProducerIdAndEpoch> expected = words[4].equals("none") ? Optional.empty()
-                        : Optional.of(new ProducerIdAndEpoch(Long.parseLong(words[4]), Short.parseShort(words[5])));
+                    Optional<?> expected = words[4].equals("none") ? Optional.empty()
+                        : Optional.of(constructor(EPOCH).
+                            newInstance(Long.parseLong(words[4]), Short.parseShort(words[5])));
                     request("handleInitProducerId", Integer.valueOf(words[3]), expected, alone);
                     break;
                 case "add":

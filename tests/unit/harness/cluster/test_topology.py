@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from ackproof.cluster.node_files import meta_properties, new_id, server_properties
+from ackproof.cluster.node_files import (
+    configuration_files,
+    meta_properties,
+    new_id,
+    server_properties,
+)
 from ackproof.cluster.topology import NodeSpec, Topology, arrange
+from ackproof.containers.engine import archive, unpacked
 from ackproof.scenario.cluster import ClusterSpec, cluster_problems
 
 
@@ -183,6 +189,23 @@ def test_internal_topics_have_up_to_three_replicas(
     settings = brokers(topology(**cluster))[0]
     assert settings["offsets.topic.replication.factor"] == offsets
     assert settings["transaction.state.log.replication.factor"] == transactions
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"],
+)
+def test_only_voters_get_the_checkpoint_under_the_path_of_kafkas_tool(path: str) -> None:
+    checkpoint = unpacked(archive({f"./{path}": b"levels"}))
+    assert checkpoint == {path: b"levels"}
+    cluster = topology()
+    found = {
+        node.role: configuration_files(
+            node, cluster, checkpoint=checkpoint, security=None, clock=b""
+        ).get(f"format/data/{path}")
+        for node in cluster.nodes
+    }
+    assert found == {"controller": b"levels", "broker": None}
 
 
 def test_ids_have_kafkas_form() -> None:

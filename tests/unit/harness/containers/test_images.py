@@ -337,6 +337,13 @@ class TestKafkaJars:
         assert "Kafka 4.4.0 is not complete" in error.message
         assert "org.apache.kafka:kafka-tools-api is missing" in error.message
 
+    @pytest.mark.parametrize("artifact", ["kafka_2.13", "kafka-clients"])
+    def test_a_version_without_its_first_artifact_does_not_exist(self, artifact):
+        line = f"[ERROR] Could not find artifact org.apache.kafka:{artifact}:jar:9.9.9 in x (y)"
+        error = maven.maven_error("9.9.9", line)
+        assert "Kafka 9.9.9 does not exist in the Maven registry" in error.message
+        assert "any released version of Apache Kafka" in error.hint
+
     def test_other_failures_show_the_first_error_line(self):
         error = maven.maven_error("4.3.1", "noise\n[ERROR] Unknown host\n[ERROR] more\n")
         assert error.message.endswith("cannot resolve the jars: Unknown host")

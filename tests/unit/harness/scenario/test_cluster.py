@@ -54,7 +54,7 @@ CLUSTERS = [
     ('"3.9.1"', "{features: {eligible.leader.replicas.version: 1}}", "came with Kafka 4.0"),
     ('"4.3.1"', "{features: {elr: 1}}", "eligible.leader.replicas.version"),
     ('"2.6.2"', "{features: {metadata.version: 1}}", "came with Kafka 3.3"),
-    ('"4.3"', "{}", "'0.10.2.2', '2.6.2'"),
+    ('"4.3"', "{}", "such as '4.3.1' (0.10.2.2 and later)"),
     ("4.3", "{}", "'4.3' is not a Kafka version"),
     ('"0.10.1.0"', "{}", "0.10.2"),
 ]
@@ -72,8 +72,8 @@ def test_an_illegal_cluster_is_refused_with_line_and_reason(
     assert f"{tmp_path}/scenario.yaml:{3 if cluster == '{}' else 4}:" in message
 
 
-@pytest.mark.parametrize("version", kafka_versions.TESTED)
-def test_every_tested_version_is_legal_with_the_defaults(version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.9.1", "4.1.0", "4.4.0", "4.5.0-rc1"])
+def test_every_version_is_legal_with_the_defaults(version: str, tmp_path: Path) -> None:
     assert scenario(tmp_path, SCENARIO.replace("4.3.1", version)).kafka == version
 
 

@@ -7,8 +7,10 @@ import pytest
 from ackproof.errors import ScenarioError
 from ackproof.scenario import kafka_keys, loader
 from ackproof.scenario.changes import from_assignments
+from ackproof.scenario.selection import warnings_of
 from ackproof.scenario.shipped import folder
 from ackproof.scenario.validation import warnings
+from ackproof_model import Profile
 
 ACKS_ALL = folder() / "acks-all.yaml"
 ACKS = folder() / "acks.yaml"
@@ -31,12 +33,37 @@ def warned(*assignments: str) -> list[str]:
         ("cluster.settings.num.io.thread=2", "did you mean 'num.io.threads'?"),
         ("cluster.settings.zookeeper.session.timeout.ms=6000", "Kafka 4.3.1 ignores it"),
         ("cluster.settings.broker.session.timeout.ms=3000", ""),
+        ("cluster.settings.max.decompressed.message.bytes=1048576", "it came after 4.3.1"),
     ],
 )
 def test_warnings(assignment: str, warning: str) -> None:
     messages = warned(assignment)
     assert len(messages) == bool(warning)
     assert warning in "".join(messages)
+
+
+@pytest.mark.parametrize(
+    ("version", "warning"),
+    [
+        ("4.3.9", ""),
+        ("4.4.7", ""),
+        ("4.5.0", "Kafka 4.5.0 is newer than the newest rules of the model, those of 4.4"),
+        ("5.0.0-rc1", "Kafka 5.0.0-rc1 is newer"),
+    ],
+)
+def test_a_version_newer_than_the_model_is_predicted_by_its_newest_rules(
+    version: str, warning: str
+) -> None:
+    configurations = [
+        configured
+        for kafka in (version, "4.3.1")
+        for own in [from_assignments([f"kafka='{kafka}'"], "--set")]
+        for configured in loader.load(ACKS_ALL, lambda _, own=own: own)
+    ]
+    messages = warnings_of(configurations)
+    assert len(messages) == bool(warning)
+    assert warning in "".join(messages)
+    assert Profile.of("4.5.0") == Profile.of("4.4.0")
 
 
 def test_more_than_the_replicas_is_a_warning_unless_nothing_could_be_acked() -> None:
@@ -70,6 +97,7 @@ def test_keys_are_kafkas_own_by_version() -> None:
     assert kafka_keys.ignored("topic", "message.format.version", "2.6.2") == ""
     assert "4.3.1 ignores it" in kafka_keys.ignored("topic", "message.format.version", "4.3.1")
     assert kafka_keys.ignored("broker", "broker.session.timeout.ms", "3.0.0") == ""  # not known
+    assert kafka_keys.ignored("broker", "max.decompressed.message.bytes", "4.4.0") == ""
     assert "2.6.2 ignores it" in kafka_keys.ignored("broker", "broker.session.timeout.ms", "2.6.2")
     assert {"acks", "linger.ms"} <= kafka_keys.known("producer")
 
