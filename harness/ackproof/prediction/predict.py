@@ -53,8 +53,8 @@ from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PRED
 if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
 
-#: Limit of the exact search of one partition, a few seconds. Bounds then answer the rest.
-MAX_STATES = 125_000
+#: Limit of the exact search of one partition, about ten seconds. Bounds then answer the rest.
+MAX_STATES = 150_000
 
 #: Every broker of Apache Kafka describes this setting.
 _LAG_TIME = "replica.lag.time.max.ms"
@@ -302,9 +302,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             continue
         if variants:
             # Schedules with blocks get fewer states: their searches seldom end sooner.
-            each_max = (
-                max_states if plain(scenario.faults) else max_states * 3 // (10 * len(variants))
-            )
+            each_max = max_states if plain(scenario.faults) else max_states // (4 * len(variants))
             prediction = _of_variants(configuration, variants, exposed, each_max)
         else:
             why = unsupported(scenario, partition) or several

@@ -19,7 +19,7 @@ from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
 
 #: The most states that a prediction may search: a few seconds.
-MAX_STATES = 125_000
+MAX_STATES = 150_000
 
 
 class Likelihood(StrEnum):
@@ -98,10 +98,7 @@ def predict(
     a timer are prompt: `or_after` fires only if prompt steps cannot meet the conditions.
     """
     model = Model(configuration, tuple(schedule))
-    prompt = model.producer_need_not_wait and not _may_well_lose(model)
-    exploration = explore(model, max_states=max_states, prompt=prompt)
-    if prompt and "lost" in exploration.first:
-        exploration = explore(model, max_states=max_states)  # for a shortest trace
+    exploration = explore(model, max_states=max_states)
     likelihood = dict.fromkeys(_NEVER, Likelihood.IMPOSSIBLE)
     reasons = dict(_NEVER)
     if configuration.profile.stale_fetch and configuration.replication_factor > 1:
@@ -122,11 +119,6 @@ def predict(
         states=exploration.states,
         complete=exploration.complete,
     )
-
-
-def _may_well_lose(model: Model) -> bool:
-    """Whether a loss is so likely that its shortest trace is best searched at once."""
-    return model.acks != "all" or model.policy.unclean_election or model.last_loss > 0
 
 
 def _judge(exploration: Exploration, anomaly: str) -> tuple[Likelihood, str]:

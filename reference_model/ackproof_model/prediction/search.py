@@ -83,16 +83,12 @@ class Exploration:
         return way[::-1]
 
 
-def explore(model: Model, *, max_states: int, prompt: bool = False) -> Exploration:
-    """Search all states that `model`'s schedule allows, up to `max_states`.
-
-    prompt: the producer does not wait where that changes no answer (see
-    `equivalence.with_prompt_producer`). There are fewer states, but traces lack these steps.
-    """
+def explore(model: Model, *, max_states: int) -> Exploration:
+    """Search all states that `model`'s schedule allows, up to `max_states`."""
     collecting = gc.isenabled()
     gc.disable()  # states have no cycles
     try:
-        return _Search(model, max_states, prompt=prompt).run()
+        return _Search(model, max_states).run()
     finally:
         if collecting:
             gc.enable()
@@ -133,10 +129,10 @@ class _OutOfStatesError(Exception):
 
 
 class _Search:
-    def __init__(self, model: Model, max_states: int, *, prompt: bool) -> None:
+    def __init__(self, model: Model, max_states: int) -> None:
         self._model = model
         self._max_states = max_states
-        self._exploration = Exploration(model, Stepping(model, prompt=prompt))
+        self._exploration = Exploration(model, Stepping(model))
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
         # For each state of the current layer: its predecessors, by steps without and with a timer;

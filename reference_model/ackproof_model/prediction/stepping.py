@@ -12,14 +12,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from ackproof_model.effects import Configures
-from ackproof_model.replication.equivalence import (
-    common_records,
-    serving_leader,
-    settled_common_records,
-    with_prompt_producer,
-    without_common_records,
-    without_records,
-)
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
@@ -82,8 +74,6 @@ class _Cluster:
     leaders: int | None
     log: tuple[int, ...] | None
     in_logs: itemgetter[tuple[int, ...]] | None
-    common: tuple[tuple[int, ...], tuple[int, ...]]
-    serving: int
     # By clients: the number of the state with this cluster, and of its reduced state.
     own: dict[int, int] = field(default_factory=dict)
     reduced: dict[int, int] = field(default_factory=dict)
@@ -91,15 +81,13 @@ class _Cluster:
     small: dict[int, bool | None] = field(default_factory=dict)
     changed: dict[tuple[int, Broker], int] = field(default_factory=dict)
     lone: dict[tuple[object, ...], int] = field(default_factory=dict)
-    trimmed: dict[int, int] = field(default_factory=dict)
 
 
 class Stepping:
     """The states of one search, and the steps from them."""
 
-    def __init__(self, model: Model, *, prompt: bool) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
-        self._prompt = prompt
         self.pairs: list[Pair] = []  # by the number of the state
         self._clusters: list[_Cluster] = []
         self._cluster_numbers: dict[_Parts, int] = {}
@@ -113,9 +101,6 @@ class Stepping:
         ] = {}
         self._without_past: dict[tuple[int, int], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
-        self._prompted: dict[Pair, int] = {}  # by the clients and the leader
-        self._common: dict[tuple[int, tuple[int, ...], int], int] = {}
-        self._left_out: dict[tuple[int, tuple[int, ...]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
         configuration = model.configuration
         self._gives_up = (
@@ -240,11 +225,6 @@ class Stepping:
 
     def _settled_state(self, number: int, client: int) -> int:
         cluster = self._clusters[number]
-        if cluster.common[1]:
-            number, client = self._without_common_records(number, client)
-            cluster = self._clusters[number]
-        if cluster.serving != NOBODY:
-            client = self._with_prompt_producer(client, cluster.serving)
         if (old := cluster.leaders) is not None:
             waiting = self._busy[client][1]
             if waiting in cluster.small:
@@ -255,36 +235,6 @@ class Stepping:
             if small is not None:
                 number, client = self._lone(number, client, old, small=small)
         return self.number(number, client)
-
-    def _with_prompt_producer(self, client: int, leader: int) -> int:
-        known = self._prompted.get((client, leader))
-        if known is None:
-            after = with_prompt_producer(self._model, self._clients[client], leader)
-            known = self._prompted[client, leader] = self._client(after)
-        return known
-
-    def _without_common_records(self, number: int, client: int) -> Pair:
-        cluster = self._clusters[number]
-        (records, counts), phase = cluster.common, cluster.parts[2].phase
-        key = (client, records, phase)
-        settled = self._common.get(key)
-        if settled is None:
-            settled = self._common[key] = settled_common_records(
-                self._model, self._clients[client], records, phase
-            )
-        count = next((one for one in counts if one <= settled), 0)
-        if not count:
-            return number, client
-        after = cluster.trimmed.get(count)
-        if after is None:
-            state = without_common_records(self._state((number, client)), count)
-            after = cluster.trimmed[count] = self.cluster(state)
-        left_out = (client, records[:count])
-        known = self._left_out.get(left_out)
-        if known is None:
-            there = without_records(self._clients[client], records[:count])
-            known = self._left_out[left_out] = self._client(there)
-        return after, known
 
     def _lone(self, number: int, client: int, old: int, *, small: bool) -> Pair:
         cluster = self._clusters[number]
@@ -355,8 +305,6 @@ class Stepping:
             leaders=old,
             log=log,
             in_logs=itemgetter(*sorted(stored)) if old and stored else None,
-            common=common_records(model, state) if model.reduces(state) else ((), ()),
-            serving=serving_leader(model, state) if self._prompt else NOBODY,
         )
 
     def _view(self, state: State, stored: set[int], number: int) -> int:

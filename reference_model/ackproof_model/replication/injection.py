@@ -39,14 +39,13 @@ def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]
     A power loss has several: the disk may have more or less of the log.
     """
     run = state.run
-    leader = state.controller.leader if fault in model.compared_leaders else NOBODY
     states = [
         state._replace(
             run=run._replace(
                 injected=fault + 1,
                 phase=fault + 1,
                 targets=(*run.targets, mask),
-                leaders=(*run.leaders, leader),
+                leaders=(*run.leaders, state.controller.leader),
             )
         )
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof_model.configuration import Configuration
-from ackproof_model.effects import Configures, Cuts, Ends, QuorumLost
+from ackproof_model.effects import Configures, QuorumLost
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
     Condition,
@@ -21,9 +21,7 @@ from ackproof_model.replication.fault_schedule import (
     Injection,
     IsrIs,
     IsrSize,
-    LeaderChanged,
     Progress,
-    Role,
     Timing,
 )
 from ackproof_model.replication.policy import Policy
@@ -109,40 +107,6 @@ class Model:
         )
 
     @cached_property
-    def compared_leaders(self) -> frozenset[int]:
-        """The faults for which a condition asks whether the leader has changed since."""
-        return frozenset(
-            fault - before
-            for fault, injection in enumerate(self.schedule)
-            for before, conditions in ((1, injection.when), (0, injection.heal_when))
-            if LeaderChanged() in leaves(conditions)
-        )
-
-    @cached_property
-    def compared_targets(self) -> frozenset[int]:
-        """The faults whose targets matter to others: they recover, or are hit once more."""
-        recovered = {
-            condition.fault
-            for injection in self.schedule
-            for condition in leaves((*injection.when, *injection.heal_when))
-            if isinstance(condition, FaultEvent) and condition.event == "recovered"
-        }
-        hit = {n - 1 for n, one in enumerate(self.schedule) if n and Role.SAME in one.targets}
-        return frozenset(recovered | hit)
-
-    @cached_property
-    def producer_need_not_wait(self) -> bool:
-        """Whether a leader serves its clients until its process ends, which fails no record."""
-        endless = self.acks != "0" and not self.limited_retries and not self.counts_sent
-        return endless and all(
-            isinstance(effect, Configures)
-            or (isinstance(effect, Ends) and not effect.clean)
-            or (isinstance(effect, Cuts) and effect.channels == ("replication",))
-            for injection in self.schedule
-            for effect in injection.effects
-        )
-
-    @cached_property
     def last_loss(self) -> int:
         """The number of faults up to the last one by which logs lose data."""
         return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
@@ -152,15 +116,6 @@ class Model:
         """Whether a condition counts sent records."""
         every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
         return any(isinstance(one, Progress) and one.outcome == "sent" for one in leaves(every))
-
-    @cached_property
-    def counted_phases(self) -> frozenset[int]:
-        """The phases whose records a fault waits for."""
-        return frozenset(
-            phase
-            for phase, injection in enumerate(self.schedule)
-            if any(isinstance(one, Progress) for one in leaves(injection.when))
-        )
 
     @cached_property
     def heals_by_progress(self) -> bool:

@@ -26,7 +26,6 @@ from ackproof_model.replication.state import (
     Client,
     Controller,
     Log,
-    Run,
     State,
     entry,
     members,
@@ -63,20 +62,9 @@ def alone(model: Model, state: State, old: int, *, small: bool) -> State:
         Controller(leader, epoch, isr, 0, NOBODY, 0, 0),
         (*others[:leader], last, *others[leader + 1 :]),
         client,
-        run._replace(alone=True, targets=_targets(model, run)),
+        run if run.alone else run._replace(alone=True),
         harm,
     )
-
-
-def _targets(model: Model, run: Run) -> tuple[int, ...]:
-    """Return the targets of the faults, without those that no step reads any more.
-
-    No timer runs but that of requests.
-    """
-    needed = ~run.healed
-    for fault in model.compared_targets:
-        needed |= 1 << fault
-    return tuple(mask if needed >> fault & 1 else 0 for fault, mask in enumerate(run.targets))
 
 
 def settled_records(model: Model, client: Client, log: Log, epoch: int) -> tuple[Client, Log]:

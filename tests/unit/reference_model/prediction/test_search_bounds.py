@@ -16,12 +16,6 @@ from ackproof_model import (
     predict,
 )
 from ackproof_model.prediction.search import SEARCHED, explore
-from ackproof_model.replication.equivalence import (
-    common_records,
-    settled_common_records,
-    without_common_records,
-    without_records,
-)
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
@@ -111,11 +105,6 @@ def stands_for(model, state):
     client = with_reads(model, state.client, *records)
     client = without_past_records(model, client, model.sent_before[state.run.phase])
     state = state.with_client(client)
-    records, counts = common_records(model, state)
-    settled = settled_common_records(model, client, records, state.run.phase)
-    if count := next((count for count in counts if count <= settled), 0):
-        left = without_records(client, records[:count])
-        state = without_common_records(state, count).with_client(left)
     if not (model.reduces(state) and has_final_leader(model, state)):
         return state
     old = old_leaders(state)
