@@ -34,6 +34,8 @@ class OwnConfig:
 
     kafka: str = ""
     brokers: int | None = None
+    #: How many of the brokers are also controllers; None if controllers are nodes of their own.
+    combined: int | None = None
     partitions: int | None = None
     replication_factor: int | None = None
     broker: Settings | None = None
@@ -142,6 +144,11 @@ def _listed(text: str, source: str) -> dict[str, Given]:
     }
 
 
+#: The roles of a node that is a broker and a controller.
+_BOTH = {"broker", "controller"}
+#: Settings that list the controllers; since 3.9 brokers may have the second instead (KIP-853).
+_VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+
 _KINDS = ("Kafka", "KafkaNodePool", "KafkaTopic")
 
 
@@ -175,11 +182,21 @@ def parse_strimzi(text: str, name: str) -> OwnConfig:
     return OwnConfig(
         kafka=str(kafka.get("version", "")),
         brokers=_sum(nodes, "broker", name),
+        combined=_sum([one for one in nodes if set(one.get("roles", ())) >= _BOTH], "broker", name),
         partitions=_count(topic, "partitions", name),
         replication_factor=_count(topic, "replicas", name),
         broker=_config(kafka, name) if of_kind["Kafka"] else None,
         topic=_config(topic, name) if of_kind["KafkaTopic"] else None,
     )
+
+
+def combined_controllers(broker: Settings) -> int | None:
+    """Return how many controllers there are if this broker is one of them (process.roles)."""
+    roles = broker["process.roles"].value if "process.roles" in broker else ""
+    if not set(map(str.strip, roles.split(","))) >= _BOTH:
+        return None
+    voters = (broker[key].value for key in _VOTERS if key in broker)
+    return max((len(value.split(",")) for value in voters), default=1)
 
 
 def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:

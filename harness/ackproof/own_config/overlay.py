@@ -16,8 +16,14 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from ackproof.kafka_versions import DEFAULT_KAFKA
-from ackproof.own_config.files import Given, OwnConfig, Settings, whole
+from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
+from ackproof.own_config.files import (
+    Given,
+    OwnConfig,
+    Settings,
+    combined_controllers,
+    whole,
+)
 from ackproof.own_config.translation import (
     OWN_PARTITIONS,
     convert,
@@ -120,6 +126,15 @@ class Overlay:
         cluster = document.get("cluster")
         default = cluster.get("brokers", 3) if isinstance(cluster, Mapping) else 3
         count = own.brokers or max(default, replicas or 0)
+        controllers = combined_controllers(broker) if own.combined is None else own.combined
+        if controllers is not None and not uses_zookeeper(self.kafka):
+            # A scenario has 1, 3 or 5 controllers; as many failures stop 3 and 4 of them.
+            controllers = min(controllers - 1 + controllers % 2, 5)
+            count = max(count, controllers)
+            origin = broker["process.roles"].source if own.combined is None else source
+            self.put(("cluster", "combined"), True, origin)
+            self.put(("cluster", "controllers"), controllers, origin)
+            self.used.append(f"combined nodes: {controllers} of the brokers are also controllers")
         if count != default:
             self.put(("cluster", "brokers"), count, source)
             self.used.append(f"{count} brokers")

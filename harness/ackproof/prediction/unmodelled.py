@@ -20,7 +20,7 @@ from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
 from ackproof.scope import beyond
 from ackproof_model import Likelihood, Prediction
-from ackproof_model.effects import SLACK_S
+from ackproof_model.effects import SLACK_S, Disturbance
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
 #: With an older protocol, brokers follow the rules of that version.
@@ -32,6 +32,8 @@ _LEADER_EPOCHS = (0, 11)
 #: Of librdkafka, and of scenarios, milliseconds.
 REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 _DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
+
+_OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 #: Versions of the Java client with KAFKA-19012, and the first fixed version of each release line.
 _REUSES_SINCE = (2, 8)
@@ -92,8 +94,10 @@ def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: floa
     steps = (
         *_by_removal(scenario),
         *_by_retries(scenario, lag_time_s),
+        *_by_new_epochs(scenario, prediction),
         *_by_the_probe(scenario, prediction),
     )
+    prediction = _with_transactions(scenario, prediction)
     for changed, reason in steps:
         weak = [one for one in changed if prediction.likelihood[one] is Likelihood.IMPOSSIBLE]
         prediction = replace(
@@ -169,6 +173,64 @@ def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequenc
             ("duplicated",) if idempotent else ("duplicated", "reordered"),
             f"the client sends again what takes longer than {name}={timeout}",
         )
+
+
+def _by_new_epochs(
+    scenario: Scenario, prediction: Prediction
+) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the duplicates of librdkafka's idempotent producer when a partition changes its leader.
+
+    A leader refuses a batch that it may not take yet, and with it those behind: they are out of
+    order. librdkafka then begins a new producer epoch for all partitions
+    (`rd_kafka_handle_idempotent_Produce_error`: `r > 0`). A batch that another leader has written
+    and not acked gets a new sequence number, and is written again (librdkafka 4953). With one
+    request in flight no batch is behind. The Java client keeps its epoch
+    (`TransactionManager.canRetry`), and a transaction is aborted.
+    """
+    workload = scenario.workload
+    settings = workload.settings
+    if not settings.idempotence or settings.max_in_flight == 1:
+        return
+    if workload.client.java is not None or workload.transactions is not None:
+        return
+    searched = prediction.states > 0
+    if searched and _OUT_OF_ORDER not in prediction.error_codes:
+        return
+    for fault in scenario.every_fault:
+        if any(Disturbance.MOVES in effect.disturbances() for effect in fault.effects):
+            yield (
+                ("duplicated",),
+                f"{fault.name}: after {_OUT_OF_ORDER} of one batch, librdkafka begins a new "
+                "producer epoch, in which it may write again what a former leader has written; "
+                "rare (librdkafka 4953)",
+            )
+            return
+
+
+def _with_transactions(scenario: Scenario, prediction: Prediction) -> Prediction:
+    """Return a prediction in which no loss is certain after a fault that may stop transactions.
+
+    A transaction ends when its coordinator has replicated that, and its markers are in every
+    partition; the next one waits for that (KIP-98). Both need the connections between brokers. So a
+    run may stand still before the faults that lose records begin.
+    """
+    faults = [fault for fault in scenario.every_fault if fault.touches_brokers]
+    impaired = any(effect.impairs for fault in faults for effect in fault.effects)
+    if scenario.workload.transactions is None or not (impaired or len(faults) > 1):
+        return prediction
+    certain = [one for one, how in prediction.likelihood.items() if how is Likelihood.CERTAIN]
+    return replace(
+        prediction,
+        likelihood={**prediction.likelihood, **dict.fromkeys(certain, Likelihood.POSSIBLE)},
+        reasons={
+            **prediction.reasons,
+            **{
+                one: f"{prediction.reasons[one]}; if {faults[0].name} keeps coordinators or "
+                "markers away, no transaction ends, and the schedule may not go on"
+                for one in certain
+            },
+        },
+    )
 
 
 def _by_the_probe(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
-from ackproof_model.bounds.losing import Minima, Question, stored
+from ackproof_model.adversary.state import Budgets, initial
+from ackproof_model.adversary.successors import lost, successors
+from ackproof_model.bounds.losing import Minima, Minimum, Question, stored
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.exposure import Budget, Exposure
 from ackproof_model.prediction.narrative import name
 from ackproof_model.prediction.predict import Likelihood, inconsistent
+from ackproof_model.replication.state import members
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
@@ -101,11 +104,11 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     if (never := _never_acked(configuration)) and exposure.lowered is None and not exposure.moved:
         yield _IMPOSSIBLE, never, ()
     budget = _with_altered(exposure)
-    if exposure.moved and budget.total:
+    questions = tuple(_questions(configuration, exposure))
+    if exposure.moved and budget.total and not all(keeps_everything(q, budget) for q in questions):
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
     answers = [
-        _lost_under(question, budget, constant=exposure.lowered is None)
-        for question in _questions(configuration, exposure)
+        _lost_under(question, budget, constant=exposure.lowered is None) for question in questions
     ]
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
@@ -165,7 +168,7 @@ def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Answer
     if known and (found := known.lost_by(budget)):
         verb = "loses" if found.budget.total == 1 else "lose"
         why = f"{found.budget} {verb} an acked record in {len(found.steps)} steps"
-        return _POSSIBLE, _with_version(question, why), tuple(map(sentence, found.steps))
+        return _POSSIBLE, _with_version(question, why), tuple(narrate(question, found))
     if known and constant and known.excludes(budget):
         why = f"no order of {budget} loses an acked record: all were searched"
         return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
@@ -198,7 +201,9 @@ def keeps_everything(question: Question, budget: Budget) -> str:
     elections each leader comes from the ISR or the ELR, or was the last leader. From 2.1 a replica
     joins the ISR only after it has reached the epoch's start (KAFKA-7128). If no log loses records
     by itself, every leader has every acked record, and followers truncate only records that the
-    leader lacks (KIP-101, KIP-279, KIP-320).
+    leader lacks (KIP-101, KIP-279, KIP-320). That holds while replicas move, too: those that are
+    added join the ISR first, and those that stay were in it (KIP-455,
+    `PartitionReassignmentReplicas.maybeCompleteReassignment`, `PartitionReassignmentRevert`).
     """
     if (
         question.acks != "all"
@@ -313,6 +318,25 @@ _SENTENCES = {
     "learn": "{0} learns who leads.",
     "fetch": "{0} fetches from {1}.",
 }
+
+
+def narrate(question: Question, found: Minimum) -> Iterator[str]:
+    """Yield a sentence for each step of a loss, and a last one that names the leader without it."""
+    budgets = Budgets(**asdict(found.budget), in_all=int(found.budget.total))
+    model = question.model(budgets=budgets)
+    states = {initial(model)}
+    for step in found.steps:
+        states = {  # several steps may have one label
+            after
+            for state in states
+            for label, after in successors(model, state)
+            if " ".join(map(str, label)) == step
+        }
+        acked = question.acks == "1" and step.startswith("write")  # with the append
+        yield sentence(step).removesuffix(".") + (", and acks it." if acked else ".")
+    last = next(state for state in states if lost(state))
+    records = " and ".join(f"record {one + 1}" for one in members(lost(last)))
+    yield f"{name(last.controller.leader)} leads without {records}, which was acked: it is lost."
 
 
 def sentence(step: str) -> str:

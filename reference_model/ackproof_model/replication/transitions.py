@@ -262,7 +262,9 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
     if harm.away & bit:
         return
     if broker.status == STARTING:
-        view = replica.following(policy.profile, broker._replace(status=UP), controller)
+        view = broker._replace(status=UP)
+        if controller.leader != number:  # else elected while dead: it leads only once registered
+            view = replica.following(policy.profile, view, controller)
         registered = register(policy, controller, number, clean=broker.clean)
         brokers = [replica.forget(policy, known, number) for known in state.brokers]
         brokers[number] = view

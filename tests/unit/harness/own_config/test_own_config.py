@@ -147,6 +147,13 @@ def test_names_of_java_become_those_of_librdkafka() -> None:
     assert "did you mean 'linger.ms'" in found.unused["lingr.ms"]
 
 
+POOL = """\
+kind: KafkaNodePool
+spec: {{replicas: {replicas}, roles: [{roles}]}}
+---
+kind: Kafka
+spec: {{kafka: {{version: 4.3.1, config: {{min.insync.replicas: 2}}}}}}
+"""
 SERVER = """\
 broker.id=1
 listeners=PLAINTEXT://:9092
@@ -320,6 +327,41 @@ def test_a_missing_file_has_a_guess(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("")
     with pytest.raises(ScenarioError, match=r"Did you mean .*server\.properties"):
         files.read(server=tmp_path / "sever.properties")
+
+
+@pytest.mark.parametrize(
+    ("roles", "combined", "controllers"),
+    [
+        ("process.roles=broker,controller\ncontroller.quorum.voters=1@a:1,2@b:1,3@c:1", True, 3),
+        (
+            "process.roles=controller, broker\ncontroller.quorum.bootstrap.servers=a:1,b:1,c:1,d:1",
+            True,
+            3,
+        ),
+        ("process.roles=broker,controller", True, 1),
+        ("process.roles=broker\ncontroller.quorum.voters=1@a:1,2@b:1,3@c:1", False, 1),
+        ("", False, 1),
+        (POOL.format(replicas=3, roles="controller, broker"), True, 3),
+        (POOL.format(replicas=6, roles="broker, controller"), True, 5),
+        (POOL.format(replicas=3, roles="broker"), False, 1),
+    ],
+)
+def test_nodes_of_both_roles_are_combined(
+    roles: str, combined: bool, controllers: int, tmp_path: Path
+) -> None:
+    scenario, overlaid = laid(tmp_path, server=f"{roles}\n")
+    assert (scenario.cluster.combined, scenario.cluster.controllers) == (combined, controllers)
+    assert any("also controllers" in line for line in overlaid.used) is combined
+    text, _ = render(YOURS, files.read(server=tmp_path / "server.properties"), kafka="")
+    assert ("combined: true" in text) is combined
+
+
+def test_kafka_with_zookeeper_has_no_combined_nodes(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("process.roles=broker,controller\n")
+    own = files.read(server=tmp_path / "s")
+    assert not any(
+        "combined" in line for line in overlay(own, documents.parse(YOURS), kafka="2.8.2").used
+    )
 
 
 def test_init_writes_a_scenario_that_is_the_same(tmp_path: Path) -> None:

@@ -535,6 +535,46 @@ def test_an_outage_that_outlasts_the_delivery_timeout_makes_duplicates_possible(
     assert found.predicted["duplicated"] == duplicated
 
 
+ROLL = {"fault": "rolling_restart", "target": "all"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault", "workload", "duplicated"),
+    [
+        ({}, ROLL, {}, "possible"),
+        ({}, {"fault": "restart", "target": "leader of orders-0"}, {}, "possible"),
+        ({}, {"fault": "kill", "target": "leader of orders-0"}, {}, "possible"),
+        ({"max.in.flight.requests.per.connection": 1}, ROLL, {}, "impossible"),
+        ({}, ROLL, {"client": {"java": "4.3.1"}}, "impossible"),
+        ({}, ROLL, {"transactions": {"size": 10}}, "impossible"),
+        ({}, {"fault": "reset_connections", "target": "all"}, {}, "impossible"),
+        ({}, {"fault": "isolate_replication", "target": "all"}, {}, "impossible"),
+        ({}, {"fault": "crash_client", "client": "producer 0"}, {}, "impossible"),
+    ],
+)
+def test_a_leader_change_makes_duplicates_of_librdkafkas_idempotent_producer_possible(
+    settings: dict[str, Any], fault: dict[str, Any], workload: dict[str, Any], duplicated: str
+) -> None:
+    found = predict(producing({**IDEMPOTENT, **settings}, fault, **workload))
+    assert found.predicted["duplicated"] == duplicated
+    assert ("4953" in found.prediction.reasons["duplicated"]) is (duplicated == "possible")
+    assert found.predicted["reordered"] == "impossible"
+    assert found.predicted["lost"] == "impossible"
+
+
+@pytest.mark.parametrize("transactions", [None, {"size": 10}])
+def test_no_loss_is_certain_if_transactions_may_stop_before_it(
+    transactions: dict[str, int] | None,
+) -> None:
+    arm = load(SCENARIOS / "catalogue" / "b04-unclean-election.yaml")[0].scenario
+    given = arm.model_dump(by_alias=True)
+    given["workload"] |= {"transactions": transactions, "consumers": {}}
+    given["workload"]["settings"]["enable.idempotence"] = True
+    found = predict(Scenario.model_validate(given))
+    assert found.predicted["lost"] == ("certain" if transactions is None else "possible")
+    assert ("no transaction ends" in found.prediction.reasons["lost"]) is bool(transactions)
+
+
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     together = predict(found)

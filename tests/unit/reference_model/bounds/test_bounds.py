@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.bounds import Bound, bound
-from ackproof_model.bounds.answer import keeps_everything, sentence
+from ackproof_model.bounds.answer import keeps_everything, narrate, sentence
 from ackproof_model.bounds.losing import Question, stored
 from ackproof_model.exposure import NOTHING, Budget, Exposure
 
@@ -48,6 +49,27 @@ def question(version: str = "3.9.1", **changes: object) -> Question:
 
 def answers(found: Bound, likelihood: Likelihood) -> set[str]:
     return {anomaly for anomaly, one in found.likelihood.items() if one is likelihood}
+
+
+@pytest.mark.parametrize(
+    ("changes", "budget", "impossible"),
+    [
+        ({}, Budget(fencings=1, shrinks=1), True),
+        ({}, Budget(kills=9, clean_stops=9, fencings=math.inf, shrinks=math.inf), True),
+        ({"min_insync_replicas": 1}, Budget(fencings=1, shrinks=1), True),
+        ({"kafka_version": "2.6.2"}, Budget(fencings=1, shrinks=1), True),
+        ({"acks": "1"}, Budget(fencings=1, shrinks=1), False),
+        ({"unclean_leader_election": True}, Budget(fencings=1, shrinks=1), False),
+        ({}, Budget(fencings=1, shrinks=1, power_losses=1), False),
+        ({"kafka_version": "1.1.1"}, Budget(fencings=1, shrinks=1), False),
+    ],
+)
+def test_replicas_that_move_keep_what_all_in_sync_replicas_have(
+    changes: dict[str, object], budget: Budget, impossible: bool
+) -> None:
+    found = bound(replace(configuration(), **changes), Exposure(budget=budget, moved=True))
+    assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
+    assert (found.likelihood["inconsistent"] is Likelihood.IMPOSSIBLE) is impossible
 
 
 def test_the_smallest_losing_budgets_are_an_antichain() -> None:
@@ -120,7 +142,7 @@ def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
 def test_the_way_to_a_loss_is_given() -> None:
     found = bound(configuration(acks="1"), Exposure(budget=Budget(kills=1)))
     assert "A is killed (SIGKILL): what it appended stays in its log." in found.trace
-    assert f"{len(found.trace)} steps" in found.reasons["lost"]
+    assert f"{len(found.trace) - 1} steps" in found.reasons["lost"]
 
 
 def test_every_stored_step_has_a_sentence() -> None:
@@ -128,6 +150,16 @@ def test_every_stored_step_has_a_sentence() -> None:
     assert all("{" not in sentence(step) for step in every)
     assert sentence("lose power 0 1") == "A loses power: its log keeps 1 of its records."
     assert sentence("fetch 2 1") == "C fetches from B."
+
+
+def test_every_stored_loss_ends_with_an_ack_and_the_leader_that_lacks_the_record() -> None:
+    known = stored()
+    for one in questions():
+        for found in known[one.key].losing:
+            told = list(narrate(one, found))
+            assert len(told) == len(found.steps) + 1
+            assert any("acks" in sentence for sentence in told[:-1]), found.steps
+            assert re.fullmatch(r"[A-C] leads without record 1, which was .* lost\.", told[-1])
 
 
 def test_without_effects_nothing_happens() -> None:

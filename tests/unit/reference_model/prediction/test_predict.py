@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ackproof_model import (
+    Ability,
     Elapsed,
+    FaultEvent,
     Injection,
+    IsrIs,
     IsrSize,
     Likelihood,
     predict,
@@ -164,6 +167,21 @@ def power_loss(targets=LEADER, **changes):
 def test_only_a_power_loss_takes_what_a_sole_replica_appended(configure, ending, lost):
     configuration = configure(replication_factor=1, min_insync_replicas=1)
     assert likelihood(configuration, (ending(heal_when=()),))["lost"] == lost
+
+
+@pytest.mark.parametrize("version", ["4.0.0", "4.1.1"])
+def test_a_last_known_leader_that_was_elected_while_dead_leads_once_it_returns(configure, version):
+    # 4.0.0 elects it while it is fenced (KAFKA-19522): its old incarnation never led in that epoch.
+    schedule = (
+        kill(frozenset({1}), heal_when=(FaultEvent(fault=2, event="began"),)),
+        kill(frozenset({0}), when=(IsrIs(members=frozenset({0})),), heal_when=()),
+        kill(frozenset({0}), when=(FaultEvent(fault=1, event="ended"),), heal_when=()),
+    )
+    two = {"replication_factor": 2, "min_insync_replicas": 2, "elr": True}
+    found = predict(configure(kafka_version=version, **two, **PLAIN), schedule)
+    assert found.complete
+    assert found.likelihood["lost"] is IMPOSSIBLE
+    assert found.availability[-1].writable is Ability.CAN
 
 
 def test_a_leader_does_not_follow_itself_in_a_trace(configure):
