@@ -183,13 +183,13 @@ def _by_new_epochs(
     A leader refuses a batch that it may not take yet, and with it those behind: they are out of
     order. librdkafka then begins a new producer epoch for all partitions
     (`rd_kafka_handle_idempotent_Produce_error`: `r > 0`). A batch that another leader has written
-    and not acked gets a new sequence number, and is written again (librdkafka 4953). With one
-    request in flight no batch is behind. The Java client keeps its epoch
-    (`TransactionManager.canRetry`), and a transaction is aborted.
+    and not acked gets a new sequence number, and is written again (librdkafka 4953). That batch
+    belongs to another partition. With one request in flight no batch is behind. The Java client
+    keeps its epoch (`TransactionManager.canRetry`), and a transaction is aborted.
     """
     workload = scenario.workload
     settings = workload.settings
-    if not settings.idempotence or settings.max_in_flight == 1:
+    if not settings.idempotence or settings.max_in_flight == 1 or len(scenario.written) == 1:
         return
     if workload.client.java is not None or workload.transactions is not None:
         return
@@ -201,7 +201,7 @@ def _by_new_epochs(
             yield (
                 ("duplicated",),
                 f"{fault.name}: after {_OUT_OF_ORDER} of one batch, librdkafka begins a new "
-                "producer epoch, in which it may write again what a former leader has written; "
+                "producer epoch, in which it may write again what another partition already has; "
                 "rare (librdkafka 4953)",
             )
             return

@@ -83,6 +83,13 @@ def test_a_model_with_a_broken_rule_is_contradicted(monkeypatch: pytest.MonkeyPa
     assert told.startswith("lost is impossible")
 
 
+def test_a_stored_run_that_lost_records_is_not_contradicted() -> None:
+    """Unclean election between followers that died one after the other, in ZooKeeper mode."""
+    run = pages.stored()[46]
+    assert run["observed"]["lost"] == 5
+    assert contradictions(run) == []
+
+
 def test_words_are_counted_by_what_became_of_them() -> None:
     def became(word: str, seen: int, *, conclusive: bool) -> str:
         said = pages.Said(anomaly="lost", word=word, seen=seen)

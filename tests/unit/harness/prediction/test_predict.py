@@ -18,6 +18,7 @@ from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import TopicSpec
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     AnyTime,
@@ -539,23 +540,30 @@ ROLL = {"fault": "rolling_restart", "target": "all"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault", "workload", "duplicated"),
+    ("settings", "fault", "workload", "partitions", "duplicated"),
     [
-        ({}, ROLL, {}, "possible"),
-        ({}, {"fault": "restart", "target": "leader of orders-0"}, {}, "possible"),
-        ({}, {"fault": "kill", "target": "leader of orders-0"}, {}, "possible"),
-        ({"max.in.flight.requests.per.connection": 1}, ROLL, {}, "impossible"),
-        ({}, ROLL, {"client": {"java": "4.3.1"}}, "impossible"),
-        ({}, ROLL, {"transactions": {"size": 10}}, "impossible"),
-        ({}, {"fault": "reset_connections", "target": "all"}, {}, "impossible"),
-        ({}, {"fault": "isolate_replication", "target": "all"}, {}, "impossible"),
-        ({}, {"fault": "crash_client", "client": "producer 0"}, {}, "impossible"),
+        ({}, ROLL, {}, 2, "possible"),
+        ({}, ROLL, {}, 1, "impossible"),
+        ({}, {"fault": "restart", "target": "leader of orders-0"}, {}, 2, "possible"),
+        ({}, {"fault": "kill", "target": "leader of orders-0"}, {}, 2, "possible"),
+        ({"max.in.flight.requests.per.connection": 1}, ROLL, {}, 2, "impossible"),
+        ({}, ROLL, {"client": {"java": "4.3.1"}}, 2, "impossible"),
+        ({}, ROLL, {"transactions": {"size": 10}}, 2, "impossible"),
+        ({}, {"fault": "reset_connections", "target": "all"}, {}, 2, "impossible"),
+        ({}, {"fault": "isolate_replication", "target": "all"}, {}, 2, "impossible"),
+        ({}, {"fault": "crash_client", "client": "producer 0"}, {}, 2, "impossible"),
     ],
 )
 def test_a_leader_change_makes_duplicates_of_librdkafkas_idempotent_producer_possible(
-    settings: dict[str, Any], fault: dict[str, Any], workload: dict[str, Any], duplicated: str
+    settings: dict[str, Any],
+    fault: dict[str, Any],
+    workload: dict[str, Any],
+    partitions: int,
+    duplicated: str,
 ) -> None:
-    found = predict(producing({**IDEMPOTENT, **settings}, fault, **workload))
+    asked = producing({**IDEMPOTENT, **settings}, fault, **workload)
+    topic = TopicSpec(partitions=partitions, replication_factor=3, settings=asked.topic.settings)
+    found = predict(asked.model_copy(update={"topics": {"orders": topic}}))
     assert found.predicted["duplicated"] == duplicated
     assert ("4953" in found.prediction.reasons["duplicated"]) is (duplicated == "possible")
     assert found.predicted["reordered"] == "impossible"
