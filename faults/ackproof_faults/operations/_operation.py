@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -26,7 +26,7 @@ class Operation(Fault):
 
     requires: ClassVar[InterfaceNames] = ("metadata", "operations")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> None:
         """Do nothing."""
 
 
@@ -53,7 +53,7 @@ class TopicOperation(Operation):
         elif (self.partition or 0) >= (count := shape.topics[self.topic]):
             yield "topic", f"{self.topic} has partitions 0 to {count - 1}, not {self.partition}"
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> bool:
         """Whether every partition has a leader and a full ISR."""
         partitions = cluster.operations.topic(self.topic)
         return bool(partitions) and all(

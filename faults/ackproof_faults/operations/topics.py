@@ -40,7 +40,7 @@ class AddPartitions(TopicOperation):
         cluster.operations.add_partitions(self.topic, self.partitions)
         return count
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: int | None) -> Evidence:
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: int) -> Evidence:
         partitions = self.await_change(
             cluster,
             lambda found: (
@@ -49,7 +49,7 @@ class AddPartitions(TopicOperation):
             ),
             "the partitions are not there",
         )
-        return self.evidence(partitions, added=range(done or 0, self.partitions))
+        return self.evidence(partitions, added=range(done, self.partitions))
 
 
 class RecreateTopic(TopicOperation):

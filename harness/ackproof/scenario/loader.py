@@ -275,7 +275,7 @@ _VERSION = "a version of Kafka such as 4.3.1"
 PATTERNS = {
     r"^>=? ?[0-9]+(\.[0-9]+)? ?%$": "a least share of the run such as '>= 99%' or '> 0%'",
     r"^[A-Z][1-9][0-9]*[a-z]?$": "a letter and a number such as B6",
-    r"^(B[1-9][0-9]*|unexplained)$": "a case such as B6, or unexplained",
+    r"^(B[1-9][0-9]*|recreated|unexplained)$": "a case such as B6, recreated, or unexplained",
     r"^[a-z0-9][a-z0-9._-]*$": (
         "small letters, digits, '.', '_' and '-', with a letter or digit first"
     ),

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 #: Up to this number of sends, Arrow in this process is as fast as Spark.
 _FEW = 2_000_000
 
-_WINDOW_COLUMNS = (*(FaultReport.model_fields.keys() - {"hit", "id"}), "parameters")
+_WINDOW_COLUMNS = (
+    *(FaultReport.model_fields.keys() - {"hit", "id", "added", "moved"}),
+    "parameters",
+)
 _PROBE_COLUMNS = ("topic", "partition", "action", "at", "answered_at", "ok")
 _STATE_COLUMNS = (
     *("at", "metadata_offset", "topic", "partition", "leader", "leader_epoch"),
