@@ -29,14 +29,15 @@ topics: {orders: {partitions: 1, replication_factor: 1}}
 cluster: {brokers: 1, controllers: 1}
 workload:
   topic: orders
-  tail: 4000
+  tail: 10000
   settings: {acks: all, enable.idempotence: true%s}
   %s
 faults: [{fault: add_partitions, topic: orders, partitions: 4, when: 1000 acked}]
 expect: {loss: none, unprocessed: none}
 """
 
-#: A group that gets new partitions late and begins at their ends, and one that begins at 0.
+#: A group that gets new partitions late and begins at their ends, and one that begins at 0. At the
+#: rate of 1,000 a second the tail lasts longer than the late group's interval of 6 s.
 GROUPS = """consumers:
     late: {settings: {auto.offset.reset: latest, %s: 6000}}
     whole: {settings: {%s: 2000}}"""
