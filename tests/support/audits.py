@@ -59,9 +59,14 @@ def orders(**changes: object) -> Answer:
         runs=Runs(showed=9, of=10),
     )
     reprocessed = risk(
-        Effect.REPROCESSED, (Failure.CONSUMER_CRASH,), case="B26", trace=(), decided_by=(), runs=None,
+        Effect.REPROCESSED,
+        (Failure.CONSUMER_CRASH,),
+        case="B26",
+        trace=(),
+        decided_by=(),
+        runs=None,
         text="The group reads again from its last commit.",
-    )  # fmt: skip
+    )
     disk = risk(failures=(LAG, Failure.DISK_REPLACED), case="B34", decided_by=(VERSION,))
 
     def stops(count: int) -> Risk:

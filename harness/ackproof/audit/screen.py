@@ -1,4 +1,4 @@
-"""An audit in the terminal: the answer, then the table of failures, then the way and the changes."""
+"""An audit in the terminal: the answer, the table of failures, the way to a loss, the changes."""
 
 from __future__ import annotations
 

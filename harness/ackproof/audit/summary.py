@@ -68,7 +68,8 @@ _CLIENT_SETTINGS = (
 class Row:
     """Failures, the known losses they cause, and a word for each column.
 
-    runs: `10/10`, those on real brokers that showed it, or the losses of `--prove`."""
+    runs: `10/10`, those on real brokers that showed it, or the losses of `--prove`.
+    """
 
     label: str
     cases: str
