@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import Failures, Risk
+from ackproof.audit.setup import Setup
 from ackproof.audit.words import covers
 
 When = Mapping[str, str]
@@ -15,30 +16,31 @@ _VERSION = "kafka.version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """The answer for one setup. when: its assumed values."""
+    """The answer for one setup."""
 
-    when: When
+    setup: Setup
     risks: tuple[Risk, ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
 
 
-def risks(answers: Sequence[Assumed]) -> Iterator[Risk]:
-    """Yield each risk once for each set of assumed values, the fewest failures first.
+def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, Setup]]:
+    """Yield each risk once for each set of assumed values, with one of its setups.
 
     Values on which a risk does not depend are left out of `when`; values that differ in one setting
     only are joined: `2 or 3`, `3.5 to 3.8`.
     """
-    space = _Space([one.when for one in answers])
+    space = _Space([one.setup.when for one in answers])
     grouped: dict[object, dict[int, Risk]] = defaultdict(dict)
     for at, one in enumerate(answers):
         for risk in one.risks:
-            grouped[_identity(risk, one.when)].setdefault(at, risk)
+            grouped[_identity(risk, one.setup.when)].setdefault(at, risk)
     for group in grouped.values():
         latest = group[max(group)]
         extra = {key: value for key, value in latest.when.items() if key not in space.keys}
         for points, when in space.boxes(group):
-            yield replace(group[max(points)], when={**when, **extra})
+            last = max(points)
+            yield replace(group[last], when={**when, **extra}), answers[last].setup
 
 
 def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ackproof.audit.answer import Answer, Audit, Risk
+from ackproof.audit.answer import Answer, Audit, Effect, Risk
 from ackproof.audit.words import EFFECTS, condition, phrase
 
 
@@ -28,14 +28,20 @@ class Finding:
         return f"{topic}{EFFECTS[self.risk.effect]}, {_after(self.risk)}"
 
     @property
-    def text(self) -> str:
-        """What may happen, after what, and the change that prevents it."""
+    def detail(self) -> str:
+        """What happens, for which values, and the change that prevents it."""
         risk = self.risk
+        sentence = f"{risk.text[:1].upper()}{risk.text[1:].rstrip('.')}." if risk.text else ""
+        held = f"{condition(risk.when).capitalize()}." if risk.when else ""
         changes = " or ".join(f"{one.setting}={one.change}" for one in risk.decided_by[:2])
-        remedy = f" {changes} prevents it." if changes else ""
-        held = f" {condition(risk.when).capitalize()}." if risk.when else ""
-        sentence = risk.text[:1].upper() + risk.text[1:].rstrip(".")
-        return f"{self.title}. {sentence}.{held}{remedy}"
+        return " ".join(filter(None, (sentence, held, changes and f"{changes} prevents it.")))
+
+    @property
+    def text(self) -> str:
+        topic = f"{self.answer.topic}: " if self.answer.topic else ""
+        if self.risk.effect is Effect.LOST and self.risk.text:
+            return f"{topic}{self.detail}"
+        return f"{self.title}. {self.detail}".rstrip()
 
 
 def _after(risk: Risk) -> str:

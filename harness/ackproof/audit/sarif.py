@@ -7,7 +7,6 @@ from collections.abc import Collection
 from pathlib import PurePath
 from typing import Any
 
-import ackproof
 from ackproof.audit.answer import Audit
 from ackproof.audit.places import Finding, findings
 from ackproof.audit.words import EFFECTS
@@ -16,8 +15,11 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _DOCS = "https://github.com/ackproof/ackproof/blob/main/docs"
 
 
-def sarif(audit: Audit, failing: Collection[int]) -> dict[str, Any]:
-    """Return the log. failing: the `id` of each risk that `--fail-on` counts; they are errors."""
+def sarif(audit: Audit, failing: Collection[int], *, version: str) -> dict[str, Any]:
+    """Return the log. failing: the `id` of each risk that `--fail-on` counts; they are errors.
+
+    version: of ackproof.
+    """
     every = findings(audit)
     rules = {finding.rule: _rule(finding) for finding in every}
     index = {rule: at for at, rule in enumerate(rules)}
@@ -37,7 +39,7 @@ def sarif(audit: Audit, failing: Collection[int]) -> dict[str, Any]:
                 "tool": {
                     "driver": {
                         "name": "ackproof",
-                        "version": ackproof.__version__,
+                        "version": version,
                         "informationUri": "https://github.com/ackproof/ackproof",
                         "rules": list(rules.values()),
                     }

@@ -60,7 +60,7 @@ def failed(of) -> set[int]:
 
 
 def test_sarif_names_rule_file_and_line() -> None:
-    log = as_json(sarif(audit(), failed(audit())))
+    log = as_json(sarif(audit(), failed(audit()), version="1"))
     [run] = log["runs"]
     assert log["version"] == "2.1.0"
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -78,7 +78,7 @@ def test_sarif_names_rule_file_and_line() -> None:
 def test_sarif_marks_what_fails_and_what_is_accepted() -> None:
     accepted = risk(accepted="a reason", case="B6")
     of = audit(orders(risks=(risk(), accepted)))
-    first, second = sarif(of, failed(of))["runs"][0]["results"]
+    first, second = sarif(of, failed(of), version="1")["runs"][0]["results"]
     assert first["level"] == "error"
     assert "suppressions" not in first
     assert second["level"] == "note"
