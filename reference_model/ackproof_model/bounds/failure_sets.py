@@ -8,10 +8,10 @@ if searches or an argument exclude every loss. Otherwise it is undecided.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.losing import Minimum, Question, stored
@@ -34,9 +34,11 @@ _ENDS = {CRASH, CLEAN_RESTART, POWER_LOSS, DISK_REPLACED}
 #: How many failures a set has at most, but for the loss of all brokers' logs.
 _MOST = 3
 
-AT_ONCE = "every replica's log may lose what was not flushed"
-EMPTIED = "every replica's disk is empty, so nothing is left"
-UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker received it"
+_AT_ONCE = "every replica's log may lose what was not flushed"
+_UNFLUSHED = "records that no replica had flushed to its disk"
+_EMPTIED = "every replica's disk is empty"
+_UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker received it"
+_IN_FLIGHT = "records that were sent while no leader received them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +63,14 @@ class Loss:
     """A smallest set of failures that loses an acked record.
 
     certain: every order of the failures loses it. found: the shortest way; None if `reason` is an
-    argument.
+    argument, and `at_risk` says which records.
     """
 
     failures: Failures
     certain: bool = False
     found: Minimum | None = None
     reason: str = ""
+    at_risk: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     losing: list[Loss] = []
     safe: list[Failures] = []
     undecided: list[Failures] = []
-    for failures in _sets(exposed):
+    for failures in _sets(exposed.question.replicas, racks=exposed.racks > 0):
         if any(_contains(failures, one.failures) for one in losing):
             continue
         verdict = _verdict(exposed, failures)
@@ -101,28 +104,43 @@ def failure_sets(exposed: Exposed) -> FailureSets:
         if not any(_contains(one.failures, known.failures) for known in losing)
     ]
     return FailureSets(
-        losing=tuple(losing),
-        survived=tuple(one for one in safe if not any(_within(one, other) for other in safe)),
-        undecided=tuple(undecided),
+        losing=tuple(losing), survived=tuple(_largest(safe)), undecided=tuple(undecided)
     )
 
 
-def _sets(exposed: Exposed) -> Iterator[Failures]:
-    replicas = exposed.question.replicas
-    left_out = set() if exposed.racks else {RACK}
+@cache
+def _sets(replicas: int, *, racks: bool) -> tuple[Failures, ...]:
+    """Return the sets of up to three failures, the small ones first."""
+    left_out = set() if racks else {RACK}
     if replicas == 1:
         left_out |= {LAG, LEADER_MOVE}
     events = [one for one in EVENTS if one not in left_out]
-    for number in range(1, _MOST + 1):
-        yield from combinations_with_replacement(events, number)
+    return tuple(
+        failures
+        for number in range(1, _MOST + 1)
+        for failures in combinations_with_replacement(events, number)
+    )
+
+
+def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
+    """Yield the sets that are in no larger one."""
+    inside = {
+        smaller
+        for failures in safe
+        for number in range(1, len(failures))
+        for smaller in combinations(failures, number)
+    }
+    return (failures for failures in safe if failures not in inside)
+
+
+def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
+    """Return all sets of the most failures."""
+    every = _sets(exposed.question.replicas, racks=exposed.racks > 0)
+    return tuple(one for one in every if len(one) == _MOST)
 
 
 def _contains(failures: Failures, others: Failures) -> bool:
-    return all(failures.count(one) >= others.count(one) for one in set(others))
-
-
-def _within(failures: Failures, others: Failures) -> bool:
-    return len(failures) < len(others) and _contains(others, failures)
+    return all(failures.count(one) >= others.count(one) for one in others)
 
 
 def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
@@ -150,7 +168,7 @@ def in_a_rack(exposed: Exposed) -> int:
 def _verdict(exposed: Exposed, failures: Failures) -> Loss | bool:
     """Return how the failures lose a record, True if they do not, False if that is unknown."""
     if exposed.acks_0 and not {LAG, CONTROLLERS}.issuperset(failures):
-        return Loss(failures=failures, reason=UNANSWERED)
+        return Loss(failures=failures, reason=_UNANSWERED, at_risk=_IN_FLIGHT)
     asked = budget(exposed, failures)
     known = stored().get(exposed.question.key)
     if known and (found := known.lost_by(asked)):
@@ -180,7 +198,8 @@ def _all_logs(exposed: Exposed) -> Iterator[Loss]:
     """Yield the loss of every replica's log; no rule of replication helps against it."""
     replicas = exposed.question.replicas
     if not exposed.flushed:
-        yield Loss(failures=(POWER_LOSS,) * replicas, reason=AT_ONCE)
+        yield Loss(failures=(POWER_LOSS,) * replicas, reason=_AT_ONCE, at_risk=_UNFLUSHED)
         if exposed.racks:
-            yield Loss(failures=(RACK,) * min(exposed.racks, replicas), reason=AT_ONCE)
-    yield Loss(failures=(DISK_REPLACED,) * replicas, reason=EMPTIED)
+            racks = (RACK,) * min(exposed.racks, replicas)
+            yield Loss(failures=racks, reason=_AT_ONCE, at_risk=_UNFLUSHED)
+    yield Loss(failures=(DISK_REPLACED,) * replicas, reason=_EMPTIED, at_risk="all records")

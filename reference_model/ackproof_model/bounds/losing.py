@@ -122,7 +122,8 @@ def stored() -> dict[str, Minima]:
 
 def _read(result: dict[str, object]) -> Minima:
     losing, safe = result["losing"], result.get("safe", [])
-    assert isinstance(losing, list) and isinstance(safe, list)
+    assert isinstance(losing, list)
+    assert isinstance(safe, list)
     return Minima(
         losing=tuple(
             Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing

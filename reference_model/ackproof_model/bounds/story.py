@@ -36,7 +36,7 @@ def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
     """Yield each step of a loss with the state after it, and first the state in which it begins."""
     budgets = Budgets(**{kind: int(n) for kind, n in asdict(found.budget).items()})
     model = question.model(budgets=budgets)
-    levels = [{initial(model): None}]
+    levels: list[dict[State, State | None]] = [{initial(model): None}]
     for step in found.steps:
         after: dict[State, State | None] = {}
         for state in levels[-1]:  # several steps may have one label
