@@ -112,6 +112,7 @@ _LABELS = {
     "stop": "clean_stops",
     "shrink": "shrinks",
     "cut off": "fencings",
+    "move leader": "leader_moves",
 }
 
 

@@ -83,6 +83,15 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A run of this configuration on real brokers. run: its directory."""
+
+    acked: int
+    lost: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
     """A smallest set of failures with an effect.
 
@@ -90,7 +99,7 @@ class Risk:
     empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
-    accepted; '' if it was not.
+    accepted; '' if it was not. here: the result of `--prove`.
     """
 
     effect: Effect
@@ -104,6 +113,20 @@ class Risk:
     decided_by: tuple[Decision, ...] = ()
     runs: Runs | None = None
     accepted: str = ""
+    here: Proof | None = None
+
+
+#: Failures of which each is one event, in the order of `Failure`.
+Failures = tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """The answer after some changes of settings. changes: all of them, in their order."""
+
+    changes: tuple[Decision, ...]
+    risks: tuple[Risk, ...]
+    survives: tuple[Failures, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +136,7 @@ class Answer:
     topic, producer, consumer: '' if no file names one. settings: those that decide, with their
     sources. unstated: settings that decide and that nobody states. survives: sets of failures after
     which nothing acked is lost; only sets that a complete search or an argument covers.
+    alternatives: the answer after the least changes, each with the changes before it.
     """
 
     topic: str
@@ -121,8 +145,9 @@ class Answer:
     settings: Mapping[str, Given]
     unstated: tuple[str, ...]
     risks: tuple[Risk, ...]
-    survives: tuple[tuple[Failure, ...], ...]
-    undecided: tuple[tuple[Failure, ...], ...] = ()
+    survives: tuple[Failures, ...]
+    undecided: tuple[Failures, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

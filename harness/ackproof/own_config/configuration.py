@@ -64,23 +64,36 @@ class Client:
 class OwnConfig:
     """A user's cluster and clients, as far as files or a running cluster describe them.
 
-    kafka: the version. mode: `kraft` or `zookeeper`. brokers, controllers: how many. combined: how
-    many brokers are controllers, too. racks: the rack of each broker, by broker. broker: the
-    settings of brokers, by Kafka's precedence. in_force: whether running brokers answered them.
-    warnings: what contradicts itself or has no meaning, a sentence each with file and line.
+    kafka: the version, of some distributions without its last number (`3.6`). since: the version is
+    this or later; below: it is earlier. mode: `kraft` or `zookeeper`. brokers, controllers: how
+    many; combined: how many nodes are both and so count twice. racks: the rack of each broker, by
+    broker. broker: the settings of brokers, by Kafka's precedence; of values that differ between
+    brokers the one that loses more, and `differing` has all of them. in_force: whether running
+    brokers answered them. warnings: what contradicts itself or has no meaning, a sentence each
+    with file and line.
     """
 
     read: tuple[FileRead, ...] = ()
     refused: tuple[FileRefused, ...] = ()
     warnings: tuple[str, ...] = ()
     kafka: Given | None = None
+    since: Given | None = None
+    below: Given | None = None
     mode: Given | None = None
     brokers: Given | None = None
     controllers: Given | None = None
     combined: Given | None = None
     racks: Mapping[str, Given] = field(default_factory=dict)
     broker: Settings = field(default_factory=dict)
+    differing: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
     in_force: bool = False
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
+
+    @property
+    def release(self) -> str:
+        """The version with all its numbers, `3.6.0` for `3.6`; '' if it is not stated."""
+        if self.kafka is None:
+            return ""
+        return self.kafka.value + ".0" * (2 - self.kafka.value.count("."))

@@ -32,9 +32,12 @@ class Budgets(SearchBudget):
     shrinks: the leader removes a lagging follower from the ISR (its fetches were late for
         replica.lag.time.max.ms; the records it lags by need not be modelled).
     fencings: the controller loses contact to a running broker.
+    leader_moves: the controller elects another member of the ISR by request.
     """
 
-    KINDS: ClassVar = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
+    KINDS: ClassVar = (
+        *("kills", "power_losses", "clean_stops", "shrinks", "fencings", "leader_moves"),
+    )
 
     records: int = 1
     kills: int = 0
@@ -42,6 +45,7 @@ class Budgets(SearchBudget):
     clean_stops: int = 0
     shrinks: int = 0
     fencings: int = 0
+    leader_moves: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

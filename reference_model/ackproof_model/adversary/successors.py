@@ -76,8 +76,18 @@ def fencings(
         yield ("cut off", number), after, broker
 
 
+def leader_moves(
+    model: AdversaryModel, controller: Controller, broker: Broker, number: int
+) -> Iterator[Move]:
+    """Planned move: the controller elects a member of the ISR (PREFERRED, or after `reassign`)."""
+    able = controller.isr & ~(controller.fenced | controller.stopping)
+    if controller.leader not in (NOBODY, number) and able >> number & 1:
+        after = controller._replace(leader=number, epoch=controller.epoch + 1)
+        yield ("move leader", number), with_version(controller, after), broker
+
+
 #: In the order of `Budgets.KINDS`.
-KINDS = (kills, power_losses, clean_stops, lags, fencings)
+KINDS = (kills, power_losses, clean_stops, lags, fencings, leader_moves)
 
 #: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)

@@ -312,6 +312,7 @@ _SENTENCES = {
     "apply": "The controller changes the ISR as {0} has asked.",
     "cut off": "{0} runs, but loses its session.",
     "fence": "The session of {0} ends.",
+    "move leader": "{0} is elected by request, as a member of the ISR.",
     "expire": "The session of {0} ends while no broker is the controller.",
     "restart": "{0} is started again.",
     "unfence": "{0} is registered, and may lead again.",
