@@ -11,10 +11,11 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-from ackproof.audit.answer import Decision, Effect, Failure, Risk
+from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.effective import of_broker, of_topic, replication_factor
-from ackproof.audit.risk import antichain, decision, risk, within
+from ackproof.audit.risk import antichain, decision, risk
 from ackproof.audit.setup import Setup
+from ackproof.audit.words import covers
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
@@ -32,8 +33,6 @@ _TRANSACTIONS = "transaction.state.log.replication.factor"
 _TRANSACTIONS_MIN = "transaction.state.log.min.isr"
 #: The largest replication factor that the model's operations are tried for.
 _MOST_REPLICAS = 5
-
-Failures = tuple[Failure, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ def _stopped(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
 def _min_decides(partition: Configuration, failures: Failures) -> bool:
     """Whether reads go on, so that only min.insync.replicas stops the writes."""
     reads = _stops(partition, Effect.READS_STOP)
-    return not any(within(one.failures, failures) for one in reads)
+    return not any(covers(one.failures, failures) for one in reads)
 
 
 def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
@@ -185,7 +184,7 @@ def _smallest(asked: _Asked, effect: Effect) -> tuple[_Stop, ...]:
     sizes = product(range(replicas + 1), (False, True) if replicas > 1 else (False,))
     for crashes, lag in sorted(sizes, key=sum):
         failures = (*[_LAG] * lag, *[_CRASH] * crashes)
-        if failures and not any(within(one.failures, failures) for one in found):
+        if failures and not any(covers(one.failures, failures) for one in found):
             trace = _stopped_by(asked, crashes, lag=lag)
             if trace is not None:
                 found.append(_Stop(failures=failures, trace=trace))
@@ -344,7 +343,7 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
         )
         return
     for stop in _stops(of_log, Effect.WRITES_STOP):
-        if any(within(one.failures, stop.failures) for one in _stops_of(setup)):
+        if any(covers(one.failures, stop.failures) for one in _stops_of(setup)):
             continue
         yield risk(
             setup,

@@ -52,7 +52,9 @@ def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
         ways = [(_ways(version, mode, kind), when)]
         if mode == "auto-on-poll":
             found = _ways(version, mode, kind, asynchronous=True)
-            skipped = {anomaly: trace for anomaly, trace in found.items() if anomaly not in ways[0][0]}
+            skipped = {
+                anomaly: trace for anomaly, trace in found.items() if anomaly not in ways[0][0]
+            }
             ways.append((skipped, _OTHER_THREADS))
         for found, assumed in ways:
             for anomaly, trace in found.items():

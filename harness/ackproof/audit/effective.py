@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ackproof.audit.setup import Setup
+from ackproof.audit.setups import REPLICAS
 from ackproof.own_config.configuration import Client, Given, Settings
 from ackproof.scenario.librdkafka import ALIASES
 from ackproof_model.configuration import Profile
@@ -63,7 +64,7 @@ def _broker_default(key: str, version: str) -> str:
 
 def of_topic(setup: Setup, key: str) -> Given:
     """Return a setting of the topic: its own, that of the brokers, or Kafka's default."""
-    if given := setup.topic.settings.get(key):
+    if given := setup.settings.get(key) or setup.topic.settings.get(key):
         return given
     for name, _ in SYNONYMS.get(key, ()):
         if given := setup.own.broker.get(name):
@@ -73,14 +74,14 @@ def of_topic(setup: Setup, key: str) -> Given:
 
 def replication_factor(setup: Setup) -> Given:
     """Return the topic's replication factor; its source is '' if nobody states it."""
-    given = setup.topic.replication_factor or setup.own.broker.get("default.replication.factor")
+    given = setup.settings.get(REPLICAS)
     return given or Given(str(setup.partition.replication_factor), "")
 
 
 def of_producer(setup: Setup, key: str, value: object) -> Given:
     """Return a setting of the producer; `value` is that in force, if no file states it."""
     settings = {} if setup.producer is None else setup.producer.settings
-    given = stated(settings, key)
+    given = setup.settings.get(key) or stated(settings, key)
     return given or Given(str(value), default_of(setup.producer, setup.partition.kafka_version))
 
 

@@ -31,6 +31,9 @@ def risks(setup: Setup) -> Iterator[Risk]:
         refusals += _of_producer(setup, setup.producer)
     for text, decided_by in refusals:
         yield risk(setup, Effect.REFUSED, (), text, certain=True, decided_by=[decided_by])
+    if setup.refusal and setup.producer is not None and not refusals:
+        text = f"{who(setup.producer)} refuses this: {setup.refusal}"
+        yield risk(setup, Effect.REFUSED, (), text, certain=True)
 
 
 _Refusal = tuple[str, Decision]

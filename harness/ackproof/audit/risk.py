@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ackproof.audit import cases
-from ackproof.audit.answer import Decision, Effect, Failure, Risk
+from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.setup import Setup
+from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given
 
 
@@ -44,17 +45,10 @@ def decision(setting: str, given: Given, change: object, cost: str = "") -> Deci
     )
 
 
-def antichain(
-    sets: Collection[tuple[Failure, ...]],
-) -> Iterator[tuple[Failure, ...]]:
+def antichain(sets: Collection[Failures]) -> Iterator[Failures]:
     """Yield the smallest of some sets of failures, the small ones first."""
-    smallest: list[tuple[Failure, ...]] = []
+    smallest: list[Failures] = []
     for candidate in sorted(set(sets), key=lambda one: (len(one), one)):
-        if not any(within(one, candidate) for one in smallest):
+        if not any(covers(one, candidate) for one in smallest):
             smallest.append(candidate)
             yield candidate
-
-
-def within(failures: Collection[Failure], others: Collection[Failure]) -> bool:
-    """Whether `others` have each of `failures` at least as often."""
-    return all(list(failures).count(one) <= list(others).count(one) for one in set(failures))
