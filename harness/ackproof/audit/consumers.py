@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 from ackproof.audit.answer import Decision, Effect, Failure, Risk
@@ -84,7 +85,7 @@ def _ways(
         asynchronous=asynchronous,
         continues_after_refused_commit=True,
         reset="earliest",
-        budgets=OffsetBudgets(**{kind: 1}),  # type: ignore[arg-type],
+        budgets=replace(OffsetBudgets(), **{kind: 1}),
     )
     searched = consumer_groups.search(model)
     return {
