@@ -1,7 +1,9 @@
 """Searches the smallest losing budgets of every set of rules, and stores them in `losing.json`.
 
-`ci/bounds` calls it. Results of the same source are kept, and extended to a larger total. Ends with
-1 if a stored result is refuted.
+`ci/bounds` calls it. An audit asks about up to three failures, of which one is that all followers
+leave the ISR: so with each of the other failures, the budgets have a multiple of that many shrinks.
+Results of the same source are kept, and extended to more failures. Ends with 1 if a stored result
+is refuted.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
-from itertools import product
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 from ackproof_model.adversary import Budgets, search
+from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.losing import FILE, Minima, Minimum, Question, stored
 from ackproof_model.configuration import Acks
 from ackproof_model.exposure import Budget
@@ -30,79 +33,118 @@ _RULES = (
     ),
 )
 _KINDS = tuple(field.name for field in fields(Budget))
-
+_LAG = "shrinks"
+_FAILURES = tuple(kind for kind in _KINDS if kind != _LAG)
 
 #: A version of each set of rules that matters, those that are tested most first.
 _VERSIONS = (
-    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "4.0.1", "3.6.2", "3.5.2"),
-    *("3.4.1", "2.8.2", "2.3.1", "2.0.1", "2.0.0", "1.1.1"),
+    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "3.6.2", "2.8.2", "2.3.1", "1.1.1", "2.0.1"),
+    *("4.0.1", "3.5.2", "3.4.1", "2.0.0"),
 )
-_ALL_ACKS: tuple[Acks, ...] = ("1", "all")
+_ALL_ACKS: tuple[Acks, ...] = ("all", "1")
+#: min.insync.replicas and replicas, in the order in which they are searched.
+_SIZES = ((2, 3), (1, 3), (1, 2), (2, 2), (1, 1), (3, 3))
 
 
-def questions() -> Iterator[Question]:
+def questions(sizes: Iterable[tuple[int, int]] = _SIZES) -> Iterator[Question]:
     """Yield a question of each key, those of three replicas and min.insync.replicas=2 first."""
     found: dict[str, Question] = {}
-    for minimum, replicas in ((2, 3), (1, 3), (1, 2), (2, 2), (1, 1), (3, 3)):
-        for version in _VERSIONS:
-            for acks in _ALL_ACKS:
-                for unclean in (False, True):
-                    for elr in (False, True) if version >= "4" else (False,):
-                        question = Question(
-                            kafka_version=version,
-                            elr=elr,
-                            acks=acks,
-                            replicas=replicas,
-                            min_insync_replicas=minimum,
-                            unclean=unclean,
-                        )
-                        found.setdefault(question.key, question)
+    for (minimum, replicas), version, acks in product(sizes, _VERSIONS, _ALL_ACKS):
+        for unclean in (False, True):
+            for elr in (True, False) if version >= "4" else (False,):
+                question = Question(
+                    kafka_version=version,
+                    elr=elr,
+                    acks=acks,
+                    replicas=replicas,
+                    min_insync_replicas=minimum,
+                    unclean=unclean,
+                )
+                found.setdefault(question.key, question)
     yield from found.values()
 
 
-def search_minima(
-    question: Question, *, total: int, known: Minima | None = None, max_states: int = 3_000_000
-) -> Minima:
-    """Find the smallest losing budgets of at most `total` perturbations, one size after another.
+def budgets(failures: int, replicas: int) -> Iterator[Budget]:
+    """Yield every budget of so many failures, of which some are lag."""
+    for lags in range(failures if replicas > 1 else 1):
+        for chosen in combinations_with_replacement(_FAILURES, failures - lags):
+            counts = {kind: chosen.count(kind) for kind in _FAILURES}
+            yield Budget(**counts, shrinks=lags * (replicas - 1))
 
-    Stops at the size at which a search needs more than `max_states` states. `known` are the
-    results for smaller totals.
+
+def search_minima(
+    question: Question, *, failures: int, known: Minima | None = None, max_states: int = 8_000_000
+) -> Minima:
+    """Find the smallest losing budgets of at most `failures` failures, one number after another.
+
+    Stops at the number at which a search needs more than `max_states` states; `searched` is then
+    the number before. `known` are the results for fewer failures.
     """
     losing = list(known.losing) if known else []
+    safe = list(known.safe) if known else []
     states = known.states if known else 0
-    start = known.searched if known else 0
-    for size in range(start + 1, total + 1):
-        safe: set[tuple[int, ...]] = set()
-        while (caps := next(_unsettled(losing, size, safe), None)) is not None:
-            limits = dict(zip(_KINDS, caps, strict=True))
-            model = question.model(budgets=Budgets(**limits, in_all=size))
+    searched = known.searched if known else 0
+    unknown: set[Budget] = set()
+    together = True
+    for number in range(searched + 1, failures + 1):
+        while True:
+            asked = [
+                one
+                for one in budgets(number, question.replicas)
+                if one not in unknown
+                and not any(minimum.budget.within(one) for minimum in losing)
+                and not any(map(one.within, safe))
+                and not keeps_everything(question, one)
+            ]
+            if not asked:
+                break
+            limits = (together and _joint(asked, losing, number)) or asked[0]
+            total = number if not limits.shrinks else int(limits.total)
+            counts = {kind: int(getattr(limits, kind)) for kind in _KINDS}
+            model = question.model(budgets=Budgets(**counts, in_all=total))
             result = search(model, max_states=max_states)
             states += result.states
             if result.lost:
                 losing.append(_minimum([label for label, _ in result.trace]))
+            elif not result.complete and limits != asked[0]:
+                together = False
             elif not result.complete:
-                return Minima(losing=tuple(losing), searched=size - 1, states=states)
+                unknown.add(limits)
+            elif limits.shrinks:
+                safe.append(limits)
             else:
-                safe.add(caps)
-    return Minima(losing=tuple(losing), searched=total, states=states)
+                safe += [one for one in asked if one.within(limits)]
+        if unknown:
+            break
+        searched = number
+    return Minima(
+        losing=tuple(losing),
+        searched=searched,
+        states=states,
+        safe=tuple(_largest(one for one in safe if one.total > searched)),
+    )
 
 
-def _unsettled(
-    losing: Iterable[Minimum], size: int, safe: set[tuple[int, ...]]
-) -> Iterator[tuple[int, ...]]:
-    """Yield the largest limits of each kind that allow no losing budget and were not searched."""
-    allowed = [
-        caps
-        for caps in product(range(size + 1), repeat=len(_KINDS))
-        if sum(caps) >= size and not any(_allows(caps, one.budget) for one in losing)
-    ]
-    for caps in sorted(allowed, key=sum, reverse=True):
-        if not any(all(one <= most for one, most in zip(caps, done, strict=True)) for done in safe):
-            yield caps
+def _joint(asked: Iterable[Budget], losing: Iterable[Minimum], number: int) -> Budget | None:
+    """Return limits for one search of many budgets without lag, none of which is known to lose."""
+    plain = [one for one in asked if not one.shrinks]
+    if not plain:
+        return None
+    joint = plain[0]
+    for one in plain[1:]:
+        wider = joint.most(one)
+        allows = any(
+            minimum.budget.within(wider) and minimum.budget.total <= number for minimum in losing
+        )
+        joint = joint if allows else wider
+    return joint
 
 
-def _allows(caps: tuple[int, ...], budget: Budget) -> bool:
-    return all(one <= cap for one, cap in zip(budget.counts(), caps, strict=True))
+def _largest(found: Iterable[Budget]) -> Iterator[Budget]:
+    every = list(dict.fromkeys(found))
+    for one in every:
+        if not any(one.within(other) for other in every if other != one):
+            yield one
 
 
 #: The labels of the adversary's perturbations.
@@ -130,17 +172,33 @@ def is_current() -> bool:
 
 
 def write(results: dict[str, Minima], *, to: Path = FILE) -> None:
+    """Store the results; counts of 0 are left out."""
     document = {
         "source": digest(*_RULES),
-        "results": {key: asdict(result) for key, result in sorted(results.items())},
+        "results": {
+            key: {
+                "losing": [
+                    {"budget": _counts(one.budget), "steps": one.steps} for one in result.losing
+                ],
+                "searched": result.searched,
+                "states": result.states,
+                "safe": [_counts(one) for one in result.safe],
+            }
+            for key, result in sorted(results.items())
+        },
     }
     to.write_text(json.dumps(document, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
+def _counts(budget: Budget) -> dict[str, int]:
+    return {kind: int(count) for kind, count in asdict(budget).items() if count}
+
+
 def main() -> int:
     options = argparse.ArgumentParser()
-    options.add_argument("--total", type=int, default=2, help="perturbations in all")
+    options.add_argument("--failures", type=int, default=3, help="failures in all")
     options.add_argument("--only", default="", help="only questions whose key has this text")
+    options.add_argument("--to", type=Path, default=FILE, help="the file that gets the results")
     given = options.parse_args()
     before = stored()
     results = dict(before) if is_current() else {}
@@ -148,10 +206,10 @@ def main() -> int:
         if given.only not in question.key:
             continue
         known = results.get(question.key)
-        if known is None or known.searched < given.total:
-            result = search_minima(question, total=given.total, known=known)
+        if known is None or known.searched < given.failures:
+            result = search_minima(question, failures=given.failures, known=known)
             results[question.key] = result
-            write(results)
+            write(results, to=given.to)
             losing = "; ".join(str(one.budget) for one in result.losing) or "nothing"
             _say(f"{question.key}: up to {result.searched}: {losing} ({result.states} states)")
     refuted = [

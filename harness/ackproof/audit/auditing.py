@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ackproof.audit import cases, merging
-from ackproof.audit.answer import Alternative, Answer, Audit, Effect, Risk
+from ackproof.audit import availability, cases, clients, consumers, merging, refused, removed
+from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk
+from ackproof.audit.changes import best, decided_by
 from ackproof.audit.merging import Assumed
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
@@ -19,6 +20,8 @@ _NOT_LOOKED_AT = (
     "more than three failures",
     "bytes that disks alter",
 )
+#: How many changes are proposed.
+_MOST_CHANGES = 2
 _NO_CONSUMER = "consumers, which no file describes"
 
 
@@ -84,8 +87,7 @@ def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
 
 
 def _answer(group: Sequence[Setup]) -> Answer:
-    first = group[0]
-    answers = [_assumed(setup) for setup in group]
+    first, answers = group[0], [_assumed(setup) for setup in group]
     stated = {key: given for setup in reversed(group) for key, given in setup.settings.items()}
     return Answer(
         topic=first.topic.name,
@@ -93,10 +95,23 @@ def _answer(group: Sequence[Setup]) -> Answer:
         consumer=", ".join(consumer.name for consumer in first.consumers),
         settings=stated,
         unstated=tuple(dict.fromkeys(key for setup in group for key in setup.when)),
-        risks=tuple(sorted(_risks(answers), key=_order)),
+        risks=_risks(answers),
         survives=merging.survives(answers),
         undecided=merging.undecided(answers),
+        alternatives=tuple(_alternatives(group)),
     )
+
+
+def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
+    changes: tuple[Decision, ...] = ()
+    for change, changed in best(group, most=_MOST_CHANGES):
+        changes = (*changes, change)
+        answers = [_assumed(setup) for setup in changed]
+        yield Alternative(
+            changes=changes,
+            risks=_risks(answers, explained=False),
+            survives=merging.survives(answers),
+        )
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
@@ -125,12 +140,17 @@ def _others(setup: Setup) -> Iterator[Risk]:
         yield from module.risks(setup)
 
 
-def _risks(answers: Sequence[Assumed]) -> Iterator[Risk]:
+def _risks(answers: Sequence[Assumed], *, explained: bool = True) -> tuple[Risk, ...]:
+    """Return the merged risks, losses first; explained: with traces and deciding settings."""
+    found = []
     for risk, setup in merging.risks(answers):
-        if risk.effect is Effect.LOST:
-            yield replace(told(setup, risk), when=risk.when)
+        if risk.effect is Effect.LOST and explained:
+            way = told(setup, risk)
+            changes = decided_by(setup, risk.failures)
+            found.append(replace(way, when=risk.when, decided_by=changes))
         else:
-            yield risk
+            found.append(risk)
+    return tuple(sorted(found, key=_order))
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -6,6 +6,7 @@ import datetime
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,7 +138,7 @@ def audit(
     words = files or []
     cases = [word for word in words if prove and _is_case(word)]
     paths = [Path(word) for word in words if word not in cases]
-    own = _read(paths, kafka, from_cluster, client_config)
+    own = _read(paths, kafka, topic, from_cluster, client_config)
     today = datetime.datetime.now(datetime.UTC).date()
     answer = with_accepted(_audit_of(own, topic), paths, today)
     if scenario:
@@ -181,7 +182,7 @@ def _is_case(word: str) -> bool:
 
 
 def _read(
-    paths: Sequence[Path], kafka: str, from_cluster: str, client_config: Path | None
+    paths: Sequence[Path], kafka: str, topic: str, from_cluster: str, client_config: Path | None
 ) -> OwnConfig:
     """Read the files, or ask the cluster. Raises ScenarioError if nothing is understood."""
     from ackproof.audit.accepted import FILE
@@ -193,6 +194,26 @@ def _read(
             hint="`ackproof audit --help` lists what is read.",
         )
     own = read([path for path in paths if path.name != FILE], kafka=kafka)
+    if from_cluster:
+        from ackproof.own_config.reading import client_settings
+        from ackproof.own_config.running import ask
+
+        if own.describes_brokers or own.topics:
+            raise ScenarioError(
+                f"--from-cluster replaces files about brokers and topics, such as "
+                f"{own.read[0].file}: leave out one of them"
+            )
+        client = client_settings(client_config) if client_config else {}
+        asked = ask(from_cluster, topic, client)
+        own = replace(
+            asked,
+            kafka=asked.kafka or own.kafka,
+            producers=own.producers,
+            consumers=own.consumers,
+            read=(*asked.read, *own.read),
+            refused=own.refused,
+            warnings=(*asked.warnings, *own.warnings),
+        )
     if not own.read:
         raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))
     return own

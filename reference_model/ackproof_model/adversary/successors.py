@@ -3,9 +3,10 @@
 This is the readable specification; `packing` runs the same rules fast. The search leaves out states
 by four reductions; tests compare searches with and without them.
 
-- Decided (`decided`): no budget but shrinks is left, the leader runs, no other broker believes that
-  it leads, and the leader's log has every acked record. No step can depose that leader, no other
-  broker can append or ack, and the leader does not truncate, so no loss follows.
+- Decided (`decided`): no budget but shrinks is left, the leader runs and is not in controlled
+  shutdown, no other broker believes that it leads, and its log has every acked record. No step can
+  depose that leader, no other broker can append or ack, and the leader does not truncate, so no
+  loss follows.
 - Ack first: where a record may be acked, that is the only step. An ack only adds an acked
   record, which excludes no loss. With several records, a shortest trace may have needless acks.
 - No broker learns that there is no leader (`moves`): a broker that has not learned this
@@ -105,7 +106,8 @@ def decided(state: State) -> bool:
         return False
     leading = state.brokers[leader]
     rivals = any(one.leader == n for n, one in enumerate(state.brokers) if n != leader)
-    return leading.alive and not rivals and not state.writes.acked & ~leading.records
+    stays = leading.status == UP  # one in controlled shutdown ends by itself
+    return stays and not rivals and not state.writes.acked & ~leading.records
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:

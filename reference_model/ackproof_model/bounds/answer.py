@@ -101,7 +101,7 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     if configuration.acks == "0" and (exposure.unanswered or exposure.late):
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
-    if (never := _never_acked(configuration)) and exposure.lowered is None and not exposure.moved:
+    if (never := never_acked(configuration)) and exposure.lowered is None and not exposure.moved:
         yield _IMPOSSIBLE, never, ()
     budget = _with_altered(exposure)
     questions = tuple(_questions(configuration, exposure))
@@ -131,7 +131,7 @@ def _read_then_gone(configuration: Configuration, exposure: Exposure) -> Answer:
     return likelihood, f"of what was below the high watermark: {reason}"
 
 
-def _never_acked(configuration: Configuration) -> str:
+def never_acked(configuration: Configuration) -> str:
     """Return why every send is refused: before 3.7, min.insync.replicas above the replicas."""
     freeze = configuration.profile.hw_freeze
     too_many = configuration.min_insync_replicas > configuration.replication_factor

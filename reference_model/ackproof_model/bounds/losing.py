@@ -1,7 +1,8 @@
 """The smallest budgets that lose an acked record, by the rules that the adversary reads.
 
-Every larger budget loses, too. `losing.json` stores the smallest ones (an antichain) and the total
-up to which all other budgets were searched without a loss; `ci/bounds` searches them again.
+Every larger budget loses, too. `losing.json` stores the smallest ones (an antichain), the total
+up to which all other budgets were searched without a loss, and larger ones that lose nothing.
+`ci/bounds` searches them again.
 """
 
 from __future__ import annotations
@@ -93,12 +94,13 @@ class Minima:
     """The results for one question.
 
     searched: budgets of up to this many perturbations lose nothing, unless they allow one of
-    `losing`. states: the number of searched states.
+    `losing`. safe: larger budgets that lose nothing. states: the number of searched states.
     """
 
     losing: tuple[Minimum, ...]
     searched: int
     states: int
+    safe: tuple[Budget, ...] = ()
 
     def lost_by(self, budget: Budget) -> Minimum | None:
         """Return the shortest loss that the budget allows."""
@@ -107,7 +109,8 @@ class Minima:
 
     def excludes(self, budget: Budget) -> bool:
         """Whether the search has shown that the budget loses nothing."""
-        return budget.total <= self.searched and self.lost_by(budget) is None
+        searched = budget.total <= self.searched or any(map(budget.within, self.safe))
+        return searched and self.lost_by(budget) is None
 
 
 @cache
@@ -118,12 +121,14 @@ def stored() -> dict[str, Minima]:
 
 
 def _read(result: dict[str, object]) -> Minima:
-    losing = result["losing"]
+    losing, safe = result["losing"], result.get("safe", [])
     assert isinstance(losing, list)
+    assert isinstance(safe, list)
     return Minima(
         losing=tuple(
             Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing
         ),
         searched=int(str(result["searched"])),
         states=int(str(result["states"])),
+        safe=tuple(Budget(**one) for one in safe),
     )

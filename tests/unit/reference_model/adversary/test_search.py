@@ -50,11 +50,21 @@ def test_packed_states_lead_where_the_specification_says(model, reduction):
 @pytest.mark.parametrize("version", ["0.10.2", "2.8.2", "3.6.2", "3.9.1", "4.1.0"])
 @pytest.mark.parametrize("acks", ["1", "all"])
 @pytest.mark.parametrize(
-    "budgets", [{"kills": 1}, {"power_losses": 1}, {"fencings": 1}, {"clean_stops": 1}]
+    "budgets",
+    [
+        *({"kills": 1}, {"power_losses": 1}, {"fencings": 1}, {"clean_stops": 1}),
+        *({"leader_moves": 1}, {"clean_stops": 1, "shrinks": 1}),
+    ],
 )
-def test_reductions_change_no_answer(version, acks, budgets):
+@pytest.mark.parametrize("unclean", [False, True])
+def test_reductions_change_no_answer(version, acks, budgets, unclean):
     model = AdversaryModel(
-        kafka_version=version, acks=acks, replicas=2, budgets=Budgets(records=1, **budgets)
+        kafka_version=version,
+        acks=acks,
+        replicas=2,
+        min_insync_replicas=1,
+        unclean_election=unclean,
+        budgets=Budgets(records=1, **budgets),
     )
     reduced, whole = search(model), search(replace(model, reduction=False))
     assert len(reduced.trace) == len(whole.trace)

@@ -1,0 +1,211 @@
+"""Records that consumers skip or process twice: commits, lost offsets, added partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+
+from ackproof.audit.answer import Decision, Effect, Failure, Risk
+from ackproof.audit.effective import commits_itself, of_broker, of_consumer
+from ackproof.audit.risk import decision, risk
+from ackproof.audit.setup import Setup
+from ackproof.own_config.configuration import Client, Given
+from ackproof.prediction.groups import EARLIEST
+from ackproof_model import consumer_groups
+from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
+
+_AUTO = "enable.auto.commit"
+_RESET = "auto.offset.reset"
+_OFFSETS = "offsets.topic.replication.factor"
+_FAILURES = {Failure.CONSUMER_CRASH: "crashes", Failure.REBALANCE: "rebalances"}
+
+_GONE = {
+    Failure.POWER_LOSS: "loses power before they are flushed",
+    Failure.DISK_REPLACED: "comes back with an empty disk",
+}
+
+#: An assumption about the application, which no file states.
+_OTHER_THREADS = {"processing": "in other threads than the poll's"}
+_AFTER = {"commit": "after processing"}
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the risks of the consumers, and of lost offsets also where no consumer is known."""
+    for consumer in setup.consumers:
+        yield from _of_commits(setup, consumer)
+        yield from _of_added_partitions(setup, consumer)
+    yield from _of_lost_offsets(setup)
+
+
+def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
+    auto = of_consumer(setup, consumer, _AUTO)
+    on = auto.value.lower() == "true"
+    stored = of_consumer(setup, consumer, "enable.auto.offset.store").value.lower()
+    mode: CommitMode = "after"
+    when: Mapping[str, str] = {} if commits_itself(consumer) else _AFTER
+    if on and consumer.library == "java":
+        mode, when = "auto-on-poll", {}
+    elif on and stored == "true":
+        mode, when = "auto", {}
+    version = setup.partition.kafka_version
+    for failure, kind in _FAILURES.items():
+        ways = [(_ways(version, mode, kind), when)]
+        if mode == "auto-on-poll":
+            found = _ways(version, mode, kind, asynchronous=True)
+            skipped = {
+                anomaly: trace for anomaly, trace in found.items() if anomaly not in ways[0][0]
+            }
+            ways.append((skipped, _OTHER_THREADS))
+        for found, assumed in ways:
+            for anomaly, trace in found.items():
+                yield _of_commit(
+                    setup,
+                    consumer,
+                    Effect(anomaly),
+                    failure,
+                    auto=auto,
+                    trace=trace,
+                    when=assumed,
+                )
+
+
+@cache
+def _ways(
+    version: str, mode: CommitMode, kind: str, *, asynchronous: bool = False
+) -> Mapping[str, tuple[str, ...]]:
+    """Return a shortest trace to each effect of one perturbation of this kind.
+
+    With `latest` a group may also skip records before its first commit. That is its choice of a
+    beginning, so commits are searched with `earliest`.
+    """
+    model = OffsetModel(
+        kafka_version=version,
+        commit=mode,
+        asynchronous=asynchronous,
+        continues_after_refused_commit=True,
+        reset="earliest",
+        budgets=replace(OffsetBudgets(), **{kind: 1}),
+    )
+    searched = consumer_groups.search(model)
+    return {
+        anomaly: tuple(f"{label[0].upper()}{label[1:]}." for label, _ in trace)
+        for anomaly, trace in searched.traces.items()
+    }
+
+
+def _of_commit(
+    setup: Setup,
+    consumer: Client,
+    effect: Effect,
+    failure: Failure,
+    *,
+    auto: Given,
+    trace: tuple[str, ...],
+    when: Mapping[str, str],
+) -> Risk:
+    automatic = auto.value.lower() == "true"
+    event = "is killed" if failure is Failure.CONSUMER_CRASH else "loses its partitions"
+    if effect is Effect.UNPROCESSED:
+        text = (
+            f"automatic commit takes the place of a consumer that {event} past records that it has "
+            "not processed yet"
+        )
+    else:
+        text = (
+            f"a consumer {event} after it has processed records and before it commits them, so "
+            "that they are processed again"
+        )
+    return risk(
+        setup,
+        effect,
+        [failure],
+        text,
+        when=when,
+        case="B26",
+        at_risk="records that were polled and not committed, or not processed",
+        trace=trace,
+        decided_by=list(_commit_remedies(consumer, effect, auto)) if automatic else (),
+    )
+
+
+def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[Decision]:
+    if effect is not Effect.UNPROCESSED:
+        return
+    repeats = "records are processed again after a failure"
+    code = "" if commits_itself(consumer) else "the application commits after processing; "
+    yield decision(_AUTO, auto, "false", f"{code}{repeats}")
+    if consumer.library == "librdkafka":
+        given = consumer.settings.get("enable.auto.offset.store")
+        yield decision(
+            "enable.auto.offset.store",
+            given or Given("true", "default of librdkafka"),
+            "false",
+            f"the application stores offsets after processing; {repeats}",
+        )
+
+
+def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
+    reset = of_consumer(setup, consumer, _RESET)
+    if reset.value in EARLIEST or reset.value.startswith(("none", "error", "by_duration")):
+        return
+    yield risk(
+        setup,
+        Effect.UNPROCESSED,
+        [Failure.PARTITIONS_ADDED],
+        f"with {_RESET}={reset.value} a consumer skips what is written to a new partition before "
+        "it reads it (KAFKA-12261)",
+        case="B36",
+        at_risk="the first records of each new partition",
+        trace=[
+            "The topic gets a new partition, and producers learn of it first.",
+            "They write records to it, which are acked.",
+            "The group learns of the partition, has no offset for it, and begins at its end.",
+        ],
+        decided_by=[
+            decision(
+                _RESET,
+                reset,
+                "earliest",
+                "a group without offsets begins at the first record, and repeats what is retained",
+            )
+        ],
+    )
+
+
+def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
+    """Yield what groups repeat or skip after the offsets topic has lost their offsets."""
+    replicas = of_broker(setup, _OFFSETS)
+    if replicas.value != "1":
+        return
+    resets: dict[bool, dict[str, str]] = {
+        of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers
+    }
+    resets = resets or {True: {_RESET: "earliest"}, False: {_RESET: "latest"}}
+    for earliest, when in resets.items():
+        effect = Effect.REPROCESSED if earliest else Effect.UNPROCESSED
+        then = "repeat what is retained" if earliest else "skip what they have not read"
+        for failure in (Failure.POWER_LOSS, Failure.DISK_REPLACED):
+            yield risk(
+                setup,
+                effect,
+                [failure],
+                "the offsets topic has one replica; groups whose offsets it loses start again by "
+                f"{_RESET}, and {then}",
+                when=when,
+                case="B27",
+                at_risk="everything that the groups of that broker committed",
+                trace=[
+                    f"The broker with the group's committed offsets {_GONE[failure]}.",
+                    "The topic __consumer_offsets has no other replica, so they are gone.",
+                    f"The group's members join again, find no offset, and {then}.",
+                ],
+                decided_by=[
+                    decision(
+                        _OFFSETS,
+                        replicas,
+                        3,
+                        "needs three brokers; counts only before the first group commits",
+                    )
+                ],
+            )
