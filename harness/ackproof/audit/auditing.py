@@ -6,9 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ackproof.audit import availability, cases, clients, consumers, merging, refused, removed
-from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk
+from ackproof.audit.answer import (
+    Alternative,
+    Answer,
+    Assumed,
+    Audit,
+    Decision,
+    Effect,
+    Risk,
+)
 from ackproof.audit.changes import best, decided_by
-from ackproof.audit.merging import Assumed
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import setups
@@ -87,31 +94,44 @@ def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
 
 
 def _answer(group: Sequence[Setup]) -> Answer:
-    first, answers = group[0], [_assumed(setup) for setup in group]
-    stated = {key: given for setup in reversed(group) for key, given in setup.settings.items()}
+    first, answers = group[0], tuple(map(_assumed, group))
+    unstated = dict.fromkeys(key for setup in group for key in setup.when)
     return Answer(
         topic=first.topic.name,
         producer=first.producer.name if first.producer else "",
         consumer=", ".join(consumer.name for consumer in first.consumers),
-        settings=stated,
-        unstated=tuple(dict.fromkeys(key for setup in group for key in setup.when)),
-        risks=_risks(answers),
+        settings=_stated(group),
+        unstated=tuple(unstated),
+        risks=_risks(answers, group),
         survives=merging.survives(answers),
         undecided=merging.undecided(answers),
+        assumed=answers,
         alternatives=tuple(_alternatives(group)),
     )
+
+
+def _stated(group: Sequence[Setup]) -> dict[str, Given]:
+    """Return the settings that have the same value under every assumption."""
+    every = {key: given for setup in group for key, given in setup.settings.items()}
+    return {
+        key: Given(given.value, _source(given.source, group[-1]))
+        for key, given in every.items()
+        if all(key in one.settings and one.settings[key].value == given.value for one in group)
+    }
+
+
+def _source(source: str, setup: Setup) -> str:
+    """Return a source without a version of Kafka that nobody states."""
+    if setup.own.kafka is None and source.startswith("default of Kafka"):
+        return "default of Kafka"
+    return source
 
 
 def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
-        answers = [_assumed(setup) for setup in changed]
-        yield Alternative(
-            changes=changes,
-            risks=_risks(answers, explained=False),
-            survives=merging.survives(answers),
-        )
+        yield Alternative(changes=changes, assumed=tuple(map(_assumed, changed)))
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
@@ -121,7 +141,7 @@ def _order(risk: Risk) -> tuple[int, int, int]:
 def _assumed(setup: Setup) -> Assumed:
     losses = lost(setup)
     return Assumed(
-        setup=setup,
+        when=setup.when,
         risks=(*(_known(setup, risk) for risk in losses.risks), *_others(setup)),
         survives=losses.survives,
         undecided=losses.undecided,
@@ -140,17 +160,25 @@ def _others(setup: Setup) -> Iterator[Risk]:
         yield from module.risks(setup)
 
 
-def _risks(answers: Sequence[Assumed], *, explained: bool = True) -> tuple[Risk, ...]:
-    """Return the merged risks, losses first; explained: with traces and deciding settings."""
-    found = []
-    for risk, setup in merging.risks(answers):
-        if risk.effect is Effect.LOST and explained:
-            way = told(setup, risk)
+def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ...]:
+    """Return the merged risks, losses first, with traces and the settings that decide."""
+    merged = []
+    for risk, at in merging.risks(answers):
+        setup = group[at]
+        if risk.effect is Effect.LOST:
             changes = decided_by(setup, risk.failures)
-            found.append(replace(way, when=risk.when, decided_by=changes))
+            merged.append(replace(told(setup, risk), when=risk.when, decided_by=changes))
         else:
-            found.append(risk)
-    return tuple(sorted(found, key=_order))
+            merged.append(risk)
+    return tuple(
+        replace(
+            risk,
+            decided_by=tuple(
+                replace(one, source=_source(one.source, group[-1])) for one in risk.decided_by
+            ),
+        )
+        for risk in sorted(merged, key=_order)
+    )
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 
 from typing_extensions import TypedDict
 
+from ackproof.audit import merging
 from ackproof.audit.against import Difference
 from ackproof.audit.answer import SCHEMA, Alternative, Answer, Audit, Effect, Failure, Risk
 from ackproof.audit.places import Finding
@@ -212,6 +213,6 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _alternative(alternative: Alternative) -> dict[str, Any]:
     return {
         "changes": [asdict(change) for change in alternative.changes],
-        "risks": [risk_document(risk) for risk in alternative.risks],
-        "survives": alternative.survives,
+        "risks": [risk_document(risk) for risk, _ in merging.risks(alternative.assumed)],
+        "survives": merging.survives(alternative.assumed),
     }

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ackproof.audit.answer import Failures, Risk
-from ackproof.audit.setup import Setup
+from ackproof.audit.answer import Assumed, Failures, Risk
 from ackproof.audit.words import covers
 
 When = Mapping[str, str]
 _VERSION = "kafka.version"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
-    """The answer for one setup."""
-
-    setup: Setup
-    risks: tuple[Risk, ...]
-    survives: tuple[Failures, ...]
-    undecided: tuple[Failures, ...] = ()
-
-
-def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, Setup]]:
-    """Yield each risk once for each set of assumed values, with one of its setups.
+def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
+    """Yield each risk once for each set of assumed values, with the index of one of its answers.
 
     Values on which a risk does not depend are left out of `when`; values that differ in one setting
     only are joined: `2 or 3`, `3.5 to 3.8`.
     """
-    space = _Space([one.setup.when for one in answers])
+    space = Space([one.when for one in answers])
     grouped: dict[object, dict[int, Risk]] = defaultdict(dict)
     for at, one in enumerate(answers):
         for risk in one.risks:
-            grouped[_identity(risk, one.setup.when)].setdefault(at, risk)
+            grouped[_identity(risk, one.when)].setdefault(at, risk)
     for group in grouped.values():
         latest = group[max(group)]
         extra = {key: value for key, value in latest.when.items() if key not in space.keys}
         for points, when in space.boxes(group):
             last = max(points)
-            yield replace(group[last], when={**when, **extra}), answers[last].setup
+            yield replace(group[last], when={**when, **extra}), last
 
 
 def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
@@ -62,7 +51,7 @@ def _identity(risk: Risk, when: When) -> object:
     return (risk.effect, tuple(sorted(risk.failures)), risk.likelihood, risk.case, extra)
 
 
-class _Space:
+class Space:
     """The combinations of assumed values of some setups, by their index."""
 
     def __init__(self, whens: Sequence[When]) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.audit.against import Difference
-from ackproof.audit.answer import Audit
+from ackproof.audit.answer import NOT_STATED, Audit
 from ackproof.audit.summary import Summary, summaries
 
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
@@ -70,6 +70,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         _item(console, "  ", f"Nobody states {names}: the answers are for each value.")
     console.print()
     console.print(Padding(_table(summary), (0, 0, 0, 1), expand=False))
+    if summary.more:
+        _say(console, f"  and {summary.more} more sets of failures (--json has all)", style="dim")
     if summary.how:
         case = f" ({summary.how_case})" if summary.how_case else ""
         console.print()
@@ -126,7 +128,8 @@ def _print_changes(console: Console, summary: Summary) -> None:
     console.print()
     labels = ("Change first: ", "then: ")
     for at, change in enumerate(summary.changes):
-        where = f"now {change.value}, {change.source}" if change.value else change.source
+        stated = change.source != NOT_STATED
+        where = f"now {change.value}, {change.source}" if stated else "no file states it"
         label = labels[min(at, 1)].ljust(len(labels[0]))
         _item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
         if change.cost:

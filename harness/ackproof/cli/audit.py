@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackproof.cli import own_files
-from ackproof.cli.options import Json, print_json, stdout
+from ackproof.cli.options import RUNS, Json, print_json, stderr, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -141,16 +141,19 @@ def audit(
     own = _read(paths, kafka, topic, from_cluster, client_config)
     today = datetime.datetime.now(datetime.UTC).date()
     answer = with_accepted(_audit_of(own, topic), paths, today)
-    if scenario:
-        from ackproof.audit.prove import write_scenarios
+    if scenario or prove:
+        from ackproof.audit import prove as proving
 
-        for path in write_scenarios(own, answer, [scenario], out=out).values():
-            typer.echo(path)
-        return
-    if prove:
-        from ackproof.audit.prove import prove as proved
+        risks_to_show = proving.wanted(answer, [scenario] if scenario else cases)
+        scenarios = proving.write_scenarios(own, risks_to_show, out=out)
+        if scenario:
+            typer.echo(scenarios[0])
+            return
+        from ackproof.progress import ConsoleReporter
 
-        answer = proved(own, answer, cases, out=out)
+        answer = proving.prove(
+            answer, risks_to_show, scenarios, runs=RUNS, reporter=ConsoleReporter(stderr())
+        )
     compared = _compared(answer, paths, against, kafka=kafka, topic=topic) if against else None
     risks = failing(answer, counted)
     if compared:

@@ -12,7 +12,7 @@ from ackproof.audit.screen import print_audit
 from ackproof.audit.summary import Summary, summaries
 from ackproof.console import Console
 from ackproof.own_config.configuration import Given
-from support.audits import CRASH, LAG, POWER, audit, orders, risk
+from support.audits import CRASH, LAG, POWER, assumed, audit, orders, risk
 
 
 def screen(of: Audit, *, width: int = 100, verbose: bool = False) -> str:
@@ -43,10 +43,12 @@ def test_no_risk_is_answered_no() -> None:
 
 def test_loss_for_some_unstated_values_depends_on_them() -> None:
     with_acks = risk(failures=(CRASH,), when={"acks": "1"})
-    answer = orders(risks=(with_acks,), unstated=("acks",), alternatives=())
+    values = (assumed((with_acks,), (), acks="1"), assumed((), ((CRASH,),), acks="all"))
+    answer = orders(risks=(with_acks,), unstated=("acks",), assumed=values, alternatives=())
     summary = only(answer)
     assert (summary.verdict, summary.verdict_text) == ("DEPENDS", "on acks, which nobody states")
-    assert cells(answer, "a broker crashes") == ("CAN LOSE with acks=1",)
+    assert summary.columns == ("acks=1", "acks=all")
+    assert cells(answer, "a broker crashes") == ("CAN LOSE", "safe")
     assert "Nobody states acks: the answers are for each value." in screen(audit(answer))
 
 
