@@ -40,6 +40,7 @@ def predict(
     ] = FailOn.CERTAIN,
     kafka: OnlyKafka = "",
     assigned: Set = None,
+    config: own_files.Config = None,
     server: own_files.Server = None,
     producer: own_files.Producer = None,
     topic_config: own_files.TopicConfig = None,
@@ -56,6 +57,7 @@ def predict(
     [bold]ackproof predict --server server.properties --producer producer.properties[/]
     """
     own = own_files.OwnFiles(
+        config=config,
         server=server,
         producer=producer,
         topic_config=topic_config,
