@@ -154,3 +154,18 @@ def test_a_story_names_who_leads_and_which_records_are_at_risk() -> None:
     assert told.sentences[-1] == "A leads without the acked record: it is lost."
     replaced = story(B5.question, found.found, disks=1)
     assert any("disk is replaced" in sentence for sentence in replaced.sentences)
+
+
+@pytest.mark.parametrize("replicas", [4, 5, 7])
+def test_more_than_three_replicas_lose_what_three_of_them_lose(replicas: int) -> None:
+    found = failure_sets(exposed(replicas=replicas))
+    assert (LAG, POWER_LOSS) in losing(found)
+    assert (POWER_LOSS,) * replicas in losing(found)
+    assert found.keeps((CRASH, LAG, LOST_SESSION))
+    assert not found.keeps((POWER_LOSS, POWER_LOSS)), "not searched"
+    assert (LAG, POWER_LOSS) not in losing(failure_sets(exposed("4.3.1", replicas=replicas)))
+    assert (CRASH,) in losing(failure_sets(exposed(acks="1", replicas=replicas)))
+    [loss] = [one for one in found.losing if one.failures == (LAG, POWER_LOSS)]
+    assert loss.found is not None
+    told = story(exposed(replicas=replicas).question, loss.found)
+    assert told.sentences[1].startswith(f"The {replicas - 3} other followers fall behind")
