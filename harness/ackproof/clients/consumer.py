@@ -143,7 +143,8 @@ AUTO_COMMIT_INTERVAL_MS = 5000
 class ConsumerLoop:
     """Polls, processes and commits, until a stop.
 
-    `positions` are those of the assigned partitions, None if unknown.
+    `positions` are behind the last record of each assigned partition, or its committed offset, else
+    None. Then `_reached_ends` has the position, once the client has found no further record.
     """
 
     def __init__(self, spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> None:
@@ -157,6 +158,7 @@ class ConsumerLoop:
         self._read = self._processed = 0
         self._assigned_at = 0.0
         self.positions: dict[int, int | None] = {}
+        self._reached_ends: dict[int, int] = {}
         self._followed: set[int] = set()
         self._secrets = dict(secrets)
         self._consumer = self._connect()
@@ -179,7 +181,7 @@ class ConsumerLoop:
             self._rejoin()
         self._page.state = State.SETTLING
         if self._caught_up():
-            self._recorder.event("caught-up", self.positions)
+            self._recorder.event("caught-up", self._reached())
         self._consumer.close()
         self._recorder.event("closed")
         self._recorder.close()
@@ -225,8 +227,11 @@ class ConsumerLoop:
     def _handle(self, polled: Sequence[Message]) -> None:
         messages = [message for message in polled if message.error() is None]
         for message in polled:
-            if message.error() is not None:
-                self._recorder.event("error", error=message.error().str())
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._reached_ends[message.partition()] = message.offset()
+            elif error is not None:
+                self._recorder.event("error", error=error.str())
         if not messages:
             return
         spec = self._spec
@@ -332,8 +337,15 @@ class ConsumerLoop:
             return True
         return bool(self.positions) and all(
             position is not None and position >= ends.get(str(partition), 0)
-            for partition, position in self.positions.items()
+            for partition, position in self._reached().items()
         )
+
+    def _reached(self) -> dict[int, int | None]:
+        """Return the positions, also of partitions of which no record was read."""
+        return {
+            partition: self._reached_ends.get(partition) if position is None else position
+            for partition, position in self.positions.items()
+        }
 
     def _orphaned(self) -> bool:
         return os.getppid() != self._parent
@@ -376,6 +388,8 @@ class ConsumerLoop:
 
     def _remove(self, event: str, _: Any, partitions: Sequence[TopicPartition]) -> None:
         removed = {one.partition: self.positions.pop(one.partition, None) for one in partitions}
+        for partition in removed:
+            self._reached_ends.pop(partition, None)
         self._recorder.event(event, removed)
 
 
