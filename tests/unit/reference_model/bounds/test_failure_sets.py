@@ -69,7 +69,9 @@ B7 = exposed("4.3.1")
         pytest.param(exposed(), (POWER_LOSS,) * 3, exposed(flushed=True), id="B9"),
         pytest.param(exposed("0.10.2.2"), (CRASH, CRASH), exposed("2.6.2"), id="B10"),
         pytest.param(B5, (LAG, DISK_REPLACED), B7, id="B34"),
-        pytest.param(exposed(replicas=1), (POWER_LOSS,), exposed(replicas=3), id="one replica"),
+        pytest.param(
+            exposed(replicas=1, min_insync_replicas=1), (POWER_LOSS,), exposed(), id="one replica"
+        ),
         pytest.param(exposed(racks=1), (RACK,), exposed(racks=3), id="one rack"),
     ],
 )
@@ -116,7 +118,9 @@ def test_every_replica_can_lose_its_disk_even_if_records_are_flushed() -> None:
 
 def test_only_the_disk_of_a_single_replica_loses_in_every_order() -> None:
     [alone] = [
-        one for one in failure_sets(exposed(replicas=1)).losing if one.failures == (DISK_REPLACED,)
+        one
+        for one in failure_sets(exposed(replicas=1, min_insync_replicas=1)).losing
+        if one.failures == (DISK_REPLACED,)
     ]
     assert alone.certain
     assert not any(one.certain for one in failure_sets(exposed(acks="1")).losing)
