@@ -152,7 +152,6 @@ def _contains(failures: Failures, others: Failures) -> bool:
 def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
     """Return the perturbations of these failures; controllers that are gone add none."""
     chosen = list(failures)
-    replicas = exposed.question.replicas
     power = chosen.count(POWER_LOSS) + chosen.count(RACK) * in_a_rack(exposed)
     lost = chosen.count(DISK_REPLACED)
     kept = power if exposed.flushed else 0
@@ -160,7 +159,7 @@ def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
         kills=chosen.count(CRASH) + kept,
         power_losses=power - kept + lost,
         clean_stops=chosen.count(CLEAN_RESTART),
-        shrinks=chosen.count(LAG) * (replicas - 1),
+        shrinks=exposed.question.lag * chosen.count(LAG) if LAG in chosen else 0,
         fencings=chosen.count(LOST_SESSION),
         leader_moves=chosen.count(LEADER_MOVE),
     )
@@ -198,7 +197,7 @@ def _excluded(exposed: Exposed, failures: Failures) -> bool:
     if not quorum and (CONTROLLERS in failures or exposed.combined):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
-    if not (asked.total - asked.shrinks):
+    if not any(replace(asked, shrinks=0).counts()):
         return True  # no leader is deposed, and no log is truncated
     known = stored().get(exposed.question.key)
     return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
