@@ -26,7 +26,9 @@ ANY = -1
 _OTHERS = frozenset(
     {
         "stale_fetch",
+        "directory_drops_elr",
         "unclean_by_default",
+        "unclean_by_setting",
         "short_timers",
         "transactions",
         "verifies_transactions",
