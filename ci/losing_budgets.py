@@ -39,29 +39,30 @@ _FAILURES = tuple(kind for kind in _KINDS if kind != _LAG)
 
 #: A version of each set of rules that matters, those that are tested most first.
 _VERSIONS = (
-    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "3.6.2", "2.8.2", "2.3.1", "1.1.1", "2.0.1"),
-    *("4.0.1", "3.5.2", "3.4.1", "2.0.0"),
+    *("4.3.1", "3.9.1", "3.6.2", "2.8.2", "2.6.2", "2.3.1", "1.1.1", "2.0.1", "0.10.2.2"),
+    *("3.5.2", "3.4.1", "4.0.1", "2.0.0"),
 )
 _ALL_ACKS: tuple[Acks, ...] = ("all", "1")
 #: min.insync.replicas and replicas, in the order in which they are searched.
-_SIZES = ((2, 3), (1, 3), (1, 2), (2, 2), (1, 1), (3, 3))
+_SIZES = ((1, 2), (2, 2), (1, 1), (2, 3), (1, 3), (3, 3))
 
 
 def questions(sizes: Iterable[tuple[int, int]] = _SIZES) -> Iterator[Question]:
-    """Yield a question of each key, those of three replicas and min.insync.replicas=2 first."""
+    """Yield a question of each key, the usual ones first."""
     found: dict[str, Question] = {}
-    for (minimum, replicas), version, acks in product(sizes, _VERSIONS, _ALL_ACKS):
-        for unclean in (False, True):
-            for elr in (True, False) if version >= "4" else (False,):
-                question = Question(
-                    kafka_version=version,
-                    elr=elr,
-                    acks=acks,
-                    replicas=replicas,
-                    min_insync_replicas=minimum,
-                    unclean=unclean,
-                )
-                found.setdefault(question.key, question)
+    for unclean, (minimum, replicas), version, acks in product(
+        (False, True), sizes, _VERSIONS, _ALL_ACKS
+    ):
+        for elr in (True, False) if version >= "4" else (False,):
+            question = Question(
+                kafka_version=version,
+                elr=elr,
+                acks=acks,
+                replicas=replicas,
+                min_insync_replicas=minimum,
+                unclean=unclean,
+            )
+            found.setdefault(question.key, question)
     yield from found.values()
 
 

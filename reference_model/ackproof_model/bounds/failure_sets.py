@@ -15,6 +15,7 @@ from itertools import combinations, combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.losing import Minimum, Question, stored
+from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
 
 #: An operator's failures, sorted, each as often as it happens.
@@ -197,10 +198,17 @@ def _excluded(exposed: Exposed, failures: Failures) -> bool:
     if not quorum and (CONTROLLERS in failures or exposed.combined):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
+    if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
+        return False
     if not any(replace(asked, shrinks=0).counts()):
         return True  # no leader is deposed, and no log is truncated
     known = stored().get(exposed.question.key)
     return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
+
+
+def _forgets_eligible(question: Question) -> bool:
+    """Whether a new directory empties the ELR, which the searched rules leave out."""
+    return question.elr and Profile.of(question.kafka_version).directory_drops_elr
 
 
 def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
