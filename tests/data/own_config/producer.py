@@ -1,5 +1,7 @@
 """Sends orders."""
+
 import os
+
 from confluent_kafka import Consumer, Producer
 
 conf = {
