@@ -47,6 +47,12 @@ def predict(
     from_cluster: own_files.FromCluster = "",
     topic: own_files.Topic = "",
     client_config: own_files.ClientConfig = None,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Also the reason for each anomaly, availability, the diagram."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Predict which anomalies are impossible, possible or certain. Needs no cluster.
@@ -96,6 +102,6 @@ def predict(
 
         for configured, record, violations in predictions:
             name = configured.name or configured.scenario.name
-            print_prediction(stdout(), name, record, violations)
+            print_prediction(stdout(), name, record, violations, verbose=verbose)
     if any(violations for _, _, violations in predictions):
         raise typer.Exit(ExitCode.VIOLATED)
