@@ -99,14 +99,15 @@ def told(setup: Setup, risk: Risk) -> Risk:
     loss = next(one for one in found_sets(setup).losing if _failures(one.failures) == risk.failures)
     if loss.found is None:
         return replace(risk, trace=tuple(_argument(setup, loss)), at_risk=_at_risk(loss))
-    way = _story(_question(setup), loss.found)
+    disks = risk.failures.count(Failure.DISK_REPLACED)
+    way = _story(_question(setup), loss.found, disks)
     text = f"{risk.text}: {way.at_risk}"
     return replace(risk, trace=way.sentences, at_risk=way.at_risk, text=text)
 
 
 @cache
-def _story(question: Question, found: Minimum) -> Story:
-    return story(question, found)
+def _story(question: Question, found: Minimum, disks: int) -> Story:
+    return story(question, found, disks=disks)
 
 
 def _argument(setup: Setup, loss: Loss) -> Iterator[str]:

@@ -81,6 +81,10 @@ class FailureSets:
     survived: tuple[Failures, ...]
     undecided: tuple[Failures, ...]
 
+    def keeps(self, failures: Failures) -> bool:
+        """Whether it is known that these failures lose nothing."""
+        return any(_contains(larger, failures) for larger in self.survived)
+
 
 @cache
 def failure_sets(exposed: Exposed) -> FailureSets:

@@ -15,6 +15,7 @@ from ackproof_model.replication.state import NOBODY, members
 _FAILURES = {
     "kill": "{0} crashes; its log stays.",
     "lose power": "{0} loses power, and its log loses what was not flushed.",
+    "lose disk": "{0} ends, and its disk is replaced by an empty one.",
     "stop": "{0} is shut down cleanly.",
     "shrink": "{1} does not keep up with {0}.",
     "cut off": "{0} loses its session with the controller, and runs on.",
@@ -53,16 +54,22 @@ def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
     yield from zip(("", *found.steps), reversed(way), strict=True)
 
 
-def story(question: Question, found: Minimum) -> Story:
-    """Return the sentences of a loss; steps that change nothing for a reader are left out."""
+def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
+    """Return the sentences of a loss; steps that change nothing for a reader are left out.
+
+    disks: how many of the logs that lose records do so because their disks are replaced.
+    """
     steps = list(replay(question, found))
     before = steps[0][1]
     sentences = [_roles(question.replicas)]
     at_risk = ""
-    for step, after in steps[1:]:
-        sentences += _sentences(step, before, after)
+    emptied = [at for at, (step, _) in enumerate(steps) if step.startswith("lose power")]
+    replaced = emptied[len(emptied) - min(disks, len(emptied)) :]
+    for at, (step, after) in enumerate(steps[1:], start=1):
+        told = step.replace("lose power", "lose disk") if at in replaced else step
+        sentences += _sentences(told, before, after)
         if after.writes.acked & ~before.writes.acked and not at_risk:
-            at_risk = _at_risk(question, after)
+            at_risk = _at_risk(question, after, disks)
         before = after
     leader = name(before.controller.leader)
     sentences.append(f"{leader} leads without the acked record: it is lost.")
@@ -124,12 +131,12 @@ def _and(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def _at_risk(question: Question, acked: State) -> str:
+def _at_risk(question: Question, acked: State, disks: int) -> str:
     """Return which records may be lost, from the state in which the lost record was acked."""
     having = sum(bool(one.records & acked.writes.acked) for one in acked.brokers)
     isr = acked.controller.isr.bit_count()
     if question.replicas == 1:
-        return "records that were not flushed to the disk"
+        return "all records" if disks else "records that were not flushed to the disk"
     if question.acks != "all":
         return "records that the leader acked before a follower had fetched them"
     if having == 1 and isr == 1:
