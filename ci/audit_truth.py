@@ -14,8 +14,9 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,15 @@ from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 from ackproof.planning.compiler import write_all
 from ackproof.planning.search import SearchResult
 from ackproof.progress import ConsoleReporter
-from ackproof.scenario.loader import load
+from ackproof.runs.verdict import Verdict
+from ackproof.scenario.loader import Configured, load
 from ackproof_faults.conditions.durations import parse_duration
 from ackproof_model import adversary
-from ackproof_model.adversary import AdversaryModel, AdversaryResult, Budgets
+from ackproof_model.adversary import Budgets
 from ackproof_model.bounds.losing import Question
-from ackproof_model.planning import Plan, carried_out, covering_plans, realized
+from ackproof_model.bounds.losing import stored as stored_minima
+from ackproof_model.exposure import Budget
+from ackproof_model.planning import Plan, carried_out, realized
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "tests" / "results" / "audit_truth.jsonl"
@@ -176,23 +180,31 @@ class Trial:
     contradicted: bool = False
 
 
-def trials(setup: Setup) -> Iterator[Trial]:
-    """Yield what the audit says of a setup, with the schedules that the planner finds."""
+def trials(setup: Setup, *, chance: random.Random, most: int) -> Iterator[Trial]:
+    """Yield what the audit says of a setup, with the schedules that the planner finds.
+
+    Of each word at most `most` sets of failures, drawn at random, get schedules.
+    """
     found, question = found_sets(setup), question_of(setup)
-    for loss in found.losing:
-        plan = _losing(question, loss.failures)
+    losing, survived = list(found.losing), list(found.survived)
+    chance.shuffle(losing)
+    chance.shuffle(survived)
+    planned = 0
+    for loss in losing:
+        budget = _budget(question, loss.failures) if planned < most else None
+        plan = _losing(question, budget) if budget else None
+        planned += plan is not None
         yield Trial(word=LOSES, failures=loss.failures, plans=(plan,) if plan else ())
-    for failures in found.survived:
-        plans = tuple(islice(_attacks(question, failures), _ATTACKS))
-        yield Trial(
-            word=SURVIVES,
-            failures=failures,
-            plans=plans,
-            contradicted=any(plan.lost for plan in plans),
-        )
+    planned = 0
+    for failures in survived:
+        budget = _budget(question, failures) if planned < most else None
+        plans = tuple(islice(_attacks(question, budget), _ATTACKS)) if budget else ()
+        planned += bool(plans)
+        lost = any(plan.lost for plan in plans)
+        yield Trial(word=SURVIVES, failures=failures, plans=plans, contradicted=lost)
 
 
-def _budgets(question: Question, failures: Sequence[str]) -> Budgets | None:
+def _budget(question: Question, failures: Sequence[str]) -> Budget | None:
     """Return the perturbations of failures; None if a schedule cannot make them."""
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -200,46 +212,39 @@ def _budgets(question: Question, failures: Sequence[str]) -> Budgets | None:
         if kind is None or (kind == "shrinks" and question.model().profile.zookeeper):
             return None
         counts[kind] += question.replicas - 1 if kind == "shrinks" else 1
-    return Budgets(**counts)
+    return Budget(**counts)
 
 
-def _searched(question: Question, budgets: Budgets) -> AdversaryResult | None:
-    try:
-        model = question.model(budgets=budgets)
-    except ValueError:
+@cache
+def _losing(question: Question, budget: Budget) -> Plan | None:
+    """Return the schedule of the shortest stored way to a loss within a budget."""
+    known = stored_minima().get(question.key)
+    found = known.lost_by(budget) if known else None
+    if found is None or found.budget.leader_moves:
         return None
-    return adversary.search(model, max_states=_MOST_STATES)
+    total = int(found.budget.total)
+    model = question.model(budgets=Budgets(**asdict(found.budget), in_all=total))
+    return realized(adversary.search(model, max_states=_MOST_STATES))
 
 
-def _losing(question: Question, failures: Sequence[str]) -> Plan | None:
-    budgets = _budgets(question, failures)
-    answer = _searched(question, budgets) if budgets else None
-    return realized(answer) if answer and answer.lost else None
-
-
-def _attacks(question: Question, failures: Sequence[str]) -> Iterator[Plan]:
+def _attacks(question: Question, budget: Budget) -> Iterator[Plan]:
     """Yield schedules of these failures that lose records under weaker settings."""
-    budgets = _budgets(question, failures)
-    if budgets is None:
-        return
-    model, seen = question.model(), set()
+    seen = set()
     for weaker in _weaker(question):
-        answer = _searched(weaker, budgets)
-        plan = realized(answer) if answer and answer.lost else None
-        here = carried_out(model, plan.operations) if plan else None
+        plan = _losing(weaker, budget)
+        here = carried_out(question.model(), plan.operations) if plan else None
         if here is not None and here.operations not in seen:
             seen.add(here.operations)
             yield here
-    covered = replace(budgets, in_all=min(budgets.perturbations, 3))
-    yield from covering_plans(question.model(budgets=covered), most=1)
 
 
 def _weaker(question: Question) -> Iterator[Question]:
-    yield replace(question, acks="1")
-    yield replace(question, min_insync_replicas=1)
+    """Yield settings under which more is lost, those that differ least first."""
     yield replace(question, elr=False)
+    yield replace(question, min_insync_replicas=1)
     yield replace(question, elr=False, min_insync_replicas=1)
     yield replace(question, unclean=True)
+    yield replace(question, acks="1")
 
 
 def _write(drawn: Drawn, trial: Trial, folder: Path) -> list[Path]:
@@ -248,10 +253,14 @@ def _write(drawn: Drawn, trial: Trial, folder: Path) -> list[Path]:
     yaml, base = YAML(), folder / "base.yaml"
     yaml.dump(drawn.document(), base)
     scenario = load(base)[0].scenario
-    answer = AdversaryResult(model=AdversaryModel(kafka_version=drawn.kafka), trace=(), states=0, complete=True)
-    result = SearchResult(answer=answer, loss=None, clean=None, lossless=trial.plans)
-    if trial.word == LOSES:
-        result = replace(result, loss=trial.plans[0], lossless=())
+    answer = adversary.search(trial.plans[0].model, max_states=1)  # not written
+    loses = trial.word == LOSES
+    result = SearchResult(
+        answer=answer,
+        loss=trial.plans[0] if loses else None,
+        clean=None,
+        lossless=() if loses else trial.plans,
+    )
     name = "-".join((trial.word, *trial.failures)).replace("_", "-")
     written = []
     for path, _ in write_all(scenario, result, name=name, records=_RECORDS, out=folder):
@@ -280,7 +289,7 @@ def main() -> int:
     parser.add_argument("--configurations", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--budget", default="", metavar="TIME", help="begin none after this time")
-    parser.add_argument("--most", type=int, default=4, help="trials of each word to run of each")
+    parser.add_argument("--most", type=int, default=3, help="sets of failures of each word to run")
     parser.add_argument("--compile", action="store_true", help="only compile, run no broker")
     parser.add_argument("--table", action="store_true", help="only print what is stored")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "audit-truth")
@@ -299,16 +308,16 @@ def _ordered(seed: int, numbers: Sequence[int]) -> list[int]:
     return sorted(numbers, key=lambda one: (one // _SIDE_BY_SIDE, draw(seed, one).kafka))
 
 
-def _asked(drawn: Drawn) -> Setup:
+def _trials(drawn: Drawn, number: int, most: int) -> Iterator[Trial]:
     ((setup,),) = setups(drawn.own())
-    return setup
+    return trials(setup, chance=random.Random(number), most=most)  # noqa: S311
 
 
 def _compile(chosen: argparse.Namespace, numbers: Sequence[int]) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     for number in numbers:
         drawn = draw(chosen.seed, number)
-        for trial in trials(_asked(drawn)):
+        for trial in _trials(drawn, number, chosen.most):
             state = "contradicted" if trial.contradicted else "compiled" if trial.plans else "none"
             counts[trial.word, state] += 1
             if trial.contradicted:
@@ -319,22 +328,25 @@ def _compile(chosen: argparse.Namespace, numbers: Sequence[int]) -> None:
 
 def _run(chosen: argparse.Namespace, numbers: Sequence[int]) -> None:
     until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
-    reporter, engine = ConsoleReporter(Console(stderr=True)), connect()
-    known = stored()
+    engine, known = connect(), stored()
     with ClusterPool(engine, reuse=True) as pool:
+        begin = partial(
+            run,
+            out=chosen.out,
+            pool=pool,
+            client=engine,
+            reporter=ConsoleReporter(Console(stderr=True)),
+        )
         for number in _ordered(chosen.seed, [one for one in numbers if one not in known]):
             if until is not None and time.monotonic() > until:
                 break
             drawn = draw(chosen.seed, number)
             line: Result = {"number": number, "seed": chosen.seed, **asdict(drawn), "trials": []}
-            begun: Counter[str] = Counter()
-            for trial in _shuffled(trials(_asked(drawn)), number):
+            for trial in _trials(drawn, number, chosen.most):
                 tries: list[Result] = []
-                if trial.plans and begun[trial.word] < chosen.most:
-                    begun[trial.word] += 1
-                    folder = chosen.out / f"{number:03}"
-                    for path in _write(drawn, trial, folder):
-                        tries += _tried(path, trial, chosen.out, pool, engine, reporter)
+                if trial.plans:
+                    for path in _write(drawn, trial, chosen.out / f"{number:03}"):
+                        tries += _tried(path, trial, begin)
                 line["trials"].append(
                     {
                         "word": trial.word,
@@ -348,50 +360,47 @@ def _run(chosen: argparse.Namespace, numbers: Sequence[int]) -> None:
                 file.write(json.dumps(line) + "\n")
 
 
-def _shuffled(found: Iterator[Trial], number: int) -> list[Trial]:
-    trials_of = list(found)
-    random.Random(number).shuffle(trials_of)  # noqa: S311
-    return trials_of
-
-
 def _tried(
-    path: Path, trial: Trial, out: Path, pool: ClusterPool, engine: Any, reporter: ConsoleReporter
+    path: Path, trial: Trial, begin: Callable[[Configured], tuple[Path, Verdict]]
 ) -> Iterator[Result]:
     """Yield the runs of a schedule: until it loses, or one that must lose nothing."""
     configured = load(path)[0]
     for _ in range(_TRIES):
         try:
-            run_dir, verdict = run(configured, out=out, pool=pool, client=engine, reporter=reporter)
+            run_dir, verdict = begin(configured)
         except AckproofError as error:
             yield {"schedule": path.stem, "error": str(error)}
             continue
-        observed = verdict.observed
+        lost = verdict.observed.get("lost", 0)
         yield {
             "schedule": path.stem,
             "run": run_dir.name,
             "verdict": verdict.verdict,
-            "acked": observed.get("acked", 0),
-            "lost": observed.get("lost", 0),
+            "acked": verdict.observed.get("acked", 0),
+            "lost": lost,
             "reason": verdict.reason,
         }
-        decided = observed.get("lost", 0) or verdict.verdict != "inconclusive"
-        if decided and (observed.get("lost", 0) or trial.word == SURVIVES):
+        if lost or (trial.word == SURVIVES and verdict.verdict != "inconclusive"):
             return
+
+
+def _decided(one: Result) -> bool:
+    return bool(one.get("lost")) or one.get("verdict") not in (None, "inconclusive")
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
     """Yield a row for each word and set of failures."""
     rows: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for one in results:
-        for trial in one["trials"]:
+    for result in results:
+        for trial in result["trials"]:
             row = rows[trial["word"], " + ".join(trial["failures"])]
             row["said"] += 1
             row["scheduled"] += trial["schedules"] > 0
-            tries = [run for run in trial["tries"] if run.get("verdict") not in (None, "inconclusive") or run.get("lost")]
+            tries = [one for one in trial["tries"] if _decided(one)]
             row["run"] += bool(tries)
             row["runs"] += len(tries)
-            row["lost"] += sum(bool(run["lost"]) for run in tries)
-            lost = any(run["lost"] for run in tries)
+            row["lost"] += sum(bool(one["lost"]) for one in tries)
+            lost = any(one["lost"] for one in tries)
             row["true"] += bool(tries) and lost == (trial["word"] == LOSES)
             row["contradicted"] += trial["contradicted"]
     columns = ("said", "scheduled", "run", "true", "runs", "lost", "contradicted")
