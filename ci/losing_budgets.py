@@ -80,49 +80,73 @@ def search_minima(
     Stops at the number at which a search needs more than `max_states` states; `searched` is then
     the number before. `known` are the results for fewer failures.
     """
-    losing = list(known.losing) if known else []
-    safe = list(known.safe) if known else []
-    states = known.states if known else 0
+    found = _Found(question, known, max_states)
     searched = known.searched if known else 0
-    unknown: set[Budget] = set()
-    together = True
     for number in range(searched + 1, failures + 1):
-        while True:
-            asked = [
-                one
-                for one in budgets(number, question.replicas)
-                if one not in unknown
-                and not any(minimum.budget.within(one) for minimum in losing)
-                and not any(map(one.within, safe))
-                and not keeps_everything(question, one)
-            ]
-            if not asked:
-                break
-            limits = (together and _joint(asked, losing, number)) or asked[0]
-            total = number if not limits.shrinks else int(limits.total)
-            counts = {kind: int(getattr(limits, kind)) for kind in _KINDS}
-            model = question.model(budgets=Budgets(**counts, in_all=total))
-            result = search(model, max_states=max_states)
-            states += result.states
-            if result.lost:
-                losing.append(_minimum([label for label, _ in result.trace]))
-            elif not result.complete and limits != asked[0]:
-                together = False
-            elif not result.complete:
-                unknown.add(limits)
-            elif limits.shrinks:
-                safe.append(limits)
-            else:
-                safe += [one for one in asked if one.within(limits)]
-        if unknown:
+        found.search_all(number)
+        if found.unknown:
             break
         searched = number
     return Minima(
-        losing=tuple(losing),
+        losing=tuple(found.losing),
         searched=searched,
-        states=states,
-        safe=tuple(_largest(one for one in safe if one.total > searched)),
+        states=found.states,
+        safe=tuple(_largest(one for one in found.safe if one.total > searched)),
     )
+
+
+#: A search of one budget stops early: most losses need fewer states, and safe budgets are searched
+#: together.
+_FEW_STATES = 250_000
+
+
+class _Found:
+    """What is known about the budgets of a question. unknown: those that need too many states."""
+
+    def __init__(self, question: Question, known: Minima | None, max_states: int) -> None:
+        self._question = question
+        self._max_states = max_states
+        self.losing = list(known.losing) if known else []
+        self.safe = list(known.safe) if known else []
+        self.states = known.states if known else 0
+        self.unknown: set[Budget] = set()
+
+    def search_all(self, number: int) -> None:
+        """Search the budgets of so many failures: each briefly, then the others together."""
+        few = min(_FEW_STATES, self._max_states)
+        for one in self._open(number):
+            if one in self._open(number):
+                self._search(one, int(one.total), few)
+        together = True
+        while asked := [one for one in self._open(number) if one not in self.unknown]:
+            limits = (together and _joint(asked, self.losing, number)) or asked[0]
+            total = int(limits.total) if limits.shrinks else number
+            if not self._search(limits, total, self._max_states):
+                together = limits == asked[0] and together
+                self.unknown |= {limits} & {*asked}
+
+    def _open(self, number: int) -> list[Budget]:
+        """Return the budgets of so many failures of which nothing is known."""
+        return [
+            one
+            for one in budgets(number, self._question.replicas)
+            if not any(minimum.budget.within(one) for minimum in self.losing)
+            and not any(map(one.within, self.safe))
+            and not keeps_everything(self._question, one)
+        ]
+
+    def _search(self, limits: Budget, total: int, max_states: int) -> bool:
+        """Search budgets within limits, of `total` perturbations; whether that has an answer."""
+        counts = {kind: int(getattr(limits, kind)) for kind in _KINDS}
+        model = self._question.model(budgets=Budgets(**counts, in_all=total))
+        result = search(model, max_states=max_states)
+        self.states += result.states
+        if result.lost:
+            self.losing.append(_minimum([label for label, _ in result.trace]))
+        elif result.complete:
+            smaller = budgets(total, 1) if total < limits.total else [limits]
+            self.safe += [one for one in smaller if one.within(limits)]
+        return result.lost or result.complete
 
 
 def _joint(asked: Iterable[Budget], losing: Iterable[Minimum], number: int) -> Budget | None:

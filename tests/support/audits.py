@@ -5,6 +5,7 @@ from __future__ import annotations
 from ackproof.audit.answer import (
     Alternative,
     Answer,
+    Assumed,
     Audit,
     Decision,
     Effect,
@@ -87,20 +88,27 @@ def orders(**changes: object) -> Answer:
         "unstated": (),
         "risks": (risk(), disk, whole, reprocessed, stops(3)),
         "survives": survives,
-        "alternatives": (
-            Alternative(
-                changes=(MINIMUM,),
-                risks=(disk, whole, reprocessed, stops(2)),
-                survives=(*survives, (LAG, POWER)),
-            ),
-            Alternative(
-                changes=(MINIMUM, VERSION),
-                risks=(whole, reprocessed, stops(2)),
-                survives=(*survives, (LAG, POWER), (LAG, Failure.DISK_REPLACED)),
-            ),
-        ),
     }
-    return Answer(**(values | changes))  # type: ignore[arg-type]
+    values |= changes
+    values.setdefault("assumed", (assumed(values["risks"], values["survives"]),))
+    changed = assumed((disk, whole, reprocessed, stops(2)), (*survives, (LAG, POWER)))
+    upgraded = assumed(
+        (whole, reprocessed, stops(2)),
+        (*survives, (LAG, POWER), (LAG, Failure.DISK_REPLACED)),
+    )
+    values.setdefault(
+        "alternatives",
+        (
+            Alternative(changes=(MINIMUM,), assumed=(changed,)),
+            Alternative(changes=(MINIMUM, VERSION), assumed=(upgraded,)),
+        ),
+    )
+    return Answer(**values)  # type: ignore[arg-type]
+
+
+def assumed(risks: object, survives: object, **when: str) -> Assumed:
+    """Return the answer under some values."""
+    return Assumed(when=when, risks=risks, survives=survives)  # type: ignore[arg-type]
 
 
 def audit(*answers: Answer, **changes: object) -> Audit:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from ackproof.own_config.configuration import FileRead, FileRefused, Given
 
 SCHEMA = "ackproof.audit/1"
+#: The source of a value that nobody states.
+NOT_STATED = "not stated"
 
 
 class Effect(StrEnum):
@@ -121,12 +123,21 @@ Failures = tuple[Failure, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """The answer under one value of each setting that nobody states. when: these values."""
+
+    when: Mapping[str, str]
+    risks: tuple[Risk, ...]
+    survives: tuple[Failures, ...]
+    undecided: tuple[Failures, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """The answer after some changes of settings. changes: all of them, in their order."""
 
     changes: tuple[Decision, ...]
-    risks: tuple[Risk, ...]
-    survives: tuple[Failures, ...]
+    assumed: tuple[Assumed, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +147,8 @@ class Answer:
     topic, producer, consumer: '' if no file names one. settings: those that decide, with their
     sources. unstated: settings that decide and that nobody states. survives: sets of failures after
     which nothing acked is lost; only sets that a complete search or an argument covers.
-    alternatives: the answer after the least changes, each with the changes before it.
+    assumed: the answers from which these were merged. alternatives: the answer after the least
+    changes, each with the changes before it.
     """
 
     topic: str
@@ -147,6 +159,7 @@ class Answer:
     risks: tuple[Risk, ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ackproof.audit.answer import Decision, Failures
+from ackproof.audit.answer import NOT_STATED, Decision, Failures
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import ACKS, ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
@@ -19,7 +19,7 @@ _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
 _FLUSH = "log.flush.interval.messages"
 _RACK = "broker.rack"
 _USUAL_REPLICAS = 3
-_CHANGED, _NOT_STATED = "changed", "not stated"
+_CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ def _decision(setup: Setup, change: Change, other: Change | None = None) -> Deci
     return Decision(
         setting=change.setting,
         value=given.value,
-        source=given.source or _NOT_STATED,
+        source=given.source or NOT_STATED,
         change=change.value,
         cost="; ".join(filter(None, (change.cost, together))),
     )

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, cast
 
+from typing_extensions import TypedDict
+
+from ackproof.audit import merging
+from ackproof.audit.against import Difference
 from ackproof.audit.answer import SCHEMA, Alternative, Answer, Audit, Effect, Failure, Risk
+from ackproof.audit.places import Finding
 from ackproof.own_config.configuration import Given
 
 
@@ -105,6 +110,25 @@ class AnswerDocument(TypedDict):
     alternatives: list[AlternativeDocument]
 
 
+class FindingDocument(TypedDict):
+    """A risk of a topic and client, with the file and line that decides it."""
+
+    topic: str | None
+    producer: str | None
+    consumer: str | None
+    file: str
+    line: int
+    risk: RiskDocument
+
+
+class DifferenceDocument(TypedDict):
+    """What a change makes possible, and what it ends, compared with `base`."""
+
+    base: str
+    new: list[FindingDocument]
+    ended: list[FindingDocument]
+
+
 class AuditDocument(TypedDict):
     """The answers about all files of an audit."""
 
@@ -115,9 +139,10 @@ class AuditDocument(TypedDict):
     kafka: KafkaDocument
     answers: list[AnswerDocument]
     not_looked_at: list[str]
+    against: DifferenceDocument | None
 
 
-def document(audit: Audit) -> AuditDocument:
+def document(audit: Audit, difference: Difference | None = None) -> AuditDocument:
     """Return the object that `audit --json` prints."""
     of_audit: Any = {
         "schema": SCHEMA,
@@ -127,6 +152,7 @@ def document(audit: Audit) -> AuditDocument:
         "kafka": {"version": _given(audit.version), "mode": _given(audit.mode)},
         "answers": [_answer(one) for one in audit.answers],
         "not_looked_at": audit.not_looked_at,
+        "against": _difference(difference) if difference else None,
     }
     return cast("AuditDocument", of_audit)
 
@@ -143,15 +169,38 @@ def risk_document(risk: Risk) -> dict[str, Any]:
     return {**asdict(risk), "case": risk.case or None, "accepted": risk.accepted or None}
 
 
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "base": difference.base,
+        "new": [_finding(one) for one in difference.new],
+        "ended": [_finding(one) for one in difference.ended],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        **_parts(finding.answer),
+        "file": finding.file,
+        "line": finding.line,
+        "risk": risk_document(finding.risk),
+    }
+
+
+def _parts(answer: Answer) -> dict[str, str | None]:
+    return {
+        "topic": answer.topic or None,
+        "producer": answer.producer or None,
+        "consumer": answer.consumer or None,
+    }
+
+
 def _given(given: Given | None) -> dict[str, Any]:
     return asdict(given) if given else {"value": None, "source": None}
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
-        "topic": answer.topic or None,
-        "producer": answer.producer or None,
-        "consumer": answer.consumer or None,
+        **_parts(answer),
         "settings": {key: _given(given) for key, given in answer.settings.items()},
         "unstated": answer.unstated,
         "risks": [risk_document(risk) for risk in answer.risks],
@@ -164,6 +213,6 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _alternative(alternative: Alternative) -> dict[str, Any]:
     return {
         "changes": [asdict(change) for change in alternative.changes],
-        "risks": [risk_document(risk) for risk in alternative.risks],
-        "survives": alternative.survives,
+        "risks": [risk_document(risk) for risk, _ in merging.risks(alternative.assumed)],
+        "survives": merging.survives(alternative.assumed),
     }

@@ -8,7 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.audit.answer import Audit
+from ackproof.audit.against import Difference
+from ackproof.audit.answer import NOT_STATED, Audit
 from ackproof.audit.summary import Summary, summaries
 
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
@@ -16,11 +17,15 @@ _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
 _MOST_GROUPS = 12
 
 
-def print_audit(console: Console, audit: Audit, *, verbose: bool = False) -> None:
-    """Print the worst answer in full, and a line for each further group of topics.
+def print_audit(
+    console: Console, audit: Audit, difference: Difference | None = None, *, verbose: bool = False
+) -> None:
+    """Print the difference, the worst answer in full, and a line for each further group of topics.
 
     With `verbose` every group is printed in full.
     """
+    if difference:
+        _print_difference(console, difference)
     groups = summaries(audit)
     for refused in audit.refused:
         _say(console, f"not read: {refused.file}: {refused.reason}", style="yellow")
@@ -34,6 +39,19 @@ def print_audit(console: Console, audit: Audit, *, verbose: bool = False) -> Non
         _print_others(console, groups[1:])
     if audit.not_looked_at:
         _item(console, "Not looked at: ", "; ".join(audit.not_looked_at) + ".", style="dim")
+
+
+def _print_difference(console: Console, difference: Difference) -> None:
+    _say(console, f"Compared with {difference.base}:", style="bold")
+    for finding in difference.new:
+        _item(
+            console, " makes possible: ", f"{finding.text} ({finding.file}:{finding.line})", "red"
+        )
+    for finding in difference.ended:
+        _item(console, " ends: ", finding.title, "green")
+    if not difference.new and not difference.ended:
+        _say(console, " this change makes no risk possible, and ends none")
+    console.print()
 
 
 def _print_summary(console: Console, audit: Audit, summary: Summary, files: list[str]) -> None:
@@ -52,6 +70,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         _item(console, "  ", f"Nobody states {names}: the answers are for each value.")
     console.print()
     console.print(Padding(_table(summary), (0, 0, 0, 1), expand=False))
+    if summary.more:
+        _say(console, f"  and {summary.more} more sets of failures (--json has all)", style="dim")
     if summary.how:
         case = f" ({summary.how_case})" if summary.how_case else ""
         console.print()
@@ -108,7 +128,8 @@ def _print_changes(console: Console, summary: Summary) -> None:
     console.print()
     labels = ("Change first: ", "then: ")
     for at, change in enumerate(summary.changes):
-        where = f"now {change.value}, {change.source}" if change.value else change.source
+        stated = change.source != NOT_STATED
+        where = f"now {change.value}, {change.source}" if stated else "no file states it"
         label = labels[min(at, 1)].ljust(len(labels[0]))
         _item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
         if change.cost:
@@ -135,7 +156,7 @@ def _say(console: Console, text: str, *, style: str = "") -> None:
     console.print(Text(text, style=style), highlight=False)
 
 
-def _item(console: Console, label: str, text: str, *, style: str = "") -> None:
+def _item(console: Console, label: str, text: str, style: str = "") -> None:
     """Print a text after a label; later lines are indented by the width of the label."""
     grid = Table.grid(padding=0)
     grid.add_column(width=len(label))

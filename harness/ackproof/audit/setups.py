@@ -14,7 +14,6 @@ from itertools import product
 
 from ackproof.audit.setup import Setup
 from ackproof.errors import ScenarioError
-from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.kafka_keys import ignored
@@ -262,21 +261,24 @@ def _mode(own: OwnConfig) -> str:
 def _possible(own: OwnConfig) -> Sequence[tuple[str, str, str]]:
     """Return the eras that the files allow: by the mode, and by what only some versions know."""
     eras = _ZOOKEEPER_ERAS if _mode(own) == "zookeeper" else _ERAS
-    since = numbers(_release(own.since.value)) if own.since else OLDEST
-    below = numbers(_release(own.below.value)) if own.below else _NO_VERSION
+    since = _line(own.since.value) if own.since else OLDEST[:2]
+    below = _line(own.below.value) if own.below else _NO_VERSION
     if _mode(own) == "kraft":
         since = max(since, _FIRST_KRAFT)
     if _mode(own) == "zookeeper":
         below = min(below, _FIRST_WITHOUT_ZOOKEEPER)
     allowed = [
-        era
-        for era in eras
-        if numbers(era[2]) >= since and tuple(map(int, era[0].split("."))) < below
+        era for era in eras if (not era[1] or _line(era[1]) >= since) and _line(era[0]) < below
     ]
     known = [
         era for era in allowed if not any(ignored("broker", key, era[2]) for key in own.broker)
     ]
     return known or allowed or eras[-1:]
+
+
+def _line(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version; no set of rules begins within a line."""
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def _release(version: str) -> str:

@@ -35,13 +35,17 @@ class FileRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic as far as files describe it. settings: its own, without those of brokers."""
+    """A topic as far as files describe it. settings: its own, without those of brokers.
+
+    internal: Kafka Connect or MirrorMaker 2 has it for itself.
+    """
 
     name: str
     partitions: Given | None = None
     replication_factor: Given | None = None
     settings: Settings = field(default_factory=dict)
     source: str = ""
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +94,10 @@ class OwnConfig:
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
+
+    @property
+    def describes_brokers(self) -> bool:
+        return bool(self.broker or self.brokers or self.controllers or self.kafka)
 
     @property
     def release(self) -> str:

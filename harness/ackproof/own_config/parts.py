@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from ackproof.own_config.configuration import Client, Given, Settings, Topic
 from ackproof.own_config.tree import Text, documents
@@ -21,6 +21,10 @@ _SECRET = re.compile(
 #: A value that a program fills in: `${NAME}` of a shell, Spring or Terraform.
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%=")
+
+
+#: The kind of settings that an option names, for a file that does not show it.
+Hint = Literal["", "broker", "topic", "producer"]
 
 
 class RefusalError(Exception):
@@ -77,14 +81,11 @@ def _nothing(_: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file's text. hint: `broker`, `producer` or `topic` if an option says it; '' otherwise.
-
-    beside: returns the text of a file that this one names, None if there is none.
-    """
+    """A file's text. beside: returns the text of a file that it names; None if there is none."""
 
     name: str
     text: str
-    hint: str = ""
+    hint: Hint = ""
     beside: Callable[[str], str | None] = _nothing
     warnings: list[str] = field(default_factory=list)
 

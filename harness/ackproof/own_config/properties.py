@@ -293,6 +293,7 @@ def _internal_topics(source: Source, pairs: Mapping[str, Text]) -> tuple[Topic, 
             partitions=_count(source, pairs, (f"{kind}.storage.partitions",)),
             replication_factor=_count(source, pairs, (f"{kind}.storage.replication.factor",)),
             source=source.name,
+            internal=True,
         )
         for kind in ("config", "offset", "status")
         if f"{kind}.storage.replication.factor" in pairs

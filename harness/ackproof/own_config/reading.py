@@ -15,7 +15,7 @@ from ackproof.own_config import applications, containers, described, environment
 from ackproof.own_config import properties as settings_files
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
-from ackproof.own_config.parts import Part, RefusalError, Source, template
+from ackproof.own_config.parts import Hint, Part, RefusalError, Source, template
 from ackproof.own_config.tree import Block, NotYamlError
 
 #: More than any configuration has.
@@ -75,16 +75,20 @@ def read(paths: Sequence[Path], *, kafka: str = "") -> OwnConfig:
     return _combined([(path, "") for path in paths], kafka=kafka)
 
 
-def read_options(options: Mapping[str, Path | None]) -> OwnConfig:
-    """Read the files of options; the option says what an ambiguous file is about.
-
-    options: files by `broker`, `producer`, `topic`. Raises ScenarioError for a file that cannot be
-    used.
-    """
-    own = _combined([(path, part) for part, path in options.items() if path is not None])
+def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
+    """Read the files of options. Raises ScenarioError for a file that cannot be used."""
+    own = _combined(files)
     for refused in own.refused:
         raise ScenarioError(f"{refused.file}: {refused.reason}", hint=_READ)
     return own
+
+
+def client_settings(path: Path) -> dict[str, str]:
+    """Return the properties of a client, with its secrets. Raises ScenarioError."""
+    name, data = _data(path)
+    if isinstance(data, str):
+        raise ScenarioError(f"{name}: {data}")
+    return {key: str(value) for key, value in settings_files.parse(_decoded(data)).items()}
 
 
 def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> OwnConfig:
@@ -106,7 +110,7 @@ def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> OwnConfig:
     return _together(outcomes, kafka)
 
 
-def _combined(paths: Sequence[tuple[Path, str]], kafka: str = "") -> OwnConfig:
+def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> OwnConfig:
     outcomes: list[tuple[str, Part | str]] = []
     for path, hint in paths:
         if path.is_dir():
@@ -162,7 +166,7 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield entry
 
 
-def _read(path: Path, hint: str) -> tuple[str, Part | str]:
+def _read(path: Path, hint: Hint) -> tuple[str, Part | str]:
     """Return the name of a file with its content, or with the reason for which it is refused."""
 
     def beside(name: str) -> str | None:
@@ -171,6 +175,15 @@ def _read(path: Path, hint: str) -> tuple[str, Part | str]:
         except OSError:
             return None
 
+    name, data = _data(path)
+    return (name, data) if isinstance(data, str) else _outcome(name, data, hint, beside)
+
+
+def _data(path: Path) -> tuple[str, bytes | str]:
+    """Return the name of a file with its content, or with a reason for which it cannot be read.
+
+    Raises ScenarioError if there is no such file.
+    """
     try:
         data = safe_files.read(path, most=MOST_BYTES)
     except FileNotFoundError:
@@ -182,9 +195,7 @@ def _read(path: Path, hint: str) -> tuple[str, Part | str]:
         if error.errno == errno.ENAMETOOLONG:
             raise
         return str(path), f"it cannot be read: {error.strerror}"
-    if reason := _unfit(data):
-        return str(path), reason
-    return _outcome(str(path), data, hint, beside)
+    return str(path), _unfit(data) or data
 
 
 def _unfit(data: bytes) -> str:
@@ -206,7 +217,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _outcome(
-    name: str, data: bytes, hint: str, beside: Callable[[str], str | None]
+    name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]
 ) -> tuple[str, Part | str]:
     source = Source(name=name, text=_decoded(data), hint=hint, beside=beside)
     if not source.text.strip():

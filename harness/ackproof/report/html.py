@@ -176,8 +176,8 @@ def write_page(
     """Render a template with its plots by element id, and write the page."""
     page = environment().get_template(template_name)
     text = page.render(
-        style=_asset("report.css"),
-        script=_asset("report.js"),
+        style=asset("report.css"),
+        script=asset("report.js"),
         library=provide_library(path.parent),
         template=template().to_plotly_json(),
         figures={name: plot_data(figure, view) for name, (figure, view) in plots.items()},
@@ -310,7 +310,7 @@ def environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
     file = resources.files("ackproof.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
 

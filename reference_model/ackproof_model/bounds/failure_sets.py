@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, combinations_with_replacement
 
@@ -31,6 +31,8 @@ EVENTS = (
 )
 #: Events after which a node starts again.
 _ENDS = {CRASH, CLEAN_RESTART, POWER_LOSS, DISK_REPLACED}
+#: The largest number of replicas that is searched.
+_SEARCHED = 3
 #: How many failures a set has at most, but for the loss of all brokers' logs.
 _MOST = 3
 
@@ -171,15 +173,26 @@ def in_a_rack(exposed: Exposed) -> int:
 
 def _verdict(exposed: Exposed, failures: Failures) -> Loss | bool:
     """Return how the failures lose a record, True if they do not, False if that is unknown."""
+    return _loss(exposed, failures) or _excluded(exposed, failures)
+
+
+def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
+    """Return the stored way in which the failures lose a record, if there is one."""
     if exposed.acks_0 and not {LAG, CONTROLLERS}.issuperset(failures):
         return Loss(failures=failures, reason=_UNANSWERED, at_risk=_IN_FLIGHT)
-    asked = budget(exposed, failures)
     known = stored().get(exposed.question.key)
-    if known and (found := known.lost_by(asked)):
-        if _realistic(failures, found):
-            certain = exposed.question.replicas == 1 and failures == (DISK_REPLACED,)
-            return Loss(failures=failures, found=found, certain=certain)
-        return False
+    found = known.lost_by(budget(exposed, failures)) if known else None
+    if found is None:
+        return _among_three(exposed, failures)
+    if not _realistic(failures, found):
+        return None
+    certain = exposed.question.replicas == 1 and failures == (DISK_REPLACED,)
+    return Loss(failures=failures, found=found, certain=certain)
+
+
+def _excluded(exposed: Exposed, failures: Failures) -> bool:
+    """Whether searches or an argument exclude that the failures lose a record."""
+    asked = budget(exposed, failures)
     ends = sum(one in _ENDS for one in failures) + failures.count(RACK) * in_a_rack(exposed)
     quorum = CONTROLLERS not in failures and ends <= max((exposed.combined - 1) // 2, 0)
     if not quorum and (CONTROLLERS in failures or exposed.combined):
@@ -187,7 +200,25 @@ def _verdict(exposed: Exposed, failures: Failures) -> Loss | bool:
         return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
     if not (asked.total - asked.shrinks):
         return True  # no leader is deposed, and no log is truncated
+    known = stored().get(exposed.question.key)
     return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
+
+
+def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
+    """Return how three of more replicas lose a record while the others have no part in it.
+
+    With lag the others leave the ISR first; it still has min.insync.replicas members. With acks=1
+    they stay in the ISR and do not fetch. In both cases they come last in elections.
+    """
+    question = exposed.question
+    if question.replicas <= _SEARCHED or question.min_insync_replicas > _SEARCHED:
+        return None
+    if RACK in failures or (question.acks == "all" and LAG not in failures):
+        return None
+    three = replace(exposed, question=replace(question, replicas=_SEARCHED))
+    known = stored().get(three.question.key)
+    found = known.lost_by(budget(three, failures)) if known else None
+    return Loss(failures=failures, found=found) if found else None
 
 
 def _realistic(failures: Failures, found: Minimum) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ackproof_model.adversary.state import Budgets, State, initial
 from ackproof_model.adversary.successors import lost, successors
@@ -21,6 +21,12 @@ _FAILURES = {
     "cut off": "{0} loses its session with the controller, and runs on.",
     "move leader": "{0} is made the leader by a planned election.",
     "restart": "{0} starts again.",
+}
+#: The replicas of a story; others have no part in it (`failure_sets`).
+_TOLD = 3
+_OTHERS = {
+    True: "The {more} other followers fall behind first and leave the ISR.",
+    False: "The {more} other followers have not fetched the newest records.",
 }
 _KEEPING_POWER = "{0} loses power; its log stays."
 
@@ -59,6 +65,10 @@ def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
 
     disks: how many of the logs that lose records do so because their disks are replaced.
     """
+    if (more := question.replicas - _TOLD) > 0:
+        told = story(replace(question, replicas=_TOLD), found, disks=disks)
+        others = _OTHERS[question.acks == "all"].format(more=more)
+        return replace(told, sentences=(told.sentences[0], others, *told.sentences[1:]))
     steps = list(replay(question, found))
     before = steps[0][1]
     sentences = [_roles(question.replicas)]
@@ -66,8 +76,8 @@ def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
     emptied = [at for at, (step, _) in enumerate(steps) if step.startswith("lose power")]
     replaced = emptied[len(emptied) - min(disks, len(emptied)) :]
     for at, (step, after) in enumerate(steps[1:], start=1):
-        told = step.replace("lose power", "lose disk") if at in replaced else step
-        sentences += _sentences(told, before, after)
+        action = step.replace("lose power", "lose disk") if at in replaced else step
+        sentences += _sentences(action, before, after)
         if after.writes.acked & ~before.writes.acked and not at_risk:
             at_risk = _at_risk(question, after, disks)
         before = after
