@@ -95,21 +95,17 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     losing: list[Loss] = []
     safe: list[Failures] = []
     undecided: list[Failures] = []
-    for failures in _sets(exposed.question.replicas, racks=exposed.racks > 0):
+    logs = {one.failures: one for one in _all_logs(exposed)}
+    for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
         if any(_contains(failures, one.failures) for one in losing):
             continue
-        verdict = _verdict(exposed, failures)
+        verdict = _loss(exposed, failures) or logs.get(failures) or _excluded(exposed, failures)
         if isinstance(verdict, Loss):
             losing.append(verdict)
         elif verdict:
             safe.append(failures)
         elif not any(_contains(failures, one) for one in undecided):
             undecided.append(failures)
-    losing += [
-        one
-        for one in _all_logs(exposed)
-        if not any(_contains(one.failures, known.failures) for known in losing)
-    ]
     return FailureSets(
         losing=tuple(losing), survived=tuple(_largest(safe)), undecided=tuple(undecided)
     )
@@ -142,8 +138,11 @@ def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
 
 def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
     """Return all sets of the most failures."""
-    every = _sets(exposed.question.replicas, racks=exposed.racks > 0)
-    return tuple(one for one in every if len(one) == _MOST)
+    return tuple(one for one in _sets_of(exposed) if len(one) == _MOST)
+
+
+def _sets_of(exposed: Exposed) -> tuple[Failures, ...]:
+    return _sets(exposed.question.replicas, racks=exposed.racks > 0)
 
 
 def _contains(failures: Failures, others: Failures) -> bool:
@@ -169,11 +168,6 @@ def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
 def in_a_rack(exposed: Exposed) -> int:
     """Return how many replicas a rack has at most (`StripedReplicaPlacer`)."""
     return math.ceil(exposed.question.replicas / max(exposed.racks, 1))
-
-
-def _verdict(exposed: Exposed, failures: Failures) -> Loss | bool:
-    """Return how the failures lose a record, True if they do not, False if that is unknown."""
-    return _loss(exposed, failures) or _excluded(exposed, failures)
 
 
 def _loss(exposed: Exposed, failures: Failures) -> Loss | None:

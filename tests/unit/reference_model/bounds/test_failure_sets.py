@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -136,7 +137,8 @@ def test_controllers_that_are_also_brokers_leave_more_undecided() -> None:
 @pytest.mark.parametrize(
     ("one", "failures", "expected"),
     [
-        (exposed(), (LAG,), Budget(shrinks=2)),
+        (exposed(), (LAG,), Budget(shrinks=math.inf)),
+        (exposed("3.4.1"), (LAG, LAG), Budget(shrinks=4)),
         (exposed(), (CRASH, DISK_REPLACED), Budget(kills=1, power_losses=1)),
         (exposed(flushed=True), (POWER_LOSS,), Budget(kills=1)),
         (exposed(flushed=True), (DISK_REPLACED,), Budget(power_losses=1)),
