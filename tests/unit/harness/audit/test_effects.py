@@ -123,9 +123,9 @@ LIBRDKAFKA = {"library": "librdkafka"}
         ),
         (
             Effect.UNPROCESSED,
-            "lag+crash",
-            {"broker": {"unclean.leader.election.enable": "true"}, "consumer": {}},
-            {"topic": {"unclean.leader.election.enable": "true"}, "consumer": {}},
+            "lag+power_loss",
+            {"kafka": "4.3.1", "consumer": {}},
+            {"kafka": "4.3.1", "consumer": {}, "broker": {"min.insync.replicas": "2"}},
         ),
         (
             Effect.REPROCESSED,
