@@ -106,7 +106,7 @@ def _elr(setup: Setup) -> Iterator[Change]:
     version = setup.partition.kafka_version
     if setup.partition.profile.elr and not setup.zookeeper:
         return
-    cost = "after an upgrade switch it on: kafka-features upgrade --feature " + ELR + "=1"
+    cost = "switch it on afterwards: kafka-features upgrade --feature " + ELR + "=1"
     if version >= "4.":
         yield Change(
             setting=ELR,
