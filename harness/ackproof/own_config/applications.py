@@ -64,12 +64,16 @@ def read(source: Source) -> Part | None:
 
 
 def _named(source: Source, clients: Iterable[tuple[str, tuple[Client, ...]]]) -> tuple[Client, ...]:
-    """Return clients with the profile in their names."""
-    return tuple(
-        replace(one, name=f"{one.name} (profile {profile})") if profile else one
-        for profile, of_profile in clients
-        for one in of_profile
-    )
+    """Return clients with the profile in their names, if it changes them."""
+    found: list[Client] = []
+    for profile, of_profile in clients:
+        common = tuple(found)
+        found += [
+            replace(one, name=f"{one.name} (profile {profile})") if profile else one
+            for one in of_profile
+            if one not in common
+        ]
+    return tuple(found)
 
 
 def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:
@@ -168,11 +172,11 @@ def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         name = _unquoted(key)[len(_SPRING) :]
         scope, _, rest = name.partition(".")
         if scope in of and rest:
-            of[scope][_spring_name(rest)] = value
+            of[scope][rest if scope == "listener" else _spring_name(rest)] = value
         elif scope == "properties":
             common[rest] = value
-        elif scope in ("bootstrap-servers", "bootstrapServers", "client-id"):
-            common[_spring_name(scope)] = value
+        elif re.sub(r"[-.]", "", name).lower() in ("bootstrapservers", "clientid"):
+            common[_spring_name(name.replace(".", "-"))] = value
     consumes = bool(of["consumer"] or of["listener"])
     produces = bool(of["producer"]) or any(map(is_producers, common))
     if not (consumes or produces):
@@ -254,10 +258,11 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
             r"spring\.cloud\.stream\.kafka\.binder\.required-?acks", key, re.IGNORECASE
         ):
             producer["acks"] = value
+    consumer = {key: value for key, value in consumer.items() if not is_producers(key)}
     part = _clients(
         source,
         {key: value for key, value in producer.items() if not is_consumers(key)},
-        {key: value for key, value in consumer.items() if not is_producers(key)},
+        consumer or None,
         framework="Spring Cloud Stream",
         shape="spring",
     )

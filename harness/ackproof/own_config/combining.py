@@ -53,6 +53,7 @@ def combine(
         racks=_racks(nodes),
         broker=settings,
         differing=differing,
+        controller=next((one.settings for one in nodes if "controller" in one.roles), {}),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
@@ -124,7 +125,7 @@ def _all(values: Iterable[Given]) -> str:
 
 def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> None:
     """Report the settings of a controller that count for brokers' topics."""
-    for key in ("min.insync.replicas", "unclean.leader.election.enable"):
+    for key in ("min.insync.replicas", "unclean.leader.election.enable") if brokers else ():
         given = node.settings.get(key)
         theirs = next((broker.settings[key] for broker in brokers if key in broker.settings), None)
         if given and (theirs is None or theirs.value != given.value):
@@ -133,10 +134,11 @@ def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> 
                 f"{f'{theirs.value} ({theirs.source})' if theirs else 'their own'}; the controller "
                 "elects leaders by its value"
             )
-    if not brokers:
+    if not brokers and "process.roles" in node.settings:
         notes.append(
-            f"{node.name}: a controller's file (process.roles=controller): of brokers, topics and "
-            "clients it says nothing"
+            f"{node.settings['process.roles'].source}: a controller's file: of brokers, topics and "
+            "clients it says nothing; of its settings only min.insync.replicas counts, with "
+            "eligible leader replicas"
         )
 
 

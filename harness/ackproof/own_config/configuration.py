@@ -72,9 +72,10 @@ class OwnConfig:
     this or later; below: it is earlier. mode: `kraft` or `zookeeper`. brokers, controllers: how
     many; combined: how many nodes are both and so count twice. racks: the rack of each broker, by
     broker. broker: the settings of brokers, by Kafka's precedence; of values that differ between
-    brokers the one that loses more, and `differing` has all of them. in_force: whether running
-    brokers answered them. warnings: what contradicts itself or has no meaning, a sentence each
-    with file and line.
+    brokers the one that loses more, and `differing` has all of them. controller: the settings of a
+    controller, from which leader elections and eligible leader replicas take theirs. in_force:
+    whether running brokers answered them. warnings: what contradicts itself or has no meaning, a
+    sentence each with file and line.
     """
 
     read: tuple[FileRead, ...] = ()
@@ -90,6 +91,7 @@ class OwnConfig:
     racks: Mapping[str, Given] = field(default_factory=dict)
     broker: Settings = field(default_factory=dict)
     differing: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
+    controller: Settings = field(default_factory=dict)
     in_force: bool = False
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()
@@ -97,7 +99,7 @@ class OwnConfig:
 
     @property
     def describes_brokers(self) -> bool:
-        return bool(self.broker or self.brokers or self.controllers or self.kafka)
+        return bool(self.broker or self.brokers or self.kafka)
 
     @property
     def release(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Client, Given, Topic
-from ackproof.own_config.parts import Node, Part, RefusalError, Source
+from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
 from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, Text, block, items, text
 
@@ -83,12 +84,9 @@ def compose(source: Source) -> Part | None:
     """Read a compose file."""
     root = next(iter(source.documents), None)
     services = block(root, "services")
-    if (
-        not services
-        and isinstance(root, Block)
-        and "image" in next((value for value in root.values() if isinstance(value, Block)), Block())
-    ):
-        services = root  # version 1 of the format
+    first = next(iter(root.values()), None) if isinstance(root, Block) else None
+    if not services and {"image", "environment"} <= block(first).keys():
+        services = block(root)  # version 1 of the format
     if not services:
         return None
     found = _Found(source)
@@ -103,7 +101,7 @@ def compose(source: Source) -> Part | None:
             name,
             image,
             {
-                key: Text.at(fill(value), value.line)
+                key: Text.at(fill(value), value.line, file=value.file)
                 for key, value in _variables(source, service).items()
             },
             count=_replicas(source, service, name),
@@ -114,9 +112,10 @@ def compose(source: Source) -> Part | None:
         found.topics += _commands(source, service)
     part = found.part("compose")
     if not part.nodes and not part.producers and not part.consumers and not part.topics:
+        names = ", ".join([*services][:5])
         raise RefusalError(
-            f"a compose file of {len(services)} services, none of which has an image or a setting "
-            "of Kafka that is understood"
+            f"{UNKNOWN}: a compose file whose services ({names}) have no image of Kafka, and no "
+            "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"
         )
     return part
 
@@ -156,10 +155,10 @@ def _variables(source: Source, service: Block) -> dict[str, Text]:
                 f"{source.name}:{name.line}: env_file {name}: there is no such file"
             )
             continue
-        # The value's line is one of the compose file, because a record has one name a file.
-        named = Source(name=source.name, text=content)
+        file = str(PurePath(source.name).parent / name)
+        parsed = environment.parse(Source(name=file, text=content, warnings=source.warnings))
         variables |= {
-            key: Text.at(str(value), name.line) for key, value in environment.parse(named).items()
+            key: Text.at(str(value), value.line, file=file) for key, value in parsed.items()
         }
     own = service.get("environment")
     if isinstance(own, Block):
@@ -311,7 +310,7 @@ def _resource(found: _Found, resource: object) -> None:
     for container in containers(resource):
         variables = _named_values(container)
         image = text(container, "image")
-        if variables or image:
+        if variables or (image and kind):
             count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
             if count is None and kind in _COUNTED:
                 count = Given("1", f"{found.source.name}:{block(resource).line}")
@@ -337,7 +336,7 @@ def containers(node: object, depth: int = 0) -> Iterator[Block]:
     if depth > 30:
         return
     if isinstance(node, Block):
-        if _named_values(node) or ("image" in node and isinstance(node["image"], Text)):
+        if _named_values(node) or isinstance(node.get("image"), Text):
             yield node
         for key, value in node.items():
             if key not in ("env", "environment"):
@@ -351,7 +350,7 @@ def _named_values(container: Block) -> dict[str, Text]:
     """Return the variables of `env: [{name: …, value: …}]`."""
     return {
         str(name): value
-        for key in ("env", "environment", "extraEnvVars", "extraEnv")
+        for key in ("env", "environment")
         for entry in items(container, key)
         if (name := text(entry, "name")) and (value := text(entry, "value"))
     }

@@ -99,7 +99,7 @@ class _Entity:
 
     scope: str
     name: str
-    whole: bool
+    in_force: bool
     pairs: dict[str, Text] = field(default_factory=dict)
     defaults: list[str] = field(default_factory=list)
 
@@ -147,7 +147,7 @@ def _no_settings(source: Source, entities: list[_Entity]) -> Part | None:
 
 
 def _rank(entity: _Entity) -> Rank:
-    if entity.whole:
+    if entity.in_force:
         return Rank.IN_FORCE
     return Rank.DYNAMIC_BROKER if entity.name else Rank.DYNAMIC_DEFAULT
 
@@ -165,7 +165,7 @@ def _entities(source: Source) -> Iterator[_Entity]:
             entity = _Entity(scope, name, kind == "all" and scope == "broker")
             entity.pairs |= _listed(heading["rest"], number)  # before 2.5 all are on this line
         elif (match := _SETTING.fullmatch(line)) and (entity or match["sensitive"]):
-            entity = entity or _Entity(_scope(match["synonyms"] or "", source.hint), "", False)
+            entity = entity or _Entity(_scope(match["synonyms"] or "", source.hint), "", True)
             if match["sensitive"] != "true" and match["value"] not in ("null", ""):
                 entity.pairs[match["key"]] = Text.at(match["value"], number)
     if entity:
@@ -233,6 +233,7 @@ def rpk(source: Source) -> Part | None:
     return Part(shape="rpk topic describe", topics=tuple(found)) if found else None
 
 
+_NO_VALUE = ("null", "[hidden]", "[]", "")
 _VALUE = re.compile(r"\s+(?P<key>[a-z][a-z0-9._-]*) = (?P<value>.*)")
 _APP_INFO = re.compile(r".*Kafka version: (?P<version>\d+\.\d+\.\d+)\b")
 
@@ -247,7 +248,7 @@ def client_log(source: Source) -> Part | None:
             blocks.append((heading[1], number, {}))
             inside = True
         elif inside and (match := _VALUE.fullmatch(line)):
-            if match["value"] not in ("null", "[hidden]", "") and not secret(match["key"]):
+            if match["value"] not in _NO_VALUE and not secret(match["key"]):
                 blocks[-1][2][match["key"]] = Text.at(match["value"], number)
         else:
             inside = inside and not line.strip()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ackproof.own_config.configuration import Given
-from ackproof.own_config.parts import Node, Part, Source
+from ackproof.own_config.parts import Node, Part, RefusalError, Source
 from ackproof.own_config.properties import classify, misspelt, process_roles
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
@@ -137,7 +137,10 @@ def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | 
             for key, value in variables.items()
             if key.startswith("CONNECT_")
         }
-        part = classify(source, connect)
+        try:
+            part = classify(source, connect)
+        except RefusalError:
+            return None
     elif any(key.startswith("SPRING_KAFKA_") for key in variables):
         from ackproof.own_config.applications import spring
 
@@ -146,7 +149,10 @@ def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | 
             for key, value in variables.items()
             if key.startswith("SPRING_")
         }
-        part = spring(source, settings)
+        try:
+            part = spring(source, settings)
+        except RefusalError:
+            return None
     if part is None:
         return None
     return replace(
@@ -191,4 +197,11 @@ def read(source: Source) -> Part | None:
         made = node(source.name, settings, source, image="", count=None)
         return Part(shape="env file", nodes=(made,))
     part = clients(variables, source, "variables")
-    return replace(part, shape="env file") if part else None
+    if part is None:
+        return None
+    return replace(
+        part,
+        shape="env file",
+        producers=tuple(replace(one, name=source.name) for one in part.producers),
+        consumers=tuple(replace(one, name=source.name) for one in part.consumers),
+    )

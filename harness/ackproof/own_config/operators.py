@@ -8,7 +8,7 @@ from typing import Any
 
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.environment import version
-from ackproof.own_config.parts import Node, Part, RefusalError, Source
+from ackproof.own_config.parts import Node, Part, RefusalError, Source, refuse_template
 from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
@@ -34,6 +34,8 @@ def _count(source: Source, node: Block, key: str, least: int) -> Given | None:
     value = node.get(key)
     if value is None or value == "":
         return None
+    if isinstance(value, Text):
+        refuse_template(value)
     if not isinstance(value, Text) or not value.isdecimal() or int(value) < least or len(value) > 9:
         line = node.lines[key]
         raise RefusalError(f"line {line}: {key}: {value!r} is not a whole number from {least}")
@@ -78,14 +80,14 @@ def strimzi(source: Source) -> Part | None:
         for resource in of_kind.get(kind, ())
         if (part := _connect(source, resource))
     ]
+    topics = [_topic(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())]
+    topics += [topic for part in clients for topic in part.topics]
     part = Part(
         shape="strimzi",
         kafka=_stated(source, kafka),
         mode=_mode(source, clusters, pools),
         nodes=tuple(node for node in nodes if node.count is None or node.count.value != "0"),
-        topics=tuple(
-            _topic(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())
-        ),
+        topics=tuple(topics),
         producers=tuple(one for part in clients for one in part.producers),
         consumers=tuple(one for part in clients for one in part.consumers),
     )
@@ -242,7 +244,9 @@ def koperator(source: Source) -> Part | None:
                         settings=source.settings(own),
                     )
                 )
-            if "zkAddresses" in spec and text(spec, "kRaft") != "true":
+            if (quorum := text(spec, "kRaft")) == "true":
+                mode = Given("kraft", source.where(quorum))
+            elif "zkAddresses" in spec:
                 mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
     part = Part(shape="koperator", kafka=kafka, mode=mode, nodes=tuple(nodes), topics=tuple(topics))
     if part.empty:

@@ -64,6 +64,12 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     name = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
     topic = _only("topics", [one for one in own.topics if not one.internal])
     producer = _only("producers", own.producers)
+    if own.controller and not (own.describes_brokers or own.topics or own.producers):
+        raise ScenarioError(
+            f"{own.read[0].file}: a controller's file (process.roles=controller): of brokers, "
+            "topics and producers it says nothing",
+            hint="Name a broker's file, too.",
+        )
     result = Overlay(version, name)
     result.warnings += own.warnings
     if kafka or own.kafka:

@@ -27,6 +27,10 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%=")
 Hint = Literal["", "broker", "topic", "producer"]
 
 
+#: How a reason begins if nothing of Kafka is in a file: a folder has many such files.
+UNKNOWN = "no setting of Kafka is recognised"
+
+
 class RefusalError(Exception):
     """A file is not used; its message is a reason for a user."""
 
@@ -99,7 +103,10 @@ class Source:
         return documents(self.text, self.name, self.warnings)
 
     def given(self, value: Text) -> Given:
-        return Given(str(value), f"{self.name}:{value.line}")
+        return Given(str(value), self.where(value))
+
+    def where(self, value: Text) -> str:
+        return f"{value.file or self.name}:{value.line}"
 
     def settings(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Settings:
         """Return settings with their sources; secrets and values without text are left out.
@@ -114,9 +121,8 @@ class Source:
         return settings
 
     def _setting(self, key: str, value: Text) -> dict[str, Given]:
-        where = f"{self.name}:{value.line}"
-        if match := _TEMPLATE.search(value):
-            raise RefusalError(template(match[0], value.line))
+        where = self.where(value)
+        refuse_template(value)
         if match := _PLACEHOLDER.search(value):
             variable, default = match[1], match[2]
             if default is None:
@@ -133,6 +139,12 @@ class Source:
             self.warnings.append(f"{where}: {key} is empty: taken as not stated")
             return {}
         return {key: Given(value.strip(), where)}
+
+
+def refuse_template(value: Text) -> None:
+    """Raise RefusalError if a value is one of a template that was not rendered."""
+    if match := _TEMPLATE.search(value):
+        raise RefusalError(template(match[0], value.line))
 
 
 def secret(key: str) -> bool:

@@ -13,6 +13,7 @@ from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN
 
+_CONNECTION = {"bootstrap.servers", "client.id"}
 #: Keys that describe a topic without being its settings, as people write them.
 _PARTITIONS = ("partitions", "num.partitions", "partition.count")
 _REPLICAS = ("replication.factor", "replication_factor", "replication-factor")
@@ -68,6 +69,17 @@ def read(source: Source) -> Part | None:
     part = classify(source, parse(source.text))
     source.warnings.extend(repeated if part else ())
     return part
+
+
+def warn_of_library(source: Source, who: Client) -> None:
+    """Warn of a client whose names both libraries have, and whose defaults would differ."""
+    names = who.settings.keys()
+    of_java = any(key in known("producer") and key not in KNOWN for key in names - _CONNECTION)
+    if who.library == "java" and "enable.idempotence" not in names and not of_java:
+        source.warnings.append(
+            f"{who.name}: only names that the Java client and librdkafka have; the answer takes "
+            "the Java client, which is idempotent by default: state enable.idempotence"
+        )
 
 
 def _repeated(source: Source) -> list[str]:
@@ -189,8 +201,9 @@ def topic(source: Source, pairs: Mapping[str, Text]) -> Part:
 
 
 def _count(source: Source, pairs: Mapping[str, Text], names: tuple[str, ...]) -> Given | None:
-    values = [pairs[name] for name in names if name in pairs]
-    return source.given(values[0]) if values and values[0] else None
+    """Return a count; None if it is not stated, or -1, the brokers' default."""
+    values = {name: pairs[name] for name in names if name in pairs and pairs[name] != "-1"}
+    return next(iter(source.settings(values).values()), None)
 
 
 def client(
@@ -256,6 +269,12 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     if not (streams or worker or clients):
         return None
     framework = "Kafka Streams" if streams else "Kafka Connect"
+    defaults, origin = ({} if streams else _CONNECT), f"default of {framework}"
+    guarantee = pairs.get("processing.guarantee", Text.at("", 0))
+    if guarantee.startswith("exactly_once"):
+        identity = str(pairs.get("application.id", ""))
+        defaults = {**_EXACTLY_ONCE, "transactional.id": identity}
+        origin = source.where(guarantee)
     producer = client(source, of["producer."], framework=framework, producer=True, consumer=False)
     consumed = {**of["consumer."], **of["main.consumer."]}
     consumers = (
@@ -265,10 +284,7 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     )
     return Part(
         shape="Kafka Streams" if streams else "Connect worker",
-        producers=tuple(
-            with_defaults(one, {} if streams else _CONNECT, f"default of {framework}")
-            for one in producer.producers
-        ),
+        producers=tuple(with_defaults(one, defaults, origin) for one in producer.producers),
         consumers=consumers,
         topics=_internal_topics(source, pairs),
     )
@@ -289,7 +305,7 @@ def _internal_topics(source: Source, pairs: Mapping[str, Text]) -> tuple[Topic, 
     """Return the topics that a worker creates for itself, as far as their replicas are stated."""
     return tuple(
         Topic(
-            name=str(pairs.get(f"{kind}.storage.topic", f"the {kind} topic of Connect")),
+            name=str(pairs.get(f"{kind}.storage.topic") or f"the {kind} topic of Connect"),
             partitions=_count(source, pairs, (f"{kind}.storage.partitions",)),
             replication_factor=_count(source, pairs, (f"{kind}.storage.replication.factor",)),
             source=source.name,
@@ -297,6 +313,17 @@ def _internal_topics(source: Source, pairs: Mapping[str, Text]) -> tuple[Topic, 
         )
         for kind in ("config", "offset", "status")
         if f"{kind}.storage.replication.factor" in pairs
+    ) + (
+        (
+            Topic(
+                name="the internal topics of Kafka Streams",
+                replication_factor=_count(source, pairs, _REPLICAS),
+                source=source.name,
+                internal=True,
+            ),
+        )
+        if "application.id" in pairs and "replication.factor" in pairs
+        else ()
     )
 
 

@@ -11,11 +11,19 @@ from pathlib import Path, PurePosixPath
 
 from ackproof import safe_files
 from ackproof.errors import ScenarioError
-from ackproof.own_config import applications, containers, described, environment, operators
+from ackproof.own_config import (
+    applications,
+    containers,
+    described,
+    environment,
+    literals,
+    operators,
+    terraform,
+)
 from ackproof.own_config import properties as settings_files
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
-from ackproof.own_config.parts import Hint, Part, RefusalError, Source, template
+from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source, template
 from ackproof.own_config.tree import Block, NotYamlError
 
 #: More than any configuration has.
@@ -25,7 +33,7 @@ _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycac
 #: Names of files that a folder is searched for; a file that is named itself may have any name.
 _WANTED = (
     *(".properties", ".yml", ".yaml", ".env", ".conf", ".cfg", ".ini"),
-    *(".json", ".tf", ".tfvars", ".txt", ".log"),
+    *(".json", ".tf", ".tfvars", ".txt", ".log", ".py"),
 )
 _MOST_FILES = 2_000
 
@@ -49,6 +57,11 @@ def _yaml(reader: Reader) -> Reader:
     return read
 
 
+def _lines(reader: Reader) -> Reader:
+    """Return a reader that leaves out a text that is a tree of YAML or JSON."""
+    return lambda source: None if _is_tree(source) else reader(source)
+
+
 #: One reader a shape, in the order in which they are tried.
 READERS: tuple[Reader, ...] = (
     described.topics,
@@ -61,9 +74,13 @@ READERS: tuple[Reader, ...] = (
     _yaml(operators.koperator),
     _yaml(containers.ecs),
     _yaml(containers.kubernetes),
+    terraform.read,
     environment.read,
     applications.read,
-    settings_files.read,
+    literals.python,
+    _yaml(literals.helm),
+    _yaml(literals.mapping),
+    _lines(settings_files.read),
 )
 
 
@@ -132,12 +149,8 @@ def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> OwnConf
     )
 
 
-#: How a reason begins if a file is no configuration of Kafka: a folder has many of these.
-_UNKNOWN = "no setting of Kafka is recognised"
-
-
 def _irrelevant(outcome: tuple[str, Part | str]) -> bool:
-    return isinstance(outcome[1], str) and outcome[1].startswith(_UNKNOWN)
+    return isinstance(outcome[1], str) and outcome[1].startswith(UNKNOWN)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -222,11 +235,8 @@ def _outcome(
     source = Source(name=name, text=_decoded(data), hint=hint, beside=beside)
     if not source.text.strip():
         return name, "an empty file"
-    if re.match(r"\s*\{[^\n]*\}\s*\n\s*\{", source.text):
-        return name, (
-            "lines of JSON: an acked log? `ackproof check --acked FILE --bootstrap HOST:PORT` "
-            "checks it against a cluster"
-        )
+    if reason := _of_ackproof(source.text):
+        return name, reason
     try:
         _refuse_template(source)
         for reader in READERS:
@@ -239,6 +249,18 @@ def _outcome(
         where = f" (line {error.line})" if error.line else ""
         return name, f"not valid YAML or JSON{where}: {error}"
     return name, _looks(source)
+
+
+def _of_ackproof(text: str) -> str:
+    """Return which of ackproof's own files a text is; '' if it is none."""
+    if re.match(r"\s*\{[^\n]*\}\s*\n\s*\{", text):
+        return (
+            "lines of JSON: an acked log? `ackproof check --acked FILE --bootstrap HOST:PORT` "
+            "checks it against a cluster"
+        )
+    if re.search(r"(?m)^workload:", text) and re.search(r"(?m)^topics:", text):
+        return "a scenario of ackproof: `ackproof predict FILE` answers it"
+    return ""
 
 
 _MARK = re.compile(r"""(?:^|[:=,\[(\s-])\s*(\{\{|\{%|<%=)""")
@@ -279,7 +301,7 @@ def _is_tree(source: Source) -> bool:
 
 
 _SOURCES = (
-    (r"^package \w+$|sarama\.|kafka\.ConfigMap|^\s*\w+ := ", "Go source"),
+    (r"^package \w+$|sarama\.[A-Z]|kafka\.ConfigMap|^\s*\w+ := ", "Go source"),
     (r"^import java|public (static|class|final)|ProducerConfig\.[A-Z_]+", "Java source"),
     (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python source"),
     (r"\bconst \w+ = |=>|require\(", "JavaScript source"),
@@ -292,9 +314,11 @@ def _looks(source: Source) -> str:
     for pattern, kind in _SOURCES:
         if re.search(pattern, source.text, re.MULTILINE):
             return (
-                f"{kind}: programs are not read. Name the settings in a properties file, or the "
-                "block `ProducerConfig values:` of the program's log"
+                f"{UNKNOWN}: {kind}; programs are not read. Name the settings in a properties "
+                "file, or the block `ProducerConfig values:` of the program's log"
             )
-    if re.search(r"(?m)^workload:|^faults:", source.text) and "topics:" in source.text:
-        return "a scenario of ackproof: `ackproof predict FILE` answers it"
-    return f"{_UNKNOWN}. {_READ}"
+    kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
+    keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
+    some = ", ".join(dict.fromkeys(kinds or keys[:3]))
+    looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
+    return f"{UNKNOWN}: it looks like {looks}{f' ({some})' if some else ''}. {_READ}"

@@ -24,18 +24,21 @@ class NotYamlError(Exception):
 class Text(str):
     """A scalar as it is written; true and false in lower case, null as ''.
 
-    line: counted from 1. block: whether it is a block, whose text begins one line later.
+    line: counted from 1. block: whether it is a block, whose text begins one line later. file: the
+    file if it is not the one that is read; '' otherwise.
     """
 
-    __slots__ = ("block", "line")
+    __slots__ = ("block", "file", "line")
     line: int
     block: bool
+    file: str
 
     @classmethod
-    def at(cls, value: str, line: int, *, block: bool = False) -> Text:
+    def at(cls, value: str, line: int, *, block: bool = False, file: str = "") -> Text:
         text = cls(value)
         text.line = line
         text.block = block
+        text.file = file
         return text
 
 
