@@ -1,7 +1,7 @@
 """Searches the smallest losing budgets of every set of rules, and stores them in `losing.json`.
 
-`ci/bounds` calls it. An audit asks about up to three failures, of which one is that all followers
-leave the ISR: so with each of the other failures, the budgets have a multiple of that many shrinks.
+`ci/bounds` calls it. An audit asks about up to three failures, of which one is that followers lag:
+then the budgets have any number of shrinks.
 Results of the same source are kept, and extended to more failures. Ends with 1 if a stored result
 is refuted.
 """
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 from ackproof_model.adversary import Budgets, search
 from ackproof_model.bounds.answer import keeps_everything
-from ackproof_model.bounds.losing import FILE, Minima, Minimum, Question, stored
+from ackproof_model.bounds.losing import ANY, FILE, Minima, Minimum, Question, stored
 from ackproof_model.configuration import Acks
 from ackproof_model.exposure import Budget
 from ackproof_model.replication.state import Label
@@ -38,38 +39,40 @@ _FAILURES = tuple(kind for kind in _KINDS if kind != _LAG)
 
 #: A version of each set of rules that matters, those that are tested most first.
 _VERSIONS = (
-    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "3.6.2", "2.8.2", "2.3.1", "1.1.1", "2.0.1"),
-    *("4.0.1", "3.5.2", "3.4.1", "2.0.0"),
+    *("4.3.1", "3.9.1", "3.6.2", "2.8.2", "2.6.2", "2.3.1", "1.1.1", "2.0.1", "0.10.2.2"),
+    *("3.5.2", "3.4.1", "4.0.1", "2.0.0"),
 )
 _ALL_ACKS: tuple[Acks, ...] = ("all", "1")
 #: min.insync.replicas and replicas, in the order in which they are searched.
-_SIZES = ((2, 3), (1, 3), (1, 2), (2, 2), (1, 1), (3, 3))
+_SIZES = ((1, 2), (2, 2), (1, 1), (2, 3), (1, 3), (3, 3))
 
 
 def questions(sizes: Iterable[tuple[int, int]] = _SIZES) -> Iterator[Question]:
-    """Yield a question of each key, those of three replicas and min.insync.replicas=2 first."""
+    """Yield a question of each key, the usual ones first."""
     found: dict[str, Question] = {}
-    for (minimum, replicas), version, acks in product(sizes, _VERSIONS, _ALL_ACKS):
-        for unclean in (False, True):
-            for elr in (True, False) if version >= "4" else (False,):
-                question = Question(
-                    kafka_version=version,
-                    elr=elr,
-                    acks=acks,
-                    replicas=replicas,
-                    min_insync_replicas=minimum,
-                    unclean=unclean,
-                )
-                found.setdefault(question.key, question)
+    for unclean, (minimum, replicas), version, acks in product(
+        (False, True), sizes, _VERSIONS, _ALL_ACKS
+    ):
+        for elr in (True, False) if version >= "4" else (False,):
+            question = Question(
+                kafka_version=version,
+                elr=elr,
+                acks=acks,
+                replicas=replicas,
+                min_insync_replicas=minimum,
+                unclean=unclean,
+            )
+            found.setdefault(question.key, question)
     yield from found.values()
 
 
-def budgets(failures: int, replicas: int) -> Iterator[Budget]:
+def budgets(failures: int, question: Question) -> Iterator[Budget]:
     """Yield every budget of so many failures, of which some are lag."""
-    for lags in range(failures if replicas > 1 else 1):
-        for chosen in combinations_with_replacement(_FAILURES, failures - lags):
+    lags = 0 if question.replicas == 1 else 1 if question.endless_lag else failures - 1
+    for lag in range(lags + 1):
+        for chosen in combinations_with_replacement(_FAILURES, failures - lag):
             counts = {kind: chosen.count(kind) for kind in _FAILURES}
-            yield Budget(**counts, shrinks=lags * (replicas - 1))
+            yield Budget(**counts, shrinks=question.lag * lag if lag else 0)
 
 
 def search_minima(
@@ -116,11 +119,11 @@ class _Found:
         few = min(_FEW_STATES, self._max_states)
         for one in self._open(number):
             if one in self._open(number):
-                self._search(one, int(one.total), few)
+                self._search(one, _failures(one), few)
         together = True
         while asked := [one for one in self._open(number) if one not in self.unknown]:
             limits = (together and _joint(asked, self.losing, number)) or asked[0]
-            total = int(limits.total) if limits.shrinks else number
+            total = _failures(limits) if limits.shrinks else number
             if not self._search(limits, total, self._max_states):
                 together = limits == asked[0] and together
                 self.unknown |= {limits} & {*asked}
@@ -129,7 +132,7 @@ class _Found:
         """Return the budgets of so many failures of which nothing is known."""
         return [
             one
-            for one in budgets(number, self._question.replicas)
+            for one in budgets(number, self._question)
             if not any(minimum.budget.within(one) for minimum in self.losing)
             and not any(map(one.within, self.safe))
             and not keeps_everything(self._question, one)
@@ -137,16 +140,25 @@ class _Found:
 
     def _search(self, limits: Budget, total: int, max_states: int) -> bool:
         """Search budgets within limits, of `total` perturbations; whether that has an answer."""
-        counts = {kind: int(getattr(limits, kind)) for kind in _KINDS}
-        model = self._question.model(budgets=Budgets(**counts, in_all=total))
+        counts = {kind: int(n) for kind, n in asdict(limits).items() if n < math.inf}
+        lagging = limits.shrinks == math.inf
+        model = self._question.model(
+            budgets=Budgets(**counts, in_all=total, always_lagging=lagging)
+        )
         result = search(model, max_states=max_states)
         self.states += result.states
         if result.lost:
             self.losing.append(_minimum([label for label, _ in result.trace]))
         elif result.complete:
-            smaller = budgets(total, 1) if total < limits.total else [limits]
+            plain = replace(self._question, replicas=1)
+            smaller = [limits] if limits.shrinks else budgets(total, plain)
             self.safe += [one for one in smaller if one.within(limits)]
         return result.lost or result.complete
+
+
+def _failures(budget: Budget) -> int:
+    """Return the perturbations that are counted: shrinks of any number are not."""
+    return int(sum(count for count in budget.counts() if count < math.inf))
 
 
 def _joint(asked: Iterable[Budget], losing: Iterable[Minimum], number: int) -> Budget | None:
@@ -215,7 +227,8 @@ def write(results: dict[str, Minima], *, to: Path = FILE) -> None:
 
 
 def _counts(budget: Budget) -> dict[str, int]:
-    return {kind: int(count) for kind, count in asdict(budget).items() if count}
+    counts = asdict(budget)
+    return {kind: ANY if n == math.inf else int(n) for kind, n in counts.items() if n}
 
 
 def main() -> int:

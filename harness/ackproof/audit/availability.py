@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.effective import of_broker, of_topic, replication_factor
 from ackproof.audit.risk import antichain, decision, risk
+from ackproof.audit.risks import question_of
 from ackproof.audit.setup import Setup
 from ackproof.audit.words import covers
 from ackproof_model.adversary import AdversaryModel
@@ -45,14 +46,17 @@ class _Stop:
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the smallest sets of failures that stop writes or reads."""
-    if never := never_acked(setup.partition):
+    question = question_of(setup)  # the rules that apply with ZooKeeper
+    partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
+    setup = replace(setup, partition=partition)
+    if never := never_acked(partition):
         yield risk(
             setup,
             Effect.WRITES_STOP,
             (),
             never,
             certain=True,
-            decided_by=[_lower(setup, setup.partition.replication_factor)],
+            decided_by=[_lower(setup, partition.replication_factor)],
         )
     else:
         yield from _of_partition(setup, Effect.WRITES_STOP)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ackproof.audit.answer import NOT_STATED, Decision, Failures
-from ackproof.audit.risks import found_sets
+from ackproof.audit.risks import found_sets, question_of
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import ACKS, ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
 from ackproof.audit.words import spelled
@@ -47,7 +47,7 @@ def candidates(setup: Setup) -> Iterator[Change]:
             cost="each send waits until all replicas in the ISR have it",
             applied=partial(_with, values={ACKS: "all"}, acks="all"),
         )
-    if partition.unclean_election:
+    if question_of(setup).unclean:
         yield Change(
             setting=UNCLEAN,
             value="false",
@@ -106,7 +106,7 @@ def _elr(setup: Setup) -> Iterator[Change]:
     version = setup.partition.kafka_version
     if setup.partition.profile.elr and not setup.zookeeper:
         return
-    cost = "after an upgrade switch it on: kafka-features upgrade --feature " + ELR + "=1"
+    cost = "switch it on afterwards: kafka-features upgrade --feature " + ELR + "=1"
     if version >= "4.":
         yield Change(
             setting=ELR,

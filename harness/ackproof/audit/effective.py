@@ -109,7 +109,9 @@ def stated(settings: Settings, key: str) -> Given | None:
 
 def default_of(client: Client | None, kafka: str) -> str:
     """Return the source of a client's default."""
-    if client is not None and client.library == "librdkafka":
+    if client is None:
+        return "not stated"
+    if client.library == "librdkafka":
         return "default of librdkafka"
-    version = kafka if client is None or client.version is None else client.version.value
+    version = kafka if client.version is None else client.version.value
     return f"default of the Java client {version}"

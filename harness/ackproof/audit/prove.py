@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -181,7 +182,8 @@ def _budgets(failures: Failures, replicas: int) -> Budgets | None:
         if failure not in _KINDS:
             return None
         counts[_KINDS[failure]] += replicas - 1 if failure is Failure.LAG else 1
-    return Budgets(**counts, in_all=min(sum(counts.values()), 7))
+    kinds: dict[str, Any] = dict(counts)
+    return Budgets(**kinds, in_all=min(sum(counts.values()), 7))
 
 
 def prove(

@@ -55,7 +55,7 @@ def _exposed(setup: Setup) -> Exposed:
     partition = setup.partition
     combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
     return Exposed(
-        question=_question(setup),
+        question=question_of(setup),
         acks_0=partition.acks == "0",
         flushed=setup.flushes_every_record,
         racks=setup.racks,
@@ -63,7 +63,8 @@ def _exposed(setup: Setup) -> Exposed:
     )
 
 
-def _question(setup: Setup) -> Question:
+def question_of(setup: Setup) -> Question:
+    """Return the rules of a setup; a broker in ZooKeeper mode keeps those of the last version."""
     partition = setup.partition
     version = partition.kafka_version
     if setup.zookeeper and not Profile.of(version).zookeeper:
@@ -74,7 +75,7 @@ def _question(setup: Setup) -> Question:
         acks="all" if partition.acks == "all" else "1",
         replicas=partition.replication_factor,
         min_insync_replicas=min(partition.min_insync_replicas, partition.replication_factor),
-        unclean=partition.unclean_election,
+        unclean=Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
     )
 
 
@@ -100,7 +101,7 @@ def told(setup: Setup, risk: Risk) -> Risk:
     if loss.found is None:
         return replace(risk, trace=tuple(_argument(setup, loss)), at_risk=_at_risk(loss))
     disks = risk.failures.count(Failure.DISK_REPLACED)
-    way = _story(_question(setup), loss.found, disks)
+    way = _story(question_of(setup), loss.found, disks)
     text = f"{risk.text}: {way.at_risk}"
     return replace(risk, trace=way.sentences, at_risk=way.at_risk, text=text)
 

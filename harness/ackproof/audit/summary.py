@@ -20,7 +20,7 @@ from ackproof.audit.answer import (
     Failures,
     Risk,
 )
-from ackproof.audit.words import EFFECTS, condition, covers, phrase, short, spelled
+from ackproof.audit.words import EFFECTS, condition, covers, milder, phrase, short, spelled
 
 _SAFE, _UNDECIDED, _NO = "safe", "not decided", "no"
 #: The word of a cell for an effect that is possible, and for one that is certain.
@@ -332,12 +332,16 @@ def _loss_rows(answer: Answer, columns: Sequence[_Column]) -> tuple[list[Row], i
 def _replaces(
     other: Failures, failures: Failures, others: tuple[str, ...], cells: tuple[str, ...]
 ) -> bool:
-    """Whether a row says what another one says, too: a safe one of more, a losing one of fewer."""
+    """Whether a row says what another one says, too: a safe one of more, a losing one of fewer.
+
+    Of sets in which brokers end in worse ways, only familiar ones have a row.
+    """
     alike = all(cell in ("", said) for cell, said in zip(cells, others, strict=True))
     if other == failures or not alike:
         return False
     larger = covers(failures, other) and set(cells) == {_SAFE}
-    return larger or (covers(other, failures) and _SAFE not in cells)
+    smaller = covers(other, failures) and _SAFE not in cells
+    return larger or smaller or (failures not in _FAMILIAR and milder(other, failures))
 
 
 def _rank(cells: tuple[str, ...]) -> int:

@@ -94,3 +94,15 @@ def condition(when: Mapping[str, str]) -> str:
 def covers(smaller: Failures, larger: Failures) -> bool:
     """Whether all events of `smaller` are among those of `larger`."""
     return not Counter(smaller) - Counter(larger)
+
+
+#: The ends of a broker, each worse than the one before it.
+_ENDS = (Failure.CLEAN_RESTART, Failure.CRASH, Failure.POWER_LOSS, Failure.DISK_REPLACED)
+
+
+def milder(one: Failures, other: Failures) -> bool:
+    """Whether brokers end in milder ways in one set than in another, with the same other events."""
+    ends = [sorted(map(_ENDS.index, filter(_ENDS.__contains__, each))) for each in (one, other)]
+    rest = [Counter(event for event in each if event not in _ENDS) for each in (one, other)]
+    alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
+    return alike and all(left <= right for left, right in zip(*ends, strict=True))

@@ -129,10 +129,8 @@ class Packing:
 
     def cost(self, kind: int) -> int:
         """Return what a perturbation of a kind subtracts from a head."""
-        return (
-            1 << self.left_at + kind * _BUDGET_BITS
-            | 1 << self.left_at + len(Budgets.KINDS) * _BUDGET_BITS
-        )
+        reduced = self.model.budgets.cost(kind)
+        return sum(1 << self.left_at + at * _BUDGET_BITS for at in reduced)
 
 
 class Brokers:
@@ -280,7 +278,10 @@ class PackedSteps:
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
         """Return the perturbations that have a budget left, and whether one can depose a leader."""
         *budgets, total = self._packing.read_left(left)
-        kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
+        free = self._model.budgets.free
+        kinds = tuple(
+            kind for kind, budget in enumerate(budgets) if free(kind) or (budget and total)
+        )
         return kinds, any(kind in DEPOSING for kind in kinds)
 
 

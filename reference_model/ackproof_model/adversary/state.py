@@ -33,6 +33,8 @@ class Budgets(SearchBudget):
         replica.lag.time.max.ms; the records it lags by need not be modelled).
     fencings: the controller loses contact to a running broker.
     leader_moves: the controller elects another member of the ISR by request.
+    always_lagging: shrinks cost nothing, and so may happen any number of times. The search still
+    ends, unless they raise the leader epoch (`Profile.shrink_bumps_epoch` with KRaft).
     """
 
     KINDS: ClassVar = (
@@ -46,14 +48,22 @@ class Budgets(SearchBudget):
     shrinks: int = 0
     fencings: int = 0
     leader_moves: int = 0
+    always_lagging: bool = False
+
+    def cost(self, kind: int) -> tuple[int, ...]:
+        """Return which budgets a perturbation of a kind reduces, by their index."""
+        return () if self.free(kind) else (kind, len(self.KINDS))
+
+    def free(self, kind: int) -> bool:
+        return self.always_lagging and self.KINDS[kind] == "shrinks"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdversaryModel:
     """One partition's configuration, the rules of its version, and the adversary's budgets.
 
-    unclean_election, elr_enabled: None for the version's default (unclean before 0.11; 4.0 has ELR
-    off, and may switch it on).
+    unclean_election: elections may be unclean, by a setting or by request. None for the version's
+    default (unclean before 0.11), as for elr_enabled (4.0 has ELR off, and may switch it on).
     flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
     reduction: False searches every state (see `adversary.successors`).
     start: the state in which the search begins, with the budgets of this model; None for a full ISR

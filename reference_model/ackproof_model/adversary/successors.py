@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
-from ackproof_model.adversary.state import AdversaryModel, Budgets, State
+from ackproof_model.adversary.state import AdversaryModel, State
 from ackproof_model.replication.controller import begin_shutdown, fence, with_version
 from ackproof_model.replication.replica import crashed, ended, fetch, forget
 from ackproof_model.replication.state import (
@@ -151,8 +151,9 @@ def _with_controller(
         known = {n: forget(model.policy, one, number) for n, one in enumerate(state.brokers)}
         yield label, with_brokers(state, {**known, number: after}, changed)
     for kind, perturb in enumerate(KINDS):
-        if state.left[kind] and state.left[-1]:
-            left = Budgets.spend(state.left, Budgets.KINDS[kind])
+        if model.budgets.free(kind) or (state.left[kind] and state.left[-1]):
+            spent = model.budgets.cost(kind)
+            left = tuple(number - (at in spent) for at, number in enumerate(state.left))
             for label, changed, after in perturb(model, controller, broker, number):
                 yield label, with_brokers(state, {number: after}, changed)._replace(left=left)
 

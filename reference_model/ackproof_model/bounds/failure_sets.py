@@ -15,6 +15,7 @@ from itertools import combinations, combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.losing import Minimum, Question, stored
+from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
 
 #: An operator's failures, sorted, each as often as it happens.
@@ -94,21 +95,17 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     losing: list[Loss] = []
     safe: list[Failures] = []
     undecided: list[Failures] = []
-    for failures in _sets(exposed.question.replicas, racks=exposed.racks > 0):
+    logs = {one.failures: one for one in _all_logs(exposed)}
+    for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
         if any(_contains(failures, one.failures) for one in losing):
             continue
-        verdict = _verdict(exposed, failures)
+        verdict = _loss(exposed, failures) or logs.get(failures) or _excluded(exposed, failures)
         if isinstance(verdict, Loss):
             losing.append(verdict)
         elif verdict:
             safe.append(failures)
         elif not any(_contains(failures, one) for one in undecided):
             undecided.append(failures)
-    losing += [
-        one
-        for one in _all_logs(exposed)
-        if not any(_contains(one.failures, known.failures) for known in losing)
-    ]
     return FailureSets(
         losing=tuple(losing), survived=tuple(_largest(safe)), undecided=tuple(undecided)
     )
@@ -141,8 +138,11 @@ def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
 
 def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
     """Return all sets of the most failures."""
-    every = _sets(exposed.question.replicas, racks=exposed.racks > 0)
-    return tuple(one for one in every if len(one) == _MOST)
+    return tuple(one for one in _sets_of(exposed) if len(one) == _MOST)
+
+
+def _sets_of(exposed: Exposed) -> tuple[Failures, ...]:
+    return _sets(exposed.question.replicas, racks=exposed.racks > 0)
 
 
 def _contains(failures: Failures, others: Failures) -> bool:
@@ -152,7 +152,6 @@ def _contains(failures: Failures, others: Failures) -> bool:
 def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
     """Return the perturbations of these failures; controllers that are gone add none."""
     chosen = list(failures)
-    replicas = exposed.question.replicas
     power = chosen.count(POWER_LOSS) + chosen.count(RACK) * in_a_rack(exposed)
     lost = chosen.count(DISK_REPLACED)
     kept = power if exposed.flushed else 0
@@ -160,7 +159,7 @@ def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
         kills=chosen.count(CRASH) + kept,
         power_losses=power - kept + lost,
         clean_stops=chosen.count(CLEAN_RESTART),
-        shrinks=chosen.count(LAG) * (replicas - 1),
+        shrinks=exposed.question.lag * chosen.count(LAG) if LAG in chosen else 0,
         fencings=chosen.count(LOST_SESSION),
         leader_moves=chosen.count(LEADER_MOVE),
     )
@@ -169,11 +168,6 @@ def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
 def in_a_rack(exposed: Exposed) -> int:
     """Return how many replicas a rack has at most (`StripedReplicaPlacer`)."""
     return math.ceil(exposed.question.replicas / max(exposed.racks, 1))
-
-
-def _verdict(exposed: Exposed, failures: Failures) -> Loss | bool:
-    """Return how the failures lose a record, True if they do not, False if that is unknown."""
-    return _loss(exposed, failures) or _excluded(exposed, failures)
 
 
 def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
@@ -198,10 +192,17 @@ def _excluded(exposed: Exposed, failures: Failures) -> bool:
     if not quorum and (CONTROLLERS in failures or exposed.combined):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
-    if not (asked.total - asked.shrinks):
+    if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
+        return False
+    if not any(replace(asked, shrinks=0).counts()):
         return True  # no leader is deposed, and no log is truncated
     known = stored().get(exposed.question.key)
     return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
+
+
+def _forgets_eligible(question: Question) -> bool:
+    """Whether a new directory empties the ELR, which the searched rules leave out."""
+    return question.elr and Profile.of(question.kafka_version).directory_drops_elr
 
 
 def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:

@@ -8,6 +8,7 @@ up to which all other budgets were searched without a loss, and larger ones that
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -18,11 +19,16 @@ from ackproof_model.exposure import Budget
 
 FILE = Path(__file__).with_name("losing.json")
 
+#: A count in the file that stands for any number.
+ANY = -1
+
 #: Rules of a profile that the adversary does not read.
 _OTHERS = frozenset(
     {
         "stale_fetch",
+        "directory_drops_elr",
         "unclean_by_default",
+        "unclean_by_setting",
         "short_timers",
         "transactions",
         "verifies_transactions",
@@ -68,6 +74,17 @@ class Question:
                 *names,
             ]
         )
+
+    @property
+    def endless_lag(self) -> bool:
+        """Whether the adversary can search any number of shrinks (`Budgets.always_lagging`)."""
+        profile = Profile.of(self.kafka_version)
+        return profile.zookeeper or not profile.shrink_bumps_epoch
+
+    @property
+    def lag(self) -> float:
+        """The shrinks of followers that lag, for as long as they do."""
+        return math.inf if self.endless_lag else self.replicas - 1
 
     def model(self, **changes: object) -> AdversaryModel:
         return AdversaryModel(
@@ -130,5 +147,8 @@ def _read(result: dict[str, object]) -> Minima:
         ),
         searched=int(str(result["searched"])),
         states=int(str(result["states"])),
-        safe=tuple(Budget(**one) for one in safe),
+        safe=tuple(
+            Budget(**{kind: math.inf if count == ANY else count for kind, count in one.items()})
+            for one in safe
+        ),
     )

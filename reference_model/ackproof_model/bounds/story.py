@@ -41,7 +41,7 @@ class Story:
 
 def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
     """Yield each step of a loss with the state after it, and first the state in which it begins."""
-    budgets = Budgets(**{kind: int(n) for kind, n in asdict(found.budget).items()})
+    budgets = Budgets(**asdict(found.budget))
     model = question.model(budgets=budgets)
     levels: list[dict[State, State | None]] = [{initial(model): None}]
     for step in found.steps:

@@ -100,8 +100,8 @@ def test_without_a_producer_each_acks_has_an_answer() -> None:
 @pytest.mark.parametrize(
     ("mode", "present", "absent"),
     [
-        ("zookeeper", "2.4 to 3.6", "4.1 or later"),
-        ("kraft", "4.1 or later", "2.1 to 2.3"),
+        ("zookeeper", "2.4 to 3.6", "4.3 or later"),
+        ("kraft", "4.3 or later", "2.1 to 2.3"),
         ("", "0.10.2", "2.4 to 3.6"),
     ],
 )
@@ -117,9 +117,9 @@ def test_bounds_and_keys_limit_the_versions() -> None:
     assert "3.9" in assumed(below, "kafka.version")
     assert "4.0" not in assumed(below, "kafka.version")
     since = own(kafka=None, mode=None, since=Given("4.0", "described.txt:1"))
-    assert assumed(since, "kafka.version") == ["4.0", "4.1 or later"]
+    assert assumed(since, "kafka.version") == ["4.0", "4.1 to 4.2", "4.3 or later"]
     keys = own(kafka=None, mode=None, broker=settings({"zookeeper.connect": "zk:2181"}))
-    assert "4.1 or later" not in assumed(keys, "kafka.version")
+    assert "4.3 or later" not in assumed(keys, "kafka.version")
 
 
 def test_a_version_that_is_not_modelled_is_refused() -> None:

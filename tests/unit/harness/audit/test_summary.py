@@ -10,6 +10,7 @@ import pytest
 from ackproof.audit.answer import Answer, Audit, Effect, Failure
 from ackproof.audit.screen import print_audit
 from ackproof.audit.summary import Summary, summaries
+from ackproof.audit.words import milder
 from ackproof.console import Console
 from ackproof.own_config.configuration import Given
 from support.audits import CRASH, LAG, POWER, assumed, audit, orders, risk
@@ -145,3 +146,12 @@ def test_each_failure_has_words() -> None:
     assert phrase((POWER, LAG, CRASH)) == (
         "followers fall behind, then a broker crashes and a broker loses power"
     )
+
+
+def test_worse_ends_of_the_same_brokers_are_no_milder():
+    clean, power = Failure.CLEAN_RESTART, Failure.POWER_LOSS
+    lag, session = Failure.LAG, Failure.LOST_SESSION
+    assert milder((clean, power), (power, power))
+    assert not milder((power, power), (clean, power))
+    assert not milder((clean, power), (power,))
+    assert not milder((lag, clean), (session, power))

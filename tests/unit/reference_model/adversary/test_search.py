@@ -21,6 +21,8 @@ QUESTIONS = [
     AdversaryModel(kafka_version="2.8.2", budgets=MANY, unclean_election=True),
     AdversaryModel(kafka_version="0.10.2", budgets=replace(MANY, records=2)),
     AdversaryModel(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
+    AdversaryModel(kafka_version="4.3.1", budgets=replace(MANY, always_lagging=True)),
+    AdversaryModel(kafka_version="2.8.2", budgets=replace(MANY, leader_moves=2), replicas=2),
 ]
 
 
@@ -71,6 +73,18 @@ def test_reductions_change_no_answer(version, acks, budgets, unclean):
     assert reduced.states <= whole.states
     assert reduced.complete
     assert whole.complete
+
+
+@pytest.mark.parametrize(("minimum", "loses"), [(1, True), (2, False)])
+def test_lag_without_end_allows_what_any_number_of_shrinks_allows(minimum, loses):
+    model = AdversaryModel(kafka_version="4.3.1", min_insync_replicas=minimum, replicas=2)
+    power = Budgets(power_losses=1)
+    endless = search(replace(model, budgets=replace(power, always_lagging=True)))
+    assert endless.complete or endless.lost
+    for shrinks in (1, 3):
+        counted = search(replace(model, budgets=replace(power, shrinks=shrinks)))
+        assert counted.lost is endless.lost is loses
+        assert len(counted.trace) == len(endless.trace)
 
 
 @pytest.mark.parametrize("acks", ["1", "all"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -69,7 +70,9 @@ B7 = exposed("4.3.1")
         pytest.param(exposed(), (POWER_LOSS,) * 3, exposed(flushed=True), id="B9"),
         pytest.param(exposed("0.10.2.2"), (CRASH, CRASH), exposed("2.6.2"), id="B10"),
         pytest.param(B5, (LAG, DISK_REPLACED), B7, id="B34"),
-        pytest.param(exposed(replicas=1), (POWER_LOSS,), exposed(replicas=3), id="one replica"),
+        pytest.param(
+            exposed(replicas=1, min_insync_replicas=1), (POWER_LOSS,), exposed(), id="one replica"
+        ),
         pytest.param(exposed(racks=1), (RACK,), exposed(racks=3), id="one rack"),
     ],
 )
@@ -116,7 +119,9 @@ def test_every_replica_can_lose_its_disk_even_if_records_are_flushed() -> None:
 
 def test_only_the_disk_of_a_single_replica_loses_in_every_order() -> None:
     [alone] = [
-        one for one in failure_sets(exposed(replicas=1)).losing if one.failures == (DISK_REPLACED,)
+        one
+        for one in failure_sets(exposed(replicas=1, min_insync_replicas=1)).losing
+        if one.failures == (DISK_REPLACED,)
     ]
     assert alone.certain
     assert not any(one.certain for one in failure_sets(exposed(acks="1")).losing)
@@ -132,7 +137,8 @@ def test_controllers_that_are_also_brokers_leave_more_undecided() -> None:
 @pytest.mark.parametrize(
     ("one", "failures", "expected"),
     [
-        (exposed(), (LAG,), Budget(shrinks=2)),
+        (exposed(), (LAG,), Budget(shrinks=math.inf)),
+        (exposed("3.4.1"), (LAG, LAG), Budget(shrinks=4)),
         (exposed(), (CRASH, DISK_REPLACED), Budget(kills=1, power_losses=1)),
         (exposed(flushed=True), (POWER_LOSS,), Budget(kills=1)),
         (exposed(flushed=True), (DISK_REPLACED,), Budget(power_losses=1)),
