@@ -139,6 +139,8 @@ def _order(risk: Risk) -> tuple[int, int, int]:
 
 
 def _assumed(setup: Setup) -> Assumed:
+    if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
+        return Assumed(when=setup.when, risks=refusals, survives=(), undecided=())
     losses = lost(setup)
     return Assumed(
         when=setup.when,
@@ -156,7 +158,7 @@ def _known(setup: Setup, risk: Risk) -> Risk:
 
 def _others(setup: Setup) -> Iterator[Risk]:
     """Yield the risks that are no losses by brokers."""
-    for module in (refused, clients, consumers, availability, removed):
+    for module in (clients, consumers, availability, removed):
         yield from module.risks(setup)
 
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.effective import of_broker, of_topic, replication_factor
 from ackproof.audit.risk import antichain, decision, risk
+from ackproof.audit.risks import question_of
 from ackproof.audit.setup import Setup
-from ackproof.audit.words import covers
+from ackproof.audit.words import covers, spelled
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
@@ -45,14 +46,17 @@ class _Stop:
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the smallest sets of failures that stop writes or reads."""
-    if never := never_acked(setup.partition):
+    question = question_of(setup)  # the rules that apply with ZooKeeper
+    partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
+    setup = replace(setup, partition=partition)
+    if never := never_acked(partition):
         yield risk(
             setup,
             Effect.WRITES_STOP,
             (),
             never,
             certain=True,
-            decided_by=[_lower(setup, setup.partition.replication_factor)],
+            decided_by=[_lower(setup, partition.replication_factor)],
         )
     else:
         yield from _of_partition(setup, Effect.WRITES_STOP)
@@ -85,15 +89,14 @@ def _stopped(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
         reason = "no replica that may lead is running"
     else:
         reason = f"acks=all needs {least} in-sync replicas"
-    many = {0: "no broker", 1: "one broker"}.get(down, f"{down} brokers")
-    after = [f"{many} of the replicas down"] * bool(down)
-    after += ["followers out of the ISR"] * (_LAG in stop.failures)
+    when = [f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"] * bool(down)
+    when = ["after the followers have left the ISR"] * (_LAG in stop.failures) + when
     verb = "writes" if effect is Effect.WRITES_STOP else "reads"
     return risk(
         setup,
         effect,
         stop.failures,
-        f"{verb} stop with {' and '.join(reversed(after))}: {reason}",
+        f"{verb} stop {' '.join(when)}: {reason}",
         certain=False,
         at_risk="nothing that was acked",
         trace=stop.trace,

@@ -6,24 +6,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from ackproof.audit.answer import Decision, Effect, Failure, Risk
+from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.effective import commits_itself, of_broker, of_consumer
 from ackproof.audit.risk import decision, risk
+from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
+from ackproof.audit.setups import MINIMUM, UNCLEAN
+from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
 from ackproof.prediction.groups import EARLIEST
 from ackproof_model import consumer_groups
+from ackproof_model.bounds.failure_sets import Loss
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
 
 _AUTO = "enable.auto.commit"
 _RESET = "auto.offset.reset"
 _OFFSETS = "offsets.topic.replication.factor"
+_USUAL_REPLICAS = 3
+_LAG = Failure.LAG
 _FAILURES = {Failure.CONSUMER_CRASH: "crashes", Failure.REBALANCE: "rebalances"}
-
-_GONE = {
-    Failure.POWER_LOSS: "loses power before they are flushed",
-    Failure.DISK_REPLACED: "comes back with an empty disk",
-}
 
 #: An assumption about the application, which no file states.
 _OTHER_THREADS = {"processing": "in other threads than the poll's"}
@@ -174,10 +175,24 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
 
 
 def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
-    """Yield what groups repeat or skip after the offsets topic has lost their offsets."""
+    """Yield what groups repeat or skip after the offsets topic has lost their offsets.
+
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all.
+    """
     replicas = of_broker(setup, _OFFSETS)
-    if replicas.value != "1":
+    offsets = _offsets_partition(setup, replicas)
+    if offsets is None:
         return
+    topic = replace(setup, partition=replace(setup.partition, acks="all"))
+    known = [_failures(loss) for loss in found_sets(topic).losing]
+    lost = [_failures(loss) for loss in found_sets(offsets).losing]
+    sets = [
+        failures
+        for failures in lost
+        if len(failures) == 1
+        or (_LAG in failures and not any(covers(one, failures) for one in known))
+    ]
     resets: dict[bool, dict[str, str]] = {
         of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers
     }
@@ -185,27 +200,48 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     for earliest, when in resets.items():
         effect = Effect.REPROCESSED if earliest else Effect.UNPROCESSED
         then = "repeat what is retained" if earliest else "skip what they have not read"
-        for failure in (Failure.POWER_LOSS, Failure.DISK_REPLACED):
+        for failures in sets:
             yield risk(
                 setup,
                 effect,
-                [failure],
-                "the offsets topic has one replica; groups whose offsets it loses start again by "
-                f"{_RESET}, and {then}",
+                failures,
+                f"the offsets topic ({_OFFSETS}={replicas.value}) loses what groups committed; "
+                f"they start again by {_RESET}, and {then}",
                 when=when,
                 case="B27",
                 at_risk="everything that the groups of that broker committed",
                 trace=[
-                    f"The broker with the group's committed offsets {_GONE[failure]}.",
-                    "The topic __consumer_offsets has no other replica, so they are gone.",
+                    "A group commits offsets, which only some replicas of __consumer_offsets have.",
+                    f"{phrase(failures).capitalize()}, and these offsets are gone.",
                     f"The group's members join again, find no offset, and {then}.",
                 ],
-                decided_by=[
-                    decision(
-                        _OFFSETS,
-                        replicas,
-                        3,
-                        "needs three brokers; counts only before the first group commits",
-                    )
-                ],
+                decided_by=[_offsets_remedy(setup, replicas)],
             )
+
+
+def _offsets_remedy(setup: Setup, replicas: Given) -> Decision:
+    if int(replicas.value) < _USUAL_REPLICAS:
+        cost = "needs three brokers; counts only before the first group commits"
+        return decision(_OFFSETS, replicas, _USUAL_REPLICAS, cost)
+    cost = "of __consumer_offsets: groups cannot commit while only one replica is in sync"
+    return decision(MINIMUM, of_broker(setup, MINIMUM), 2, cost)
+
+
+def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
+    """Return the setup in which a partition of the offsets topic takes the topic's role."""
+    minimum = of_broker(setup, MINIMUM)
+    if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
+        return None
+    partition = replace(
+        setup.partition,
+        acks="all",
+        replication_factor=int(replicas.value),
+        min_insync_replicas=max(int(minimum.value), 1),
+        unclean_leader_election=of_broker(setup, UNCLEAN).value.lower() == "true",
+        brokers=None,
+    )
+    return replace(setup, partition=partition)
+
+
+def _failures(loss: Loss) -> Failures:
+    return tuple(map(Failure, loss.failures))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -28,7 +29,8 @@ def python(source: Source) -> Part | None:
     else:
         return None
     try:
-        tree = ast.parse(source.text)
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     literals = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]

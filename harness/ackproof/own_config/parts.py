@@ -18,6 +18,10 @@ _SECRET = re.compile(
     r"|certificate).*|.*ssl\.(keystore|key)\.(key|pem)|.*keystore\.key",
     re.IGNORECASE,
 )
+#: A value that contains one: of a login module, or of an address.
+_SECRET_VALUE = re.compile(
+    r"(password|secret|token)[\"']?\s*[=:]|://[^/@\s]+:[^/@\s]+@|LoginModule", re.IGNORECASE
+)
 #: A value that a program fills in: `${NAME}` of a shell, Spring or Terraform.
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%=")
@@ -116,7 +120,7 @@ class Source:
         items = pairs.items() if isinstance(pairs, Mapping) else pairs
         settings: dict[str, Given] = {}
         for key, value in items:
-            if isinstance(value, Text) and not secret(key):
+            if isinstance(value, Text) and not secret(key) and not _SECRET_VALUE.search(value):
                 settings.update(self._setting(key, value))
         return settings
 

@@ -75,7 +75,8 @@ class _Reader:
                 inner = self.body("}")
                 inner.line = token.line
                 inner["labels"] = [Text.at(label, token.line) for label in labels[1:]]
-                found.setdefault(labels[0], []).append(inner)
+                before = found.get(labels[0])
+                found[labels[0]] = [*(before if isinstance(before, list) else ()), inner]
                 found.lines.setdefault(labels[0], token.line)
         return found
 

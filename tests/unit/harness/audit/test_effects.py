@@ -122,6 +122,12 @@ LIBRDKAFKA = {"library": "librdkafka"}
             {"broker": {"offsets.topic.replication.factor": "3"}, "consumer": {}},
         ),
         (
+            Effect.UNPROCESSED,
+            "lag+power_loss",
+            {"kafka": "4.3.1", "consumer": {}},
+            {"kafka": "4.3.1", "consumer": {}, "broker": {"min.insync.replicas": "2"}},
+        ),
+        (
             Effect.REPROCESSED,
             "consumer_crash",
             {"consumer": {}, "framework": "Spring"},
@@ -151,6 +157,12 @@ LIBRDKAFKA = {"library": "librdkafka"}
             "",
             {"kafka": "3.6.2", "topic": {"min.insync.replicas": "4"}},
             {"kafka": "3.7.0", "topic": {"min.insync.replicas": "4"}},
+        ),
+        (
+            Effect.READS_STOP,
+            "lag+crash",
+            {"kafka": "3.9.1", "mode": "zookeeper"},
+            {"kafka": "4.3.1"},
         ),
         (
             Effect.WRITES_STOP,
@@ -270,6 +282,7 @@ def configuration(**changes: object) -> Configuration:
     [
         ("B1", ("crash",), {"acks": "0"}),
         ("B2", ("crash",), {"acks": "1"}),
+        ("B5", ("power_loss",), {"acks": "1", "replication_factor": 1}),
         ("B3", ("lost_session",), {"acks": "1"}),
         ("B4", ("lag", "crash"), {"unclean_leader_election": True}),
         ("B5", ("lag", "power_loss"), {"min_insync_replicas": 1}),
