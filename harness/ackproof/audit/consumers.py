@@ -23,6 +23,7 @@ _AUTO = "enable.auto.commit"
 _RESET = "auto.offset.reset"
 _OFFSETS = "offsets.topic.replication.factor"
 _USUAL_REPLICAS = 3
+_LAG = Failure.LAG
 _FAILURES = {Failure.CONSUMER_CRASH: "crashes", Failure.REBALANCE: "rebalances"}
 
 #: An assumption about the application, which no file states.
@@ -176,7 +177,8 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
 def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield what groups repeat or skip after the offsets topic has lost their offsets.
 
-    With several replicas only the failures count that lose less of the topic itself, with acks=all.
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all.
     """
     replicas = of_broker(setup, _OFFSETS)
     offsets = _offsets_partition(setup, replicas)
@@ -188,7 +190,8 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     sets = [
         failures
         for failures in lost
-        if len(failures) == 1 or not any(covers(one, failures) for one in known)
+        if len(failures) == 1
+        or (_LAG in failures and not any(covers(one, failures) for one in known))
     ]
     resets: dict[bool, dict[str, str]] = {
         of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers

@@ -11,6 +11,8 @@ from ackproof.scenario.librdkafka import ALIASES
 from ackproof_model.configuration import Profile
 from ackproof_model.removal import DAY_S, SYNONYMS
 
+NOT_STATED = "not stated"
+
 #: Defaults of brokers and topics that no version of the model changes.
 _BROKER_DEFAULTS: Mapping[str, str] = {
     "min.insync.replicas": "1",
@@ -73,9 +75,9 @@ def of_topic(setup: Setup, key: str) -> Given:
 
 
 def replication_factor(setup: Setup) -> Given:
-    """Return the topic's replication factor; its source is '' if nobody states it."""
+    """Return the topic's replication factor; `NOT_STATED` if it is assumed."""
     given = setup.settings.get(REPLICAS)
-    return given or Given(str(setup.partition.replication_factor), "")
+    return given or Given(str(setup.partition.replication_factor), NOT_STATED)
 
 
 def of_producer(setup: Setup, key: str, value: object) -> Given:
@@ -110,7 +112,7 @@ def stated(settings: Settings, key: str) -> Given | None:
 def default_of(client: Client | None, kafka: str) -> str:
     """Return the source of a client's default."""
     if client is None:
-        return "not stated"
+        return NOT_STATED
     if client.library == "librdkafka":
         return "default of librdkafka"
     version = kafka if client.version is None else client.version.value

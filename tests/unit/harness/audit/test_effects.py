@@ -282,6 +282,7 @@ def configuration(**changes: object) -> Configuration:
     [
         ("B1", ("crash",), {"acks": "0"}),
         ("B2", ("crash",), {"acks": "1"}),
+        ("B5", ("power_loss",), {"acks": "1", "replication_factor": 1}),
         ("B3", ("lost_session",), {"acks": "1"}),
         ("B4", ("lag", "crash"), {"unclean_leader_election": True}),
         ("B5", ("lag", "power_loss"), {"min_insync_replicas": 1}),
