@@ -38,7 +38,7 @@ faults:
 expect: {loss: none}
 """
 
-#: The producer with transactions ends long before the other.
+#: Almost all sends are in transactions until their producer ends; the other one is slow.
 OPEN = """
 version: 1
 name: open
@@ -47,15 +47,16 @@ topics:
   clicks: {partitions: 1, settings: {min.insync.replicas: 2}}
 workload:
   topic: orders
-  rate: 100/s
-  records: 400
+  rate: 1000/s
+  records: 3000
+  tail: 100
   settings: {acks: all, enable.idempotence: true}
   transactions: {size: 100}
   beside:
-    clicks: {rate: 500/s, settings: {acks: all, enable.idempotence: true}}
+    clicks: {rate: 20/s, settings: {acks: all, enable.idempotence: true}}
 faults:
-  - {fault: pause, target: 3, when: 300 acked, heal_after: 1s}
-  - {fault: pause, target: 2, when: 20000 acked, heal_after: 1s}
+  - {fault: pause, target: 3, when: 400 acked, heal_after: 1s}
+  - {fault: pause, target: 2, when: 3500 acked, heal_after: 1s}
 expect: {loss: none}
 """
 
