@@ -67,8 +67,8 @@ expect: {loss: none}
         (
             MOVED,
             [
-                "reassign of topic orders: no send was acked in orders-1 afterwards",
-                "reassign of topic __consumer_offsets: no offset was committed in "
+                "reassign of orders-1: no send was acked in orders-1 afterwards",
+                "reassign of __consumer_offsets-0: no offset was committed in "
                 "__consumer_offsets-0 afterwards",
             ],
         ),
