@@ -135,8 +135,7 @@ def _setup(own: OwnConfig, answer: Answer, risk: Risk) -> Setup:
         having = [
             setup
             for setup in group
-            if not by_brokers
-            or any(one.failures == risk.failures for one in lost(setup).risks)
+            if not by_brokers or any(one.failures == risk.failures for one in lost(setup).risks)
         ]
         if having:
             return having[-1]
