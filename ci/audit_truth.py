@@ -53,7 +53,7 @@ VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "4.1.2", "4.3.1", "4.4.
 _SIDE_BY_SIDE = 16
 _TRIES = 3
 #: The most schedules for each set of failures that is survived.
-_ATTACKS = 2
+_ATTACKS = 1
 _MOST_STATES = 300_000
 _RECORDS = 200
 #: Failures that are perturbations of the adversary, whose schedules can be compiled.

@@ -16,7 +16,7 @@ from ackproof.audit.effective import of_broker, of_topic, replication_factor
 from ackproof.audit.risk import antichain, decision, risk
 from ackproof.audit.risks import question_of
 from ackproof.audit.setup import Setup
-from ackproof.audit.words import covers
+from ackproof.audit.words import covers, spelled
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
@@ -89,15 +89,14 @@ def _stopped(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
         reason = "no replica that may lead is running"
     else:
         reason = f"acks=all needs {least} in-sync replicas"
-    many = {0: "no broker", 1: "one broker"}.get(down, f"{down} brokers")
-    after = [f"{many} of the replicas down"] * bool(down)
-    after += ["followers out of the ISR"] * (_LAG in stop.failures)
+    when = [f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"] * bool(down)
+    when = ["after the followers have left the ISR"] * (_LAG in stop.failures) + when
     verb = "writes" if effect is Effect.WRITES_STOP else "reads"
     return risk(
         setup,
         effect,
         stop.failures,
-        f"{verb} stop with {' and '.join(reversed(after))}: {reason}",
+        f"{verb} stop {' '.join(when)}: {reason}",
         certain=False,
         at_risk="nothing that was acked",
         trace=stop.trace,

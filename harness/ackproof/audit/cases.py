@@ -31,7 +31,9 @@ def runs_of(case: str, effect: Effect) -> Runs | None:
 def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
     """Return the case of a loss of acked records; '' if the catalogue has none like it."""
     counts = Counter(failures)
-    if configuration.acks != "all":
+    taken = any(counts[one] for one in (Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
+    sole = configuration.replication_factor == 1 and taken
+    if configuration.acks != "all" and not sole:
         session = bool(counts[Failure.LOST_SESSION])
         return "B1" if configuration.acks == "0" else "B3" if session else "B2"
     if counts[Failure.DISK_REPLACED]:

@@ -23,6 +23,9 @@ _AUTO = "enable.auto.commit"
 _RESET = "auto.offset.reset"
 _OFFSETS = "offsets.topic.replication.factor"
 _USUAL_REPLICAS = 3
+_EXPIRY = "offsets.retention.minutes"
+_A_WEEK = 7 * 24 * 60
+_LAG = Failure.LAG
 _FAILURES = {Failure.CONSUMER_CRASH: "crashes", Failure.REBALANCE: "rebalances"}
 
 #: An assumption about the application, which no file states.
@@ -34,6 +37,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the risks of the consumers, and of lost offsets also where no consumer is known."""
     for consumer in setup.consumers:
         yield from _of_commits(setup, consumer)
+        yield from _of_expired_offsets(setup, consumer)
         yield from _of_added_partitions(setup, consumer)
     yield from _of_lost_offsets(setup)
 
@@ -173,10 +177,35 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
     )
 
 
+def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
+    """Yield what a group does whose offsets expire while it is down; only for a stated time."""
+    given = setup.own.broker.get(_EXPIRY)
+    if given is None or not given.value.isdecimal() or int(given.value) >= _A_WEEK:
+        return
+    reset = of_consumer(setup, consumer, _RESET)
+    earliest = reset.value in EARLIEST
+    yield risk(
+        setup,
+        Effect.REPROCESSED if earliest else Effect.UNPROCESSED,
+        [Failure.CONSUMER_CRASH],
+        f"a group without members for {given.value} minutes loses its offsets ({_EXPIRY}), and "
+        f"starts again by {_RESET}={reset.value}",
+        when={"consumers down": f"for {given.value} minutes"},
+        at_risk="everything that the group has committed, or what it has not read",
+        trace=[
+            "All members of the group end.",
+            f"After {given.value} minutes the coordinator removes the group's offsets.",
+            f"A member starts, finds no offset, and begins by {_RESET}={reset.value}.",
+        ],
+        decided_by=[decision(_EXPIRY, given, _A_WEEK, "offsets of dead groups stay longer")],
+    )
+
+
 def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield what groups repeat or skip after the offsets topic has lost their offsets.
 
-    With several replicas only the failures count that lose less of the topic itself, with acks=all.
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all.
     """
     replicas = of_broker(setup, _OFFSETS)
     offsets = _offsets_partition(setup, replicas)
@@ -188,7 +217,8 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     sets = [
         failures
         for failures in lost
-        if len(failures) == 1 or not any(covers(one, failures) for one in known)
+        if len(failures) == 1
+        or (_LAG in failures and not any(covers(one, failures) for one in known))
     ]
     resets: dict[bool, dict[str, str]] = {
         of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers

@@ -11,6 +11,8 @@ from ackproof.scenario.librdkafka import ALIASES
 from ackproof_model.configuration import Profile
 from ackproof_model.removal import DAY_S, SYNONYMS
 
+NOT_STATED = "not stated"
+
 #: Defaults of brokers and topics that no version of the model changes.
 _BROKER_DEFAULTS: Mapping[str, str] = {
     "min.insync.replicas": "1",
@@ -23,8 +25,6 @@ _BROKER_DEFAULTS: Mapping[str, str] = {
     "retention.bytes": "-1",
     "message.timestamp.type": "CreateTime",
 }
-#: KIP-186: 7 days from 2.0 on, 1 day before.
-_OFFSETS_RETENTION = ("offsets.retention.minutes", "10080", "1440")
 
 #: Defaults of consumers, by library.
 _CONSUMER_DEFAULTS: Mapping[str, Mapping[str, str]] = {
@@ -54,9 +54,6 @@ def of_broker(setup: Setup, key: str) -> Given:
 
 
 def _broker_default(key: str, version: str) -> str:
-    name, value, before = _OFFSETS_RETENTION
-    if key == name:
-        return value if Profile.of(version).group_fencing else before
     if key == "unclean.leader.election.enable":
         return str(Profile.of(version).unclean_by_default).lower()
     return _BROKER_DEFAULTS.get(key, "")
@@ -73,9 +70,9 @@ def of_topic(setup: Setup, key: str) -> Given:
 
 
 def replication_factor(setup: Setup) -> Given:
-    """Return the topic's replication factor; its source is '' if nobody states it."""
+    """Return the topic's replication factor; `NOT_STATED` if it is assumed."""
     given = setup.settings.get(REPLICAS)
-    return given or Given(str(setup.partition.replication_factor), "")
+    return given or Given(str(setup.partition.replication_factor), NOT_STATED)
 
 
 def of_producer(setup: Setup, key: str, value: object) -> Given:
@@ -110,7 +107,7 @@ def stated(settings: Settings, key: str) -> Given | None:
 def default_of(client: Client | None, kafka: str) -> str:
     """Return the source of a client's default."""
     if client is None:
-        return "not stated"
+        return NOT_STATED
     if client.library == "librdkafka":
         return "default of librdkafka"
     version = kafka if client.version is None else client.version.value

@@ -8,6 +8,7 @@ from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_producer, replication_factor, stated
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
+from ackproof.audit.setups import REPLICAS
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import parse_acks, require_legal
@@ -58,7 +59,7 @@ def _of_nodes(setup: Setup) -> Iterator[_Refusal]:
 
 def _of_topic(setup: Setup) -> Iterator[_Refusal]:
     replicas, brokers = replication_factor(setup), setup.own.brokers
-    if not (replicas.source and brokers and brokers.value.isdecimal()):
+    if not (REPLICAS in setup.settings and brokers and brokers.value.isdecimal()):
         return
     if replicas.value.isdecimal() and int(replicas.value) > int(brokers.value):
         yield (

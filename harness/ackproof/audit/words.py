@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from ackproof.audit.answer import Effect, Failure, Failures
 
@@ -91,6 +92,7 @@ def condition(when: Mapping[str, str]) -> str:
     return f"with {pairs}" if pairs else ""
 
 
+@cache
 def covers(smaller: Failures, larger: Failures) -> bool:
     """Whether all events of `smaller` are among those of `larger`."""
     return not Counter(smaller) - Counter(larger)

@@ -283,7 +283,7 @@ def _write(
             with disk_errors(markdown):
                 markdown.write_text(text(audit, compared), encoding="utf-8")
     if html:
-        from ackproof.report.audit_page import write_audit_page
+        from ackproof.report.html import write_audit_page
 
         with disk_errors(html):
             write_audit_page(html, audit, compared)

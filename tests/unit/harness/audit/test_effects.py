@@ -110,6 +110,18 @@ LIBRDKAFKA = {"library": "librdkafka"}
             {"consumer": {"enable.auto.commit": "false"}, **LIBRDKAFKA},
         ),
         (
+            Effect.LOST,
+            "client_timeout",
+            {"producer": {"transactional.id": "t"}},
+            {"producer": {"transactional.id": "t"}, "kafka": "4.3.1"},
+        ),
+        (
+            Effect.LOST,
+            "client_timeout",
+            {"producer": {"transactional.id": "t"}, "kafka": "4.3.1", **LIBRDKAFKA},
+            {"producer": IDEMPOTENT, "kafka": "4.3.1", **LIBRDKAFKA},
+        ),
+        (
             Effect.UNPROCESSED,
             "partitions_added",
             {"consumer": {}},
@@ -232,6 +244,16 @@ def test_automatic_commit_of_the_java_client_skips_only_records_of_other_threads
     assert not sets(risks(consumer={}, framework="Spring"), Effect.UNPROCESSED, **processing)
 
 
+def test_offsets_that_expire_soon_are_lost_while_the_group_is_down():
+    down = {"consumers down": "for 60 minutes"}
+    short, default = {"offsets.retention.minutes": "60"}, {"offsets.retention.minutes": "10080"}
+    latest = risks(broker=short, consumer={})
+    assert sets(latest, Effect.UNPROCESSED, **down) == {"consumer_crash"}
+    earliest = risks(broker=short, consumer={"auto.offset.reset": "earliest"})
+    assert sets(earliest, Effect.REPROCESSED, **down) == {"consumer_crash"}
+    assert not sets(risks(broker=default, consumer={}), Effect.UNPROCESSED, **down)
+
+
 def test_lost_offsets_of_unknown_consumers_depend_on_where_they_begin():
     found = risks(broker={"offsets.topic.replication.factor": "1"})
     for effect, reset in ((Effect.REPROCESSED, "earliest"), (Effect.UNPROCESSED, "latest")):
@@ -282,6 +304,7 @@ def configuration(**changes: object) -> Configuration:
     [
         ("B1", ("crash",), {"acks": "0"}),
         ("B2", ("crash",), {"acks": "1"}),
+        ("B5", ("power_loss",), {"acks": "1", "replication_factor": 1}),
         ("B3", ("lost_session",), {"acks": "1"}),
         ("B4", ("lag", "crash"), {"unclean_leader_election": True}),
         ("B5", ("lag", "power_loss"), {"min_insync_replicas": 1}),
