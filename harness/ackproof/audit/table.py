@@ -36,8 +36,8 @@ _FAMILIAR: tuple[Failures, ...] = (
     (_POWER, _POWER),
     (_POWER, _POWER, _POWER),
 )
-#: How many rows about losses a table has.
-_MOST_ROWS = 10
+#: How many rows about losses a table has; those of three failures only if it has few others.
+_MOST_ROWS, _ENOUGH_ROWS = 10, 5
 #: Unstated settings of which each value has a column, the first that decides; not more values.
 _SPLIT_BY, _MOST_VALUES = ("acks", "replication.factor", "producer.version"), 3
 
@@ -220,7 +220,10 @@ def _loss_rows(answer: Answer, columns: Sequence[_Column], cells: _Cells) -> tup
         for failures, words in shown.items()
     ]
     groups = [group for at, group in enumerate(groups) if group not in groups[:at]]
-    ranked = sorted(groups, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
+    short = [group for group in groups if len(group[0]) < 3 or group[0] in _FAMILIAR]
+    long = [group for group in groups if group not in short]
+    ranked = sorted(short, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
+    ranked += long[: max(0, _ENOUGH_ROWS - len(ranked))]
     rows = [
         _loss_row(answer, columns, group, shown[group[0]]) for group in groups if group in ranked
     ]
