@@ -36,6 +36,8 @@ def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
     if configuration.acks != "all" and not sole:
         session = bool(counts[Failure.LOST_SESSION])
         return "B1" if configuration.acks == "0" else "B3" if session else "B2"
+    if counts[Failure.LEADER_MOVE] and taken and not configuration.profile.broker_epochs:
+        return "B31"  # a replica that lost its log is in the ISR again
     if counts[Failure.DISK_REPLACED]:
         return "B34"
     if counts[Failure.POWER_LOSS] or counts[Failure.RACK]:
