@@ -319,3 +319,14 @@ def test_a_replication_factor_that_is_no_number_is_an_error_at_its_line(tmp_path
 def test_without_files_nothing_changes() -> None:
     text, _ = render(YOURS, OwnConfig(), kafka="")
     assert "acks: all" in text
+
+
+def test_a_single_broker_has_topics_of_one_replica(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yml"
+    path.write_text(
+        "services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"
+    )
+    applied = overlay(read_options([(path, "")]), documents.parse(YOURS))
+    assert "replication factor 1" in applied.used
+    [one] = loader.load(YOURS, lambda _: applied.overrides)
+    assert one.scenario.cluster.brokers == 1
