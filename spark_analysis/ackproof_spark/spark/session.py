@@ -218,6 +218,11 @@ def _connect(folder: Path) -> SparkSession:
         ) from None
     try:
         spark: SparkSession = SparkSession.builder.remote(_master).getOrCreate()
+        if connector.minor(spark.version) != connector.minor(connector.spark_version()):
+            raise AnalysisError(
+                f"it runs Spark {spark.version}, and pyspark here is {connector.spark_version()}: "
+                "both must be of one minor version"
+            )
         configure(spark)
         spark.addArtifacts(str(executor_zip.write(folder / "ackproof.zip")), pyfile=True)
     except Exception as error:

@@ -31,6 +31,16 @@ def test_an_old_java_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "1.8.0_292" in checks["Java 17 or later"].found
 
 
+@pytest.mark.parametrize(("version", "state"), [("4.2.0", "ok"), ("4.1.2", "limited")])
+def test_a_spark_that_was_not_tried_is_limited(
+    version: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "spark_version", lambda: version)
+    [check] = [check for check in doctor._host(tmp_path) if check.what == "PySpark"]
+    assert (check.state, check.found) == (state, version)
+    assert ("pyspark==4.1.1" in check.advice) == (state == "limited")
+
+
 def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:
     """Return what doctor says of an engine with these answers."""
     engine: Any = FakeEngine(
