@@ -13,6 +13,7 @@ A history has one topic. Its notation, one line for each event::
     reads    "0@9: 1/7 by 2"                  given to consumer 2; `at 4.5`: in seconds
              "0@9: foreign by 2"              not a record of this run
     created  "0: 0"                           partition 0 was created, in seconds
+             "0: 4 to 1,2"                    ZooKeeper: its replicas changed, not its epoch
     windows  "3: 10-20"                        fault window 3, seconds; `10-` never ended
     expected "lost 1/7 on 0 at 9 in 3: offset 9 holds producer 1 sequence 9"
 
@@ -89,6 +90,7 @@ class Read:
 class Creation:
     partition: int
     at: float
+    replicas: str = "1"
 
 
 @parsed(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ _SEND = re.compile(
 )
 _RECORD = re.compile(rf"{_PLACE}(?: (?P<what>corrupt|foreign|short|other))?(?: {_NAME})?")
 _READ = re.compile(rf"{_PLACE} (?:foreign|{_NAME}) by (?P<consumer>\d+)(?: at (?P<at>{_TIME}))?")
-_CREATION = re.compile(rf"(?P<partition>\d+): (?P<at>{_TIME})")
+_CREATION = re.compile(rf"(?P<partition>\d+): (?P<at>{_TIME})(?: to (?P<replicas>[\d,]+))?")
 _END = re.compile(r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?")
 _WINDOW = re.compile(rf"(?P<number>\d+): (?P<injected>{_TIME})-(?P<healed>{_TIME})?")
 
@@ -285,8 +287,15 @@ def _rows(index: int, history: History) -> dict[str, list[dict[str, Any]]]:
             for number, read in enumerate(history.reads)
         ],
         "partition_states": [
-            {"at": at(one.at), "partition": one.partition, "leader": 1, "replicas": [1], "isr": [1]}
-            for one in history.created
+            {
+                "at": at(one.at),
+                "metadata_offset": number,
+                "partition": one.partition,
+                "leader": 1,
+                "replicas": [int(replica) for replica in one.replicas.split(",")],
+                "isr": [1],
+            }
+            for number, one in enumerate(history.created)
         ],
     }
 

@@ -56,9 +56,13 @@ class Profile:
         3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). Not modelled by a rule.
     broker_epochs: a replica joins the ISR only as the incarnation that fetched, from 3.5
         (KIP-903).
+    directory_drops_elr: a new log directory empties the ELR of its partitions; before 4.3
+        (apache/kafka#20716). Not modelled by a rule.
     fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
         (KAFKA-19522).
     unclean_by_default: unclean.leader.election.enable is true unless set; before 0.11.
+    unclean_by_setting: the controller reads this setting. With KRaft it does from 3.9 on
+        (KAFKA-12670): before, only a requested election (`electLeaders`) is unclean.
     short_timers: replica.lag.time.max.ms is 10 s and zookeeper.session.timeout.ms 6 s unless set;
         before 2.5 (KIP-537). Then they are 30 and 18 s.
 
@@ -90,8 +94,10 @@ class Profile:
     elr: bool
     stale_fetch: bool
     broker_epochs: bool = True
+    directory_drops_elr: bool = False
     fenced_last_known: bool = False
     unclean_by_default: bool = False
+    unclean_by_setting: bool = True
     short_timers: bool = False
     transactions: bool = True
     verifies_transactions: bool = True
@@ -126,6 +132,14 @@ class Profile:
         """Whether a follower may truncate to its own high watermark."""
         return self.truncation in {Truncation.HIGH_WATERMARK, Truncation.KIP_101}
 
+    def elects_uncleanly(self, setting: bool | None) -> bool:
+        """Whether the controller elects a replica outside the ISR without a request for it.
+
+        setting: unclean.leader.election.enable, None for the version's default
+        (`ConfigurationControlManager.uncleanLeaderElectionEnabledForTopic`).
+        """
+        return self.unclean_by_setting and (self.unclean_by_default if setting is None else setting)
+
     @property
     def lag_time_s(self) -> float:
         """The default of `replica.lag.time.max.ms`, in seconds."""
@@ -157,8 +171,10 @@ def _profile(patch: tuple[int, ...]) -> Profile:
         elr=version >= (4, 1),
         stale_fetch=patch < (3, 9, 1) or patch == (4, 0, 0),
         broker_epochs=version >= (3, 5),
+        directory_drops_elr=version < (4, 3),
         fenced_last_known=version == (4, 0),
         unclean_by_default=version < (0, 11),
+        unclean_by_setting=version < (3, 3) or version >= (3, 9),
         short_timers=version < (2, 5),
         transactions=version >= (0, 11),
         verifies_transactions=version >= (3, 6),
@@ -251,9 +267,8 @@ class Configuration:
 
     @property
     def unclean_election(self) -> bool:
-        """Whether a replica outside the ISR may become leader."""
-        given = self.unclean_leader_election
-        return self.profile.unclean_by_default if given is None else given
+        """Whether a replica outside the ISR may become leader without a requested election."""
+        return self.profile.elects_uncleanly(self.unclean_leader_election)
 
     @property
     def lag_time_s(self) -> float:

@@ -251,7 +251,8 @@ class Ends(Effect):
         if self.nodes == "every" and partition.profile.zookeeper:
             return None
         if self.log_dir is not None or (self.renewed and partition.version >= _DIRECTORY_IDS):
-            return None  # unknown which directory; KIP-858
+            # The directory is unknown, or its broker may lead only once it is assigned (KIP-858).
+            return None
         quorum = (QuorumLost(),) if self.nodes == "every" else ()
         if self._keeps(partition):
             return (Ends(clean=self.clean), *quorum)
@@ -271,8 +272,7 @@ class Ends(Effect):
             budget = Budget(clean_stops=number) if self.clean else Budget(kills=number)
         exposure = Exposure(
             budget=budget,
-            # The search has no rules for a new directory id (KIP-858).
-            moved=bool(self.renewed and number and partition.version >= _DIRECTORY_IDS),
+            renewed=self.renewed and number > 0,
             unanswered=bool(number),
         )
         if not (hit.controllers or self.nodes == "every"):
@@ -523,7 +523,8 @@ class Intercepts(Effect):
 
     @property
     def holds_requests(self) -> bool:
-        return self.api == "Produce"
+        held = self.direction == "request" and self.action in ("hold", "delay")
+        return self.api == "Produce" and held
 
     def silences(self, *, timed: bool) -> bool:
         return timed and self.api == "Produce"
@@ -536,14 +537,15 @@ class Intercepts(Effect):
             return NOTHING
         if self.api in _OF_CONTROLLERS or hit.controllers:
             return _CONTROLLERS
-        late = self.action in ("hold", "delay")
         if self.api == "Produce":
             twice = self.action == "duplicate"
             repeated = twice and self.direction == "request"
+            late = self.action in ("hold", "delay")
             return Exposure(repeated=repeated, unanswered=not twice, late=late)
         if not hit.partition.proxied:  # only consumers use this listener
             return NOTHING
-        return Exposure(budget=Budget(shrinks=_ANY_NUMBER), unanswered=True, late=True)
+        late = self.action not in ("drop", "cut")
+        return Exposure(budget=Budget(shrinks=_ANY_NUMBER), unanswered=True, late=late)
 
     def disturbances(self) -> tuple[Disturbance, ...]:
         at_once = (*((D.MOVES, D.DEPOSED) if self.api in _SESSION else ()), D.UNANSWERED)
@@ -682,7 +684,7 @@ class Configures(Effect):
         if (least := self.min_insync_replicas) is not None:
             return Exposure(lowered=least, unanswered=True)
         if (unclean := self.unclean_leader_election) is not None:
-            return Exposure(unclean=unclean)
+            return Exposure(unclean_set=unclean)
         if self.key.startswith((*_COMPACTING, "retention.")):
             return Exposure(rewritten=True)
         return Exposure(anything=f"the model does not know what {self.key}={self.value} does")

@@ -72,9 +72,10 @@ class Exposure:
     """Everything that a schedule may do to a partition and to the producers that write to it.
 
     budget: the perturbations of its brokers.
-    unclean: an unclean election may be requested or allowed.
+    unclean: an unclean election may be requested; `unclean_set`: a setting may allow it.
     lowered: the lowest min.insync.replicas that is set, None if it is not changed.
     moved: replicas may move to other brokers, or their number changes.
+    renewed: a log directory may get another id, with empty logs (KIP-858).
     removed: all records may be removed; `emptied`: certainly, after some were acked.
     altered: stored bytes may change.
     rewritten: cleanup.policy or retention may change, so that Kafka removes or rewrites records.
@@ -88,8 +89,10 @@ class Exposure:
 
     budget: Budget = Budget()
     unclean: bool = False
+    unclean_set: bool = False
     lowered: int | None = None
     moved: bool = False
+    renewed: bool = False
     removed: bool = False
     emptied: bool = False
     altered: bool = False
@@ -115,7 +118,7 @@ class Exposure:
 
     def _joined(self, other: Exposure, budget: Budget) -> Exposure:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]
-        flags = ("unclean", "moved", "removed", "emptied", "altered", "rewritten", "unanswered")
+        flags = ("unclean", "unclean_set", "moved", "renewed", "removed", "emptied", "altered")
         return Exposure(
             budget=budget,
             lowered=min(lowered, default=None),
@@ -124,7 +127,7 @@ class Exposure:
             elr=tuple(dict.fromkeys((*self.elr, *other.elr))),
             **{
                 flag: getattr(self, flag) or getattr(other, flag)
-                for flag in (*flags, "late", "repeated")
+                for flag in (*flags, "rewritten", "unanswered", "late", "repeated")
             },
         )
 

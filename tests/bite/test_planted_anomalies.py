@@ -111,7 +111,7 @@ AT_THE_END = f"on {PARTITION} at {ENDS[PARTITION]}"
 CHECKSUM = "the bytes do not match their checksum"
 BITES: dict[str, tuple[Change, list[str]]] = {
     "nothing": (dict, []),
-    "drop one": (_drop(OFFSET), [f"lost {THIS} {HERE}: a gap: no record at offset {OFFSET}"]),
+    "drop one": (_drop(OFFSET), [f"lost {THIS} {HERE}: no readable record at offset {OFFSET}"]),
     "drop the last": (
         _drop(ENDS[PARTITION] - 1),
         [

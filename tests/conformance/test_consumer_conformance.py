@@ -191,6 +191,16 @@ def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     assert len(clients.processed()) == SENDS // 2
 
 
+def test_a_consumer_that_begins_at_the_latest_offset_ends_without_a_record(clients):
+    """No record shows its position; it asks its client."""
+    clients.produce()
+    clients.consumer(settings={"auto.offset.reset": "latest"})
+    clients.consume_up_to(SENDS // PARTITIONS)
+    assert clients.rows("reads") == []
+    caught_up = [row for row in clients.rows("consumer_events") if row["event"] == "caught-up"]
+    assert {row["offset"] for row in caught_up} == {SENDS // PARTITIONS}
+
+
 @pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_with_commits_after_processing_a_crash_reprocesses_and_skips_nothing(clients):
     clients.produce()

@@ -52,6 +52,9 @@ EQUIVALENT = {
     "[known is None or error is not Error.NONE -> error is not Error.NONE]",
 }
 
+_UNTIL_4_1 = ("inactive_last_known",)
+_SINCE_3_9 = ("unclean_by_setting",)
+_UNCLEAN = (*_SINCE_3_9, "unclean_shutdown")
 _UNTIL_4_3 = ("complete_with_all", "directory_drops_elr")
 _SINCE_4_0 = {"empty_aborts", "pending_first"}
 _SINCE_4_2 = ("keeps_last_epoch", "wraps", "hides_errors")
@@ -59,17 +62,13 @@ _SINCE_4_2 = ("keeps_last_epoch", "wraps", "hides_errors")
 #: Which flags are on, of each side of a change: what the class under test does not show.
 RULES = {
     "ControllerRules": {
-        (3, 9, 1): {"inactive_last_known", "last_known_with_isr", *_UNTIL_4_3},
-        (4, 0, 1): {
-            "inactive_last_known",
-            "last_known_with_isr",
-            *_UNTIL_4_3,
-            "unclean_shutdown",
-        },
-        (4, 1, 0): {"last_known_with_isr", *_UNTIL_4_3, "unclean_shutdown"},
-        (4, 1, 1): {*_UNTIL_4_3, "unclean_shutdown"},
-        (4, 2, 1): {*_UNTIL_4_3, "unclean_shutdown"},
-        (4, 3, 0): {"unclean_shutdown"},
+        (3, 8, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3},
+        (3, 9, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_SINCE_3_9},
+        (4, 0, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_UNCLEAN},
+        (4, 1, 0): {"last_known_with_isr", *_UNTIL_4_3, *_UNCLEAN},
+        (4, 1, 1): {*_UNTIL_4_3, *_UNCLEAN},
+        (4, 2, 1): {*_UNTIL_4_3, *_UNCLEAN},
+        (4, 3, 0): {*_UNCLEAN},
     },
     "CoordinatorRules": {
         (3, 9, 1): set(),

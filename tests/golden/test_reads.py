@@ -45,7 +45,8 @@ def gone(history: History) -> list[str]:
     for read in sorted(history.reads, key=lambda read: (read.at, read.consumer, read.offset)):
         name = (read.partition, read.producer, read.sequence)
         end = ends.get(read.partition)
-        created = [one.at for one in history.created if one.partition == read.partition]
+        states = [one for one in history.created if one.partition == read.partition]
+        created = [one.at for one in states if one.replicas == states[0].replicas]
         if (
             read.producer is None
             or name in intact | corrupt_names

@@ -122,6 +122,7 @@ def connect_consumer(
                 **statistics,
                 **spec.settings,
                 "enable.auto.commit": auto_commit,
+                "enable.partition.eof": True,
                 **secrets,
                 "error_cb": on_error,
                 "on_commit": on_commit,

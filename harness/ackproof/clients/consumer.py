@@ -10,7 +10,6 @@ commits it crashes at the worst moment, after those records were committed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -18,117 +17,20 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from ackproof.clients import program
 from ackproof.clients.connection import GROUP_REQUEST_S, connect_consumer, retry_group_request
-from ackproof.clients.forwarding import RECORD, Forwarder
+from ackproof.clients.forwarding import Forwarder
+from ackproof.clients.poll_recorder import PollRecorder, Read
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
-from ackproof.ledger.arrow_stream import TableStream
 from ackproof.scenario.types import Commit
 from ackproof.waiting import last_result
-from ackproof_spark.record import decode, run_token
-from ackproof_spark.tables import (
-    CONSUMER_EVENTS,
-    EFFECTS,
-    FOLLOWER_FETCH,
-    READ_IDENTITIES,
-    READS,
-)
-
-#: The columns of `RECORD`, and the time in microseconds UTC.
-Read = tuple[int, int, int | None, int | None, int]
-
-
-class PollRecorder:
-    """The reads, effects and events of one consumer."""
-
-    def __init__(self, spec: ConsumerSpec) -> None:
-        self._spec = spec
-        self._token = run_token(spec.run_id)
-        self.polls = 0
-        self._reads = TableStream(spec.reads, READS, spec.reads_columns)
-        self._events = TableStream(spec.events, CONSUMER_EVENTS, spec.columns)
-        self._identities = (
-            TableStream(spec.identities, READ_IDENTITIES, spec.columns) if spec.identities else None
-        )
-        self._effects = (
-            None if spec.into else TableStream(spec.effects, EFFECTS, spec.effects_columns)
-        )
-
-    def polled(self, messages: Sequence[Message]) -> list[Read]:
-        at = now_us()
-        reads = [
-            (message.partition(), message.offset(), *self._name(message.value()), at)
-            for message in messages
-        ]
-        self._reads.write_rows(
-            ("poll", "number", *RECORD, "read_at"),
-            [(self.polls, number, *read) for number, read in enumerate(reads)],
-        )
-        if self._identities is not None:
-            self._identities.write_rows(
-                ("poll", "number", "id", "digest", "key"),
-                [
-                    (self.polls, number, *_identity(message, self._spec.id_header))
-                    for number, message in enumerate(messages)
-                ],
-            )
-        self.polls += 1
-        return reads
-
-    def processed(self, reads: Sequence[Read]) -> None:
-        assert self._effects is not None  # a forwarding consumer has none
-        self._effects.write_rows((*RECORD, "processed_at"), reads)
-
-    def event(
-        self,
-        event: str,
-        offsets: Mapping[int, int | None] | None = None,
-        *,
-        error: str | None = None,
-    ) -> None:
-        """Record an event, with a row for each partition of `offsets`."""
-        at, topic = now_us(), self._spec.topic if offsets else None
-        places: Iterable[tuple[int | None, int | None]] = (offsets or {}).items() or [(None, None)]
-        self._events.write_rows(
-            ("at", "poll", "event", "topic", "partition", "offset", "error"),
-            [
-                (at, self.polls, event, topic, partition, offset, error)
-                for partition, offset in places
-            ],
-        )
-
-    def close(self) -> None:
-        self._reads.close()
-        self._events.close()
-        for stream in (self._effects, self._identities):
-            if stream is not None:
-                stream.close()
-
-    def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
-        """Return producer and sequence of a record of this run, else None for both."""
-        name = decode(value) if value is not None else None
-        return name[1:] if name is not None and name[0] == self._token else (None, None)
-
-
-def _identity(message: Message, id_header: str) -> tuple[str | None, str, str | None]:
-    """Return the SHA-256 of the parts by which an application's record may be identified."""
-    ids = [value for name, value in message.headers() or () if name == id_header]
-    return _sha256(ids[0] if ids else None), _sha256(message.value() or b""), _sha256(message.key())
-
-
-@overload
-def _sha256(content: bytes) -> str: ...
-@overload
-def _sha256(content: bytes | None) -> str | None: ...
-def _sha256(content: bytes | None) -> str | None:
-    return None if content is None else hashlib.sha256(content).hexdigest()
-
+from ackproof_spark.tables import FOLLOWER_FETCH
 
 #: Maximum seconds of a poll, and between two checks for a stop.
 POLL_S = 0.1
@@ -143,7 +45,8 @@ AUTO_COMMIT_INTERVAL_MS = 5000
 class ConsumerLoop:
     """Polls, processes and commits, until a stop.
 
-    `positions` are those of the assigned partitions, None if unknown.
+    `positions` are behind the last record of each assigned partition, or its committed offset, else
+    None. Then `_reached_ends` has the position, once the client has found no further record.
     """
 
     def __init__(self, spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> None:
@@ -157,6 +60,7 @@ class ConsumerLoop:
         self._read = self._processed = 0
         self._assigned_at = 0.0
         self.positions: dict[int, int | None] = {}
+        self._reached_ends: dict[int, int] = {}
         self._followed: set[int] = set()
         self._secrets = dict(secrets)
         self._consumer = self._connect()
@@ -179,7 +83,7 @@ class ConsumerLoop:
             self._rejoin()
         self._page.state = State.SETTLING
         if self._caught_up():
-            self._recorder.event("caught-up", self.positions)
+            self._recorder.event("caught-up", self._reached())
         self._consumer.close()
         self._recorder.event("closed")
         self._recorder.close()
@@ -225,8 +129,11 @@ class ConsumerLoop:
     def _handle(self, polled: Sequence[Message]) -> None:
         messages = [message for message in polled if message.error() is None]
         for message in polled:
-            if message.error() is not None:
-                self._recorder.event("error", error=message.error().str())
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._reached_ends[message.partition()] = message.offset()
+            elif error is not None:
+                self._recorder.event("error", error=error.str())
         if not messages:
             return
         spec = self._spec
@@ -332,8 +239,15 @@ class ConsumerLoop:
             return True
         return bool(self.positions) and all(
             position is not None and position >= ends.get(str(partition), 0)
-            for partition, position in self.positions.items()
+            for partition, position in self._reached().items()
         )
+
+    def _reached(self) -> dict[int, int | None]:
+        """Return the positions, also of partitions of which no record was read."""
+        return {
+            partition: self._reached_ends.get(partition) if position is None else position
+            for partition, position in self.positions.items()
+        }
 
     def _orphaned(self) -> bool:
         return os.getppid() != self._parent
@@ -376,6 +290,8 @@ class ConsumerLoop:
 
     def _remove(self, event: str, _: Any, partitions: Sequence[TopicPartition]) -> None:
         removed = {one.partition: self.positions.pop(one.partition, None) for one in partitions}
+        for partition in removed:
+            self._reached_ends.pop(partition, None)
         self._recorder.event(event, removed)
 
 

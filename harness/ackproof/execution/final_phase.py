@@ -25,7 +25,7 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
-from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_faults.interfaces.cluster import Cluster, TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
 
 
@@ -38,9 +38,9 @@ def take_node_logs(cluster: KafkaCluster, run: RunState) -> None:
         cluster.take_node_logs(run.run_dir / "logs")
     except (ClusterError, DockerException, RequestException) as error:
         run.troubles.append(f"the nodes' logs could not be read: {error}")
-    brokers = {broker.node_id: broker.name for broker in cluster.topology.brokers}
+    nodes = {node.node_id: node.name for node in cluster.topology.nodes}
     topics = list(run.configured.scenario.sends)
-    events = broker_log.read_logs(run.run_dir / "logs", brokers, topics=topics)
+    events = broker_log.read_logs(run.run_dir / "logs", nodes, topics=topics)
     run.write("broker_events", events)
 
 
@@ -183,7 +183,7 @@ def run_final_phase(
     reason = None
     with reporter.phase("waiting for full ISR"):
         try:
-            _await_recovery(run.schedule)
+            _await_recovery(run.schedule, cluster)
             cluster.await_full_isr(partitions)
             if added := _added(scenario, cluster):
                 cluster.await_full_isr(added)
@@ -291,11 +291,17 @@ def _stop_removal(scenario: Scenario, cluster: RunCluster, run: RunState) -> Non
     time.sleep(_APPLIED_S)  # a broker does not report the settings that its logs use
 
 
-def _await_recovery(schedule: Schedule | None) -> None:
+def _await_recovery(schedule: Schedule | None, cluster: RunCluster) -> None:
+    """Wait until every fault has recovered; raise ClusterError early if a broker has ended."""
     if schedule is None:
         return
+
+    def recovered() -> bool:
+        require_running(cluster.interfaces)
+        return schedule.check_recovered()
+
     wait_for(
-        schedule.check_recovered,
+        recovered,
         bool,
         within_s=_RECOVER_S,
         failure=lambda _: ClusterError(
@@ -303,6 +309,23 @@ def _await_recovery(schedule: Schedule | None) -> None:
             hint="The brokers' logs in the run directory show the cause.",
         ),
     )
+
+
+def require_running(cluster: Cluster) -> None:
+    """Raise ClusterError if a broker does not run although every fault is healed.
+
+    An attached cluster is not checked: it may have stopped brokers that the scenario does not list.
+    """
+    if cluster.missing(["processes", "logs"]):
+        return
+    statuses = {one: cluster.processes.exit_status(one) for one in cluster.metadata.broker_ids()}
+    down = [
+        f"broker {node} does not run (exit status {status}), and no fault ended it"
+        for node, status in statuses.items()
+        if status is not None
+    ]
+    if down:
+        raise ClusterError("; ".join(down))
 
 
 def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:

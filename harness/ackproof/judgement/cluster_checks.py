@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ackproof.judgement.evidence import Evidence
+from ackproof.observation.broker_log import Kind
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
-from ackproof.runs.verdict import FaultReport
+from ackproof.runs.verdict import EndedNode, FaultReport
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
 from ackproof_faults import times_begun
@@ -23,6 +24,9 @@ TopicPartition = tuple[str, int]
 
 #: With a smaller share of acked sends, a run is inconclusive: it proves little about the others.
 _LEAST_ACKED = 0.01
+
+#: How many characters of a node's own reason for its end are reported.
+_LONGEST_WORDS = 300
 
 #: Targets that are one node at a time.
 _OF_ONE = ("leader", "active controller")
@@ -103,6 +107,25 @@ def _times(record: RunRecord, fault: FaultReport) -> Iterator[str]:
 
 def _count(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
+
+
+def ended_nodes(evidence: Evidence) -> list[EndedNode]:
+    """Return the nodes that ended by themselves, by the nodes' logs.
+
+    Of several starts that fail in the same way, the first is returned.
+    """
+    brokers = evidence.scenario.cluster.brokers
+    ended: list[EndedNode] = []
+    failing: set[int] = set()
+    for row in sorted(evidence.rows("broker_events"), key=lambda row: row["at"]):
+        node = row["broker"]
+        if row["kind"] == Kind.UNFENCED:
+            failing.discard(node)
+        elif row["kind"] == Kind.ENDED and node not in failing:
+            failing.add(node)
+            name = f"{'broker' if node <= brokers else 'controller'} {node}"
+            ended.append(EndedNode(name=name, at=row["at"], why=row["text"][:_LONGEST_WORDS]))
+    return ended
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
 from ackproof.judgement.client_checks import client_counts
+from ackproof.judgement.cluster_checks import ended_nodes
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.invariants import Audit, Consequence
 from ackproof.judgement.overview import collect as overview
@@ -81,6 +82,8 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     metrics, unobserved = _reported(evidence, audit)
     lines, undisputed = _expect(evidence, metrics, causes)
     word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
+    ended = ended_nodes(evidence)
+    reason += "".join(f"; {node}" for node in ended)
     if unobserved:
         reason += f"; not observed: {', '.join(unobserved)}"
     prediction = evidence.prediction
@@ -106,7 +109,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         predicted=predicted,
         prediction=prediction.prediction,
         findings=[
-            *_contradictions(evidence, predicted, conclusive=not inconclusive),
+            *_contradictions(evidence, predicted, conclusive=not (inconclusive or ended)),
             *findings.disagreements(evidence).findings,
             *trace_validation.findings(trace),
         ],
@@ -114,6 +117,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         causes=causes,
         expectations=lines,
         faults=evidence.faults,
+        ended=ended,
         metrics=metrics,
         steps=list(evidence.steps),
         readers=record.readers,

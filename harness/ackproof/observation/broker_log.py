@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ class Kind(StrEnum):
     `ISR_SHRINKING`: the leader requested a smaller ISR; `ISR_CHANGED`: an ISR was accepted.
     `CLEAN_START`, `UNCLEAN_START`: the broker started with or without a clean shutdown file.
     `UNFENCED`, `SHUTTING_DOWN`: changes of the broker's lifecycle.
+    `ENDED`: the broker or controller ended by itself; `text` is the reason that it logged.
     """
 
     LEADER = "leader"
@@ -43,6 +44,7 @@ class Kind(StrEnum):
     UNCLEAN_START = "unclean-start"
     UNFENCED = "unfenced"
     SHUTTING_DOWN = "shutting-down"
+    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,19 +120,29 @@ _PATTERNS = {
     Kind.UNCLEAN_START: re.compile(r"Recovering \d+ logs from .* no clean shutdown file was found"),
     Kind.UNFENCED: re.compile(r"The broker has been unfenced\."),
     Kind.SHUTTING_DOWN: re.compile(r"Beginning controlled shutdown\."),
+    # `ProcessTerminatingFaultHandler`, `Kafka`, `KafkaServer`, `BrokerLifecycleManager`,
+    # `LogManager`, `ReplicaManager`.
+    Kind.ENDED: re.compile(
+        r"Encountered fatal fault: |Exiting Kafka due to fatal exception"
+        r"|Fatal error during \w+ startup|Shutting down because |Shutdown broker because "
+        r"|Halting broker because "
+    ),
 }
+#: A signal ends the process, and the first line of the next process.
+_SIGNAL = re.compile(r"(Terminating process due to signal)|Registered signal handlers")
 #: A fast check, which most lines fail.
 _RELEVANT = re.compile(
     r"starts at leader epoch|InitialFetchState|Completed load of"
     r"|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"
     r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
+    r"|fatal fault|[Ff]atal e|(?:down|broker) because|process due to signal|signal handlers"
 )
 
 
 def read_logs(
     folder: Path, brokers: Mapping[int, str], *, topics: Sequence[str]
 ) -> list[BrokerEvent]:
-    """Return the events in `<name>.log` of each broker (id to name), in order of time.
+    """Return the events in `<name>.log` of each node (id to name), in order of time.
 
     Events of other topics than `topics` are left out. An absent log has no events.
     """
@@ -146,27 +158,49 @@ def read_logs(
 
 
 def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
-    """Yield the events of one broker's log, in its order. Log times are UTC."""
+    """Yield the events of one broker's log, in its order. Log times are UTC.
+
+    The exception in the line after an `ENDED` event belongs to its text. A process that fails after
+    a signal has not ended by itself.
+    """
+    ended: BrokerEvent | None = None
+    signalled = False
     for line in lines:
+        if ended is not None:
+            cause = "" if line.startswith("[") else line.strip()
+            yield replace(ended, text=": ".join(filter(None, (ended.text, cause))))
+            ended = None
         if not _RELEVANT.search(line):
             continue
-        match = _LINE.match(line.rstrip("\r\n"))
-        if match is None:
-            continue
-        for kind, pattern in _PATTERNS.items():
-            matches = list(pattern.finditer(match["text"]))
-            for partition_match in matches:
-                yield BrokerEvent(
-                    at=datetime.strptime(
-                        match["at"].replace(" ", "T"), "%Y-%m-%dT%H:%M:%S,%f"
-                    ).replace(tzinfo=UTC),
-                    broker=broker,
-                    kind=kind,
-                    text=match["text"],
-                    **_fields(partition_match.groupdict(), broker if kind is Kind.LEADER else None),
-                )
-            if matches:
-                break
+        if signal := _SIGNAL.search(line):
+            signalled = signal[1] is not None
+        for event in _events(line, broker):
+            if event.kind is not Kind.ENDED:
+                yield event
+            elif not signalled:
+                ended = event
+    if ended is not None:
+        yield ended
+
+
+def _events(line: str, broker: int) -> Iterator[BrokerEvent]:
+    match = _LINE.match(line.rstrip("\r\n"))
+    if match is None:
+        return
+    for kind, pattern in _PATTERNS.items():
+        matches = list(pattern.finditer(match["text"]))
+        for partition_match in matches:
+            yield BrokerEvent(
+                at=datetime.strptime(match["at"].replace(" ", "T"), "%Y-%m-%dT%H:%M:%S,%f").replace(
+                    tzinfo=UTC
+                ),
+                broker=broker,
+                kind=kind,
+                text=match["text"],
+                **_fields(partition_match.groupdict(), broker if kind is Kind.LEADER else None),
+            )
+        if matches:
+            return
 
 
 def _fields(groups: Mapping[str, str | None], leader: int | None) -> dict[str, Any]:

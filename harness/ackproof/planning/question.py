@@ -44,7 +44,9 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
             acks=scenario.workload.settings.acks,
             min_insync_replicas=topic.min_insync_replicas,
             replicas=topic.replication_factor,
-            unclean_election=topic.unclean_leader_election,
+            unclean_election=Profile.of(scenario.kafka).elects_uncleanly(
+                topic.unclean_leader_election
+            ),
             flush_every_record=scenario.flushes(scenario.workload.topic),
             elr_enabled=None if level is None else int(level) > 0,
             budgets=budgets,

@@ -67,7 +67,7 @@ def print_comparison(
             if wording.settings(verdict):
                 _say(console, f"{wording.name(verdict)}: {wording.settings(verdict)}", style="dim")
     for verdict in verdicts:
-        for line in wording.unobserved_sentences(verdict):
+        for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
             _say(console, f"{wording.name(verdict)}: {line}", style="dim")
     if not wide:
         console.print()
@@ -136,6 +136,8 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     console.print(heading, highlight=False)
     if verdict.verdict is Word.INCONCLUSIVE:
         _say(console, verdict.reason)
+    for line in wording.ended_sentences(verdict):
+        _say(console, line, style=_EXPECTED["undecided"])
     _print_advice(console, advice.of_run(verdict, overview.safer))
     _say(console, f"Matches prediction: {agreement_of(verdict)}")
     _say(console, _cost(verdict), style="dim")

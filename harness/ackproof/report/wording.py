@@ -69,7 +69,10 @@ def outcome(verdict: Verdict) -> Outcome:
 
 def sentence(verdict: Verdict) -> str:
     """Return the outcome with a capital letter, as a heading."""
-    text = outcome(verdict).text
+    return _capitalized(outcome(verdict).text)
+
+
+def _capitalized(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
@@ -194,6 +197,13 @@ def finding_sentences(verdict: Verdict) -> list[str]:
         f"{finding.anomaly} is predicted {finding.predicted}, observed "
         f"{fmt.count(finding.observed)}: {finding.explanation}"
         for finding in verdict.findings
+    ]
+
+
+def ended_sentences(verdict: Verdict) -> list[str]:
+    return [
+        f"{_capitalized(str(node))}. The prediction does not include this end."
+        for node in verdict.ended
     ]
 
 

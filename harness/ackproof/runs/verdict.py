@@ -103,6 +103,17 @@ class FaultReport(Record):
         return fault_of(self.fault, self.target, self.hit)
 
 
+class EndedNode(Record):
+    """A node that ended by itself, with the reason that it logged. `name`: `broker 1`."""
+
+    name: str
+    at: Moment
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ended by itself at {self.at:%H:%M:%S} UTC: {self.why}"
+
+
 class Finding(Record):
     """A contradiction of model and cluster: a bug in Kafka, in the client or in the model."""
 
@@ -286,6 +297,8 @@ class Verdict(Record):
     causes: list[CauseReport] = []
     expectations: list[Expectation]
     faults: list[FaultReport]
+    #: The nodes that ended by themselves, which the prediction does not include.
+    ended: list[EndedNode] = []
     metrics: Metrics
     #: Availability between the begins and ends of faults, as the probe observed it.
     steps: list[Step] = []

@@ -139,7 +139,7 @@ _OWNED_CONSUMER_SETTINGS = {
     "group.id": "the name of the consumer group in workload.consumers",
     "enable.auto.commit": "set by the key `commit`",
     "enable.auto.offset.store": "set by the key `commit`",
-    "enable.partition.eof": "not supported",
+    "enable.partition.eof": _OURS,
 }
 
 #: Aliases in librdkafka for settings that are validated and predicted under another name.

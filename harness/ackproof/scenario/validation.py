@@ -18,6 +18,7 @@ from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
 from ackproof.scope import beyond
+from ackproof_model.configuration import Profile
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -307,6 +308,12 @@ def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[P
             path,
             f"{least} is the replication factor: one broker that is down or behind stops every "
             f"write with acks=all; {replicas - 1} is usual",
+        )
+    if topic.unclean_leader_election and not Profile.of(kafka).unclean_by_setting:
+        yield (
+            ("topics", name, "settings", "unclean.leader.election.enable"),
+            f"the KRaft controller of Kafka {kafka} ignores it: only from 3.9 on may it elect "
+            "uncleanly without a request (KAFKA-12670)",
         )
 
 

@@ -48,8 +48,8 @@ class Budgets(SearchBudget):
 class AdversaryModel:
     """One partition's configuration, the rules of its version, and the adversary's budgets.
 
-    unclean_election, elr_enabled: None for the version's default (unclean before 0.11; 4.0 has ELR
-    off, and may switch it on).
+    unclean_election: elections may be unclean, by a setting or by request. None for the version's
+    default (unclean before 0.11), as for elr_enabled (4.0 has ELR off, and may switch it on).
     flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
     reduction: False searches every state (see `adversary.successors`).
     start: the state in which the search begins, with the budgets of this model; None for a full ISR

@@ -21,6 +21,10 @@ from ackproof_model.replication.state import members
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
+_NEW_DIRECTORY = (
+    "before 4.3 a new log directory empties the ELR (apache/kafka#20716), which the searched rules "
+    "leave out: the last known leader may be elected, although others have the records"
+)
 _REWRITTEN = "a setting changes by which Kafka removes records (compaction, retention)"
 
 Answer = tuple[Likelihood, str]
@@ -86,8 +90,14 @@ def _questions(configuration: Configuration, exposure: Exposure) -> Iterator[Que
                 min_insync_replicas=min(
                     configuration.min_insync_replicas, replicas, exposure.lowered or replicas
                 ),
-                unclean=configuration.unclean_election or exposure.unclean,
+                unclean=_unclean(configuration, exposure, version),
             )
+
+
+def _unclean(configuration: Configuration, exposure: Exposure, version: str) -> bool:
+    """Whether an election may be unclean under the rules of `version`."""
+    setting = exposure.unclean_set or configuration.unclean_leader_election
+    return exposure.unclean or Profile.of(version).elects_uncleanly(setting)
 
 
 def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWithTrace]:
@@ -113,6 +123,8 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
+    if answer[0] is _IMPOSSIBLE and exposure.renewed and any(map(_loses_by_directory, questions)):
+        yield _POSSIBLE, _NEW_DIRECTORY, ()
     yield answer
 
 
@@ -157,6 +169,15 @@ def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
             "3.9.1 and in 4.0.0: KAFKA-18991)"
         )
     return ""
+
+
+def _loses_by_directory(question: Question) -> bool:
+    """Whether a new directory may let the last known leader lead instead of an ELR member.
+
+    Otherwise a new directory only delays an election: its broker may lead once the directory is
+    assigned (KIP-858, `LeaderAcceptor`), which is as if the broker had started later.
+    """
+    return question.elr and Profile.of(question.kafka_version).directory_drops_elr
 
 
 def _lost_under(question: Question, budget: Budget, *, constant: bool) -> AnswerWithTrace:
@@ -258,8 +279,10 @@ def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> I
 
 
 def _loses_producer_state(configuration: Configuration, exposure: Exposure) -> bool:
-    unclean = exposure.unclean or (configuration.unclean_election and exposure.budget.total > 0)
-    return bool(unclean or exposure.altered or exposure.budget.power_losses)
+    versions = (configuration.kafka_version, *exposure.versions)
+    unclean = any(_unclean(configuration, exposure, version) for version in versions)
+    ended = exposure.budget.total > 0 or exposure.unclean or exposure.unclean_set
+    return bool((unclean and ended) or exposure.altered or exposure.budget.power_losses)
 
 
 def _of_logs(configuration: Configuration, exposure: Exposure) -> Iterator[tuple[str, Answer]]:

@@ -21,7 +21,9 @@ FILE = Path(__file__).with_name("losing.json")
 _OTHERS = frozenset(
     {
         "stale_fetch",
+        "directory_drops_elr",
         "unclean_by_default",
+        "unclean_by_setting",
         "short_timers",
         "transactions",
         "verifies_transactions",

@@ -56,6 +56,7 @@ class ControllerRules:
         the ELR; before 4.3.0 (apache/kafka#20716).
     unclean_shutdown: a broker that registers after an unclean stop leaves ISR and ELR; since 4.0
         (KIP-966; requires the feature eligible.leader.replicas.version, too).
+    unclean_by_setting: unclean.leader.election.enable is read; since 3.9 (KAFKA-12670).
     """
 
     inactive_last_known: bool
@@ -63,6 +64,7 @@ class ControllerRules:
     complete_with_all: bool
     directory_drops_elr: bool
     unclean_shutdown: bool
+    unclean_by_setting: bool
 
     @classmethod
     def of(cls, version: tuple[int, ...]) -> ControllerRules:
@@ -73,6 +75,7 @@ class ControllerRules:
             complete_with_all=version < (4, 3),
             directory_drops_elr=version < (4, 3),
             unclean_shutdown=version >= (4,),
+            unclean_by_setting=version >= (3, 9),
         )
 
 

@@ -295,5 +295,7 @@ def _with_settings(policy: Policy, changes: Configures) -> Policy:
     return replace(
         policy,
         min_insync_replicas=policy.min_insync_replicas if least is None else least,
-        unclean_election=policy.unclean_election if unclean is None else unclean,
+        unclean_election=policy.unclean_election
+        if unclean is None
+        else policy.profile.elects_uncleanly(unclean),
     )

@@ -109,7 +109,8 @@ class ControllerState:
         )
 
     def unclean(self, partition: PartitionId) -> bool:
-        return self._setting(partition[0], "unclean.leader.election.enable") == "true"
+        setting = self._setting(partition[0], "unclean.leader.election.enable")
+        return self.rules.unclean_by_setting and setting == "true"
 
     def default_directory(self, broker: int) -> str:
         """Return the directory of a broker's new replicas (`ClusterControlManager.defaultDir`)."""

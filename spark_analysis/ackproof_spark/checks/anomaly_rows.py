@@ -79,7 +79,10 @@ def records_at(tables: RunTables, places: DataFrame) -> DataFrame:
 
 
 def content_at(offset: Column) -> Column:
-    """Describe the record or gap at `offset`, by the columns of `records_at` and `read_ranges`."""
+    """Describe what `offset` holds, by the columns of `records_at` and `read_ranges`.
+
+    A log that was read with read_committed does not show whether an aborted record is there.
+    """
     end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
     there = F.col("there")
     return (
@@ -96,5 +99,5 @@ def content_at(offset: Column) -> Column:
             F.col("state").isNotNull(), text("offset {} holds a {} record", offset, F.col("state"))
         )
         .when(offset >= end, text("nothing: the log ends at {}", end))
-        .otherwise(text("a gap: no record at offset {}", offset))
+        .otherwise(text("no readable record at offset {}", offset))
     )

@@ -32,13 +32,15 @@ reads with read_uncommitted, so its reads of a transaction count only if the sen
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import and_
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
 from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
-from ackproof_spark.spark.functions import DataFrame, F
+from ackproof_spark.spark.functions import DataFrame, F, Window
 from ackproof_spark.tables import Outcome, RecordState
 
 _RECORD = [*NAME, "offset"]
@@ -200,11 +202,17 @@ def _reads(run: StoredRun) -> DataFrame:
 def _created_anew(run: StoredRun) -> DataFrame:
     """Return the time of each partition's last creation, `anew_at`, if it was created again.
 
-    A new partition has epoch 0; with ZooKeeper the epoch is the version of its znode.
+    A new partition has epoch 0. With ZooKeeper the epoch is the version of its znode, and other
+    replicas are assigned in another znode: then only they change, and the epoch may still be 0.
     """
+    before = Window.partitionBy(*PARTITION).orderBy("metadata_offset")
+    kept = ("partition_epoch", "leader", "leader_epoch", "isr")
+    same = [F.lag(name).over(before) == F.col(name) for name in kept]
+    assigned = F.lag("replicas").over(before) != F.col("replicas")
     return (
         run["partition_states"]
-        .where(F.col("partition_epoch") == 0)
+        .withColumn("moved", F.coalesce(reduce(and_, same, assigned), F.lit(False)))
+        .where((F.col("partition_epoch") == 0) & ~F.col("moved"))
         .groupBy(*PARTITION)
         .agg(F.count("*").alias("creations"), F.max("at").alias("anew_at"))
         .where(F.col("creations") > 1)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from ackproof.runs.verdict import Verdict
+from ackproof.runs.verdict import EndedNode, Verdict
 from support import synthetic_run as synthetic
 
 
@@ -50,6 +51,14 @@ def acks_all(tmp_path_factory) -> Made:
 @pytest.fixture(scope="session")
 def finding(tmp_path_factory) -> Made:
     return _make(tmp_path_factory, "finding", acks="all", unexplained=3)
+
+
+@pytest.fixture(scope="session")
+def ended(acks_1) -> Made:
+    """A run in which a broker ended by itself."""
+    at = datetime(2026, 11, 26, 6, 23, 15, tzinfo=UTC)
+    node = EndedNode(name="broker 1", at=at, why="Halting broker because dir /data is offline")
+    return Made(acks_1.directory, acks_1.verdict.model_copy(update={"ended": [node]}))
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     /** Of an application's records; null if ackproof's producers send. */
     private final ArrowStream identities;
     private final Forwarder forwarder;
-    /** Positions of the assigned partitions; null if unknown. */
+    /** Behind the last record of each assigned partition, or its committed offset, else null. */
     private final Map<Integer, Long> positions = new TreeMap<>();
     private KafkaConsumer<byte[], byte[]> consumer;
     private long polls;
@@ -110,7 +110,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         }
         page.state(Page.SETTLING);
         if (caughtUp()) {
-            event("caught-up", positions, null);
+            event("caught-up", reached(), null);
         }
         consumer.close();
         event("closed", null, null);
@@ -347,12 +347,27 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         } catch (NoSuchFileException none) {
             return true;
         }
-        for (Map.Entry<Integer, Long> one : positions.entrySet()) {
+        for (Map.Entry<Integer, Long> one : reached().entrySet()) {
             if (one.getValue() == null || one.getValue() < ends.getOrDefault(one.getKey(), 0L)) {
                 return false;
             }
         }
         return !positions.isEmpty();
+    }
+
+    /** The positions, also of partitions of which no record was read; null if unknown. */
+    private Map<Integer, Long> reached() {
+        Map<Integer, Long> reached = new TreeMap<>(positions);
+        reached.replaceAll((partition, at) -> at == null ? position(partition) : at);
+        return reached;
+    }
+
+    private Long position(int partition) {
+        try {
+            return consumer.position(new TopicPartition(topic, partition));
+        } catch (KafkaException unavailable) {
+            return null;
+        }
     }
 
     @Override

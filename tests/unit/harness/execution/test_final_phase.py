@@ -1,12 +1,15 @@
-"""Records after the closing record are not compared, and the run reports them."""
+"""The run reports records after the closing record, and brokers that do not run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from ackproof.errors import ClusterError
-from ackproof.execution.final_phase import appended_since
+from ackproof.execution.final_phase import appended_since, require_running
 from ackproof_faults.interfaces.cluster import TopicPartition
+from support.fake_cluster import FakeCluster
 
 ENDS = {("orders", 0): 20, ("orders", 1): 0, ("orders", 2): 5}
 
@@ -37,3 +40,12 @@ def test_an_unknown_end_is_reported() -> None:
     assert appended_since(ENDS, refused) == [
         "the records after the closing records are unknown: no answer"
     ]
+
+
+def test_a_broker_that_does_not_run_after_all_faults_is_named() -> None:
+    require_running(FakeCluster())
+    require_running(FakeCluster(exits={1: 1}, only=("metadata", "processes")))  # attached
+    with pytest.raises(
+        ClusterError, match=r"^broker 2 does not run \(exit status 1\), and no fault"
+    ):
+        require_running(FakeCluster(exits={1: None, 2: 1, 3: None}))

@@ -17,6 +17,7 @@ import pytest
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
+from ackproof.judgement.cluster_checks import ended_nodes
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.ledger import conversion
 from ackproof.runs.verdict import Metrics
@@ -1007,3 +1008,27 @@ def test_a_damaged_page_is_refused(
     damage(run.path / "clients" / "producer-0.progress")
     with pytest.raises(RunDirectoryError, match=error):
         reasons(run)
+
+
+def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
+    tmp_path: Path,
+) -> None:
+    run = build("plain", tmp_path)
+    seen = (
+        *((1, "ended", "full"), (1, "ended", "full"), (1, "unfenced", ""), (1, "ended", "broken")),
+        *((2, "shutting-down", ""), (2, "unfenced", ""), (100, "ended", "old")),
+    )
+    rows = [
+        {"at": at(second), "broker": node, "kind": kind, "text": text}
+        for second, (node, kind, text) in enumerate(seen)
+    ]
+    run.write("broker_events", rows)
+    ended = ended_nodes(run.evidence(**OBSERVED))
+    assert [str(node).partition(" UTC")[0] + node.why for node in ended] == [
+        f"{name} ended by itself at {at(second):%H:%M:%S}{why}"
+        for name, second, why in (
+            ("broker 1", 0, "full"),
+            ("broker 1", 3, "broken"),
+            ("controller 100", 6, "old"),
+        )
+    ]

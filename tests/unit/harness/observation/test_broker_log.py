@@ -184,3 +184,30 @@ def test_partitions_of_other_topics_are_left_out(tmp_path: Path):
 def test_a_topic_name_may_contain_dashes():
     (event,) = parse([T4 + LEADER.replace("orders-0", "my-orders-12")], broker=2)
     assert (event.topic, event.partition) == ("my-orders", 12)
+
+
+START = T4 + "Registered signal handlers for TERM, INT, HUP (o.a.k.LoggingSignalHandler)"
+SIGNAL = T4 + "Terminating process due to signal SIGTERM (o.a.k.LoggingSignalHandler)"
+FATAL = "[2026-11-21 13:12:59,704] ERROR Encountered fatal fault: Error starting LogManager (o.a.k)"
+EXCEPTION = "java.lang.IllegalStateException: Duplicate log directories for orders-2"
+TRACE = "\tat kafka.log.LogManager.loadLog(LogManager.scala:371)"
+STARTS = f"Encountered fatal fault: Error starting LogManager: {EXCEPTION}"
+OFFLINE = "Shutting down because couldn't communicate offline log dir L7VX with controllers"
+HALTED = "Shutdown broker because all log dirs in /data have failed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "whys"),
+    [
+        ([FATAL, EXCEPTION, TRACE], [STARTS]),
+        ([f"{T4}{OFFLINE} (o.a.k)", f"{T4}Beginning controlled shutdown. (o.a.k)"], [OFFLINE]),
+        ([f"{T3}{HALTED} (kafka.log.LogManager)"], [HALTED]),
+        ([SIGNAL, FATAL, EXCEPTION], []),
+        ([SIGNAL, START, FATAL, EXCEPTION], [STARTS]),
+        ([f"{T4}Stopping serving logs in dir /data (kafka.log.LogManager)"], []),
+    ],
+)
+def test_a_process_that_ended_by_itself_says_why(lines, whys):
+    """Unless a signal had asked it to end; lines of Kafka 3.7.0 and 4.3.1."""
+    events = parse([f"{line}\n" for line in lines], broker=1)
+    assert [event.text for event in events if event.kind is Kind.ENDED] == whys

@@ -30,6 +30,13 @@ def test_a_configuration_that_the_model_does_not_support_is_refused(
         question(Scenario.model_validate(small(**changes)), Budgets())
 
 
+@pytest.mark.parametrize(("version", "unclean"), [("3.8.1", False), ("3.9.1", True)])
+def test_a_setting_that_the_version_ignores_is_not_asked(version: str, unclean: bool) -> None:
+    topics = {"orders": {"settings": {"unclean.leader.election.enable": True}}}
+    asked = question(Scenario.model_validate(small(kafka=version, topics=topics)), Budgets())
+    assert asked.unclean_election is unclean
+
+
 def test_the_question_is_what_the_scenario_says() -> None:
     settings = {"min.insync.replicas": 2, "unclean.leader.election.enable": False}
     document = small(

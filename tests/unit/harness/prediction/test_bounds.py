@@ -89,7 +89,7 @@ def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
         ({"fault": "alter_config", "key": "min.insync.replicas", "value": 1}, {"lowered": 1}),
         (
             {"fault": "alter_config", "key": "unclean.leader.election.enable", "value": True},
-            {"unclean": True},
+            {"unclean_set": True},
         ),
         (
             {"fault": "alter_config", "key": "cleanup.policy", "value": "compact"},
@@ -175,13 +175,21 @@ def test_a_drawn_deletion_is_not_certain() -> None:
         ({"direction": "request", "action": "duplicate"}, {"repeated"}),
         ({"direction": "response", "action": "duplicate"}, set()),
         ({"api": "Metadata", "direction": "request", "action": "drop"}, set()),
+        ({"api": "Fetch", "direction": "request", "action": "hold"}, {"unanswered", "late"}),
+        ({"api": "Fetch", "direction": "request", "action": "drop"}, {"unanswered"}),
     ],
 )
 def test_intercepted_requests_may_be_sent_again(fields: dict[str, Any], says: set[str]) -> None:
-    cluster = {"listeners": ["LINK"], "proxied": ["LINK"]}
+    cluster = {"listeners": ["LINK"], "proxied": ["LINK", "INTERNAL"]}
     step = {"fault": "link", "target": "all", "api": "Produce", **fields}
     found = suffered(step, cluster=cluster)
     assert {flag for flag in ("unanswered", "late", "repeated") if getattr(found, flag)} == says
+
+
+@pytest.mark.parametrize(("fault", "renewed"), [("wipe_volume", True), ("wipe_partition", False)])
+def test_a_wiped_disk_has_a_new_directory_and_moves_no_replica(fault: str, renewed: bool) -> None:
+    found = suffered({"fault": fault, "target": 1})
+    assert found == Exposure(budget=Budget(power_losses=1), renewed=renewed, unanswered=True)
 
 
 def test_upgrades_add_versions_and_feature_levels_to_the_exposure() -> None:

@@ -113,6 +113,26 @@ def test_late_write_of_the_probe_may_be_reordered(
 
 
 @pytest.mark.parametrize(
+    ("direction", "action", "expected"),
+    [
+        ("request", "hold", "possible"),
+        ("request", "drop", "impossible"),  # it is never delivered
+        ("response", "hold", "impossible"),  # the write is in its place
+    ],
+)
+def test_only_a_held_write_of_the_probe_may_be_reordered(
+    direction: str, action: str, expected: str
+) -> None:
+    link = {"fault": "link", "target": "all", "api": "Produce", "heal_after": "12s"}
+    asked = producing(
+        IDEMPOTENT, {**link, "direction": direction, "action": action}, probe=True, listener="LINK"
+    )
+    cluster = asked.cluster.model_copy(update={"listeners": ["LINK"], "proxied": ["LINK"]})
+    found = predict(asked.model_copy(update={"cluster": cluster}))
+    assert found.predicted["reordered"] == expected
+
+
+@pytest.mark.parametrize(
     ("kafka", "fault", "seconds"),
     [("4.3.1", "kill", 3), ("4.3.1", "isolate_replication", 13), ("2.6.2", "kill", 18)],
 )

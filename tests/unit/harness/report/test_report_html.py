@@ -22,6 +22,8 @@ from ackproof.runs.verdict import PartitionState, Step
 from ackproof_spark.tables import LOCATION
 from support import synthetic_run as synthetic
 
+ENDED = "Broker 1 ended by itself at 06:23:15 UTC: Halting broker because dir /data is offline"
+
 
 class Page(HTMLParser):
     """Collects elements and text of a page; the text of scripts separately."""
@@ -179,6 +181,14 @@ def test_unchecked_partitions_are_listed_below_the_verdicts(tmp_path, acks_1):
     (copy / "verdict.json").write_text(verdict.model_dump_json())
     text = page_of(tmp_path, acks_1.directory, copy).text
     assert text.index("Acked records") < text.index("Not compared with the model: orders-0")
+
+
+def test_a_node_that_ended_by_itself_is_named_below_the_outcome(tmp_path, acks_1, ended):
+    copy = shutil.copytree(acks_1.directory, tmp_path / "ended")
+    (copy / "verdict.json").write_text(ended.verdict.model_dump_json())
+    text = page_of(tmp_path, copy).text
+    assert text.index(ENDED) < text.index("Matches prediction")
+    assert "ended by itself" not in page_of(tmp_path, acks_1.directory).text
 
 
 def test_single_run_has_no_comparison(tmp_path, acks_1):

@@ -12,6 +12,8 @@ from ackproof.report import wording
 from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import NOT_KAFKA, Word
 
+ENDED = "Broker 1 ended by itself at 06:23:15 UTC: Halting broker because dir /data is offline"
+
 
 def printed(call, *, width: int = 80, terminal: bool = False) -> str:
     stream = io.StringIO()
@@ -54,6 +56,12 @@ def test_unobserved_data_is_listed_below_the_table(acks_1, acks_all):
     lines = compared(acks_1, stalled).splitlines()
     assert f"{wording.name(acks_all.verdict)}: Not observed: ack latency" in lines
     assert sum("Not observed" in line for line in lines) == 1
+
+
+def test_a_node_that_ended_by_itself_is_named_first(acks_1, ended):
+    for text in (shown(ended, width=200), compared(ended, acks_1, width=200)):
+        assert text.index(ENDED) < text.index("Matches prediction")
+        assert text.count("ended by itself") == 1
 
 
 def test_words_in_tables_do_not_break(acks_0, acks_1, acks_all, unverified):

@@ -66,6 +66,15 @@ def test_a_version_newer_than_the_model_is_predicted_by_its_newest_rules(
     assert Profile.of("4.5.0") == Profile.of("4.4.0")
 
 
+@pytest.mark.parametrize(
+    ("version", "warned_of"), [("2.8.2", False), ("3.8.1", True), ("3.9.1", False)]
+)
+def test_an_ignored_unclean_election_is_a_warning(version: str, warned_of: bool) -> None:
+    on = "topics.orders.settings.unclean.leader.election.enable=true"
+    messages = warned(f"kafka='{version}'", on)
+    assert ["Kafka 3.8.1 ignores it" in message for message in messages] == [True] * warned_of
+
+
 def test_more_than_the_replicas_is_a_warning_unless_nothing_could_be_acked() -> None:
     more = "topics.orders.settings.min.insync.replicas=4"
     settings = ("workload.settings.acks=1", "workload.settings.enable.idempotence=false")

@@ -128,6 +128,53 @@ def test_what_a_budget_may_lose(
     assert str(budget) in found.bounds
 
 
+@pytest.mark.parametrize(
+    ("version", "exposure", "likelihood"),
+    [
+        ("3.8.1", Exposure(), Likelihood.IMPOSSIBLE),
+        ("3.8.1", Exposure(unclean=True), Likelihood.POSSIBLE),
+        ("3.8.1", Exposure(unclean_set=True), Likelihood.IMPOSSIBLE),
+        ("3.8.1", Exposure(versions=("3.9.1",)), Likelihood.POSSIBLE),
+        ("3.9.1", Exposure(), Likelihood.POSSIBLE),
+        ("2.8.2", Exposure(), Likelihood.POSSIBLE),
+    ],
+)
+@pytest.mark.parametrize("anomaly", ["lost", "duplicated"])
+def test_the_setting_of_unclean_elections_counts_where_the_controller_reads_it(
+    version: str, exposure: Exposure, likelihood: Likelihood, anomaly: str
+) -> None:
+    given = replace(configuration(), kafka_version=version, idempotence=True)
+    given = replace(given, unclean_leader_election=True)
+    found = bound(given, replace(exposure, budget=Budget(kills=9)))
+    assert found.likelihood[anomaly] is likelihood
+    off = replace(given, unclean_leader_election=False)
+    found = bound(off, Exposure(unclean_set=True, budget=Budget(kills=9), versions=("3.9.1",)))
+    assert found.likelihood[anomaly] is Likelihood.POSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("version", "elr", "losses", "likelihood"),
+    [
+        ("3.9.1", False, 1, Likelihood.IMPOSSIBLE),
+        ("4.2.0", False, 1, Likelihood.IMPOSSIBLE),
+        ("4.2.0", True, 1, Likelihood.POSSIBLE),
+        ("4.3.1", True, 1, Likelihood.IMPOSSIBLE),
+        ("4.3.1", True, 3, Likelihood.POSSIBLE),
+    ],
+)
+def test_a_new_directory_loses_its_log_and_before_4_3_the_elr(
+    version: str, elr: bool, losses: int, likelihood: Likelihood
+) -> None:
+    given = replace(configuration(), kafka_version=version, elr=elr)
+    renewed = Exposure(renewed=True, budget=Budget(power_losses=losses))
+    found = bound(given, renewed)
+    assert found.likelihood["lost"] is likelihood
+    of_elr = "20716" in found.reasons["lost"]
+    assert of_elr is (version == "4.2.0" and elr)
+    lossless = bound(given, replace(renewed, renewed=False))
+    assert lossless.likelihood["lost"] is (Likelihood.IMPOSSIBLE if of_elr else likelihood)
+
+
 def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
     one_kill = Exposure(budget=Budget(kills=1))
     found = bound(configuration(acks="1"), one_kill)

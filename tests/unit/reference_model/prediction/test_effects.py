@@ -43,6 +43,7 @@ CAN, CANNOT, EITHER = Ability
 IDEMPOTENT = {"idempotence": True}
 #: Two replicas: with three, the requests to a stalled leader have too many orders.
 TWO = {"replication_factor": 2, "min_insync_replicas": 1, "max_in_flight": 1}
+_UNCLEAN = Configures(topic="orders", key="unclean.leader.election.enable", value="true")
 WIPED = Ends(log="empty")
 ALONE = (CUT, injection("none", when=(isr(1),)))
 
@@ -143,7 +144,7 @@ def election(*, unclean):
             (
                 injection(
                     "alter_config",
-                    Configures(topic="orders", key="unclean.leader.election.enable", value="true"),
+                    _UNCLEAN,
                     when=LEADERLESS,
                     heal_or_after=600.0,
                 ),
@@ -158,6 +159,22 @@ def test_only_an_unclean_election_passes_over_the_last_replica(configure, after,
     assert prediction.likelihood["lost"] == expected
     gone = IMPOSSIBLE if expected is IMPOSSIBLE else POSSIBLE
     assert prediction.likelihood["read-then-gone"] == gone
+
+
+@pytest.mark.parametrize(
+    ("effect", "version", "expected"),
+    [
+        (Elects(topic="orders", partition=None, unclean=True), "3.8.1", CERTAIN),
+        (_UNCLEAN, "3.8.1", IMPOSSIBLE),  # KAFKA-12670
+        (_UNCLEAN, "3.9.1", POSSIBLE),
+    ],
+)
+def test_a_version_that_ignores_the_setting_elects_uncleanly_by_request(
+    configure, effect, version, expected
+):
+    configuration = configure(min_insync_replicas=1, kafka_version=version, **IDEMPOTENT)
+    asked = injection("operator", effect, when=LEADERLESS, heal_or_after=600.0)
+    assert lost(configuration, (*DEAD, asked)) == expected
 
 
 @pytest.mark.parametrize(

@@ -147,11 +147,19 @@ def test_sigkill_loses_nothing_that_all_in_sync_replicas_had(configure, version)
         assert likelihood(configuration, schedule)["lost"] == IMPOSSIBLE
 
 
-@pytest.mark.parametrize(("unclean", "lost"), [(False, IMPOSSIBLE), (True, POSSIBLE)])
-def test_unclean_election_loses_what_only_the_leader_had(configure, unclean, lost):
+@pytest.mark.parametrize(
+    ("version", "unclean", "lost"),
+    [
+        ("3.9.1", False, IMPOSSIBLE),
+        ("3.9.1", True, POSSIBLE),
+        ("3.8.1", True, IMPOSSIBLE),  # KAFKA-12670
+        ("3.2.3", True, POSSIBLE),
+    ],
+)
+def test_unclean_election_loses_what_only_the_leader_had(configure, version, unclean, lost):
     # The ISR shrinks to the leader, which acks alone and dies.
     configuration = configure(
-        kafka_version="3.9.1",
+        kafka_version=version,
         min_insync_replicas=1,
         max_in_flight=1,
         unclean_leader_election=unclean,

@@ -56,6 +56,17 @@ def without_elr() -> Controller:
     return kafka
 
 
+def unclean_setting_ignored() -> Controller:
+    """Version 3.8: the setting is on, and still nobody but the last member of the ISR leads."""
+    kafka = Controller((3, 8, 1), elr=False, unclean=True, metadata_version=20)
+    kafka.fence(2)
+    kafka.fence(3)
+    kafka.fence(1)
+    kafka.unfence(3)
+    kafka.unfence(1)
+    return kafka
+
+
 def moved() -> Controller:
     """Replicas move, a move is taken back, a directory is assigned, a broker goes for good."""
     kafka = Controller(brokers=4)
@@ -72,7 +83,9 @@ def explained(records: list[MetadataRecord], rules: ControllerRules = KAFKA_4) -
     return replay(records, rules)
 
 
-@pytest.mark.parametrize("life", [gone_and_back, stopped_in_order, without_elr, moved])
+@pytest.mark.parametrize(
+    "life", [gone_and_back, stopped_in_order, without_elr, unclean_setting_ignored, moved]
+)
 def test_what_the_rules_wrote_is_explained_to_its_end(life: Callable[[], Controller]) -> None:
     kafka = life()
     found = explained(kafka.log, kafka.rules)
@@ -104,6 +117,10 @@ def test_each_kind_of_step_is_called_by_its_name() -> None:
     assert "leader shrinks the ISR: same leader" in names
     assert "broker fenced: no leader" in names
     assert "broker unfenced: leader from outside" in names
+    kafka = unclean_setting_ignored()
+    names = " ".join(explained(kafka.log, kafka.rules).coverage)
+    assert "broker unfenced: leader from the ISR" in names
+    assert "outside" not in names
     names = " ".join(explained(moved().log).coverage)
     for kind in (
         "reassignment: ",
