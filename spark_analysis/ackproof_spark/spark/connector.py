@@ -80,7 +80,7 @@ _FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta", Package.ICEBERG: "iceb
 def spark_version() -> str:
     """Return the installed pyspark's version; raise `AnalysisError` if it is absent or too old.
 
-    Before 4.1, Spark drops rows of Arrow tables in several batches or with an empty one.
+    Spark 4.0 is at the end of its support, and Spark Connect 4.0 drops batches of Arrow tables.
     """
     try:
         version = importlib.metadata.version("pyspark")

@@ -279,7 +279,7 @@ def _start(folder: Path) -> SparkSession:
     jvm_log = folder / "jvm.log"
     try:
         with jvm_log.open("w") as log, _temporary_files_in(folder):
-            # Spark 4.0 creates a folder `artifacts` in the JVM's working directory.
+            # Spark creates a folder `artifacts` in the JVM's working directory.
             _gateway = launch_gateway(
                 conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
             )

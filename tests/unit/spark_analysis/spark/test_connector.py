@@ -155,7 +155,7 @@ def test_a_spark_for_which_no_version_of_a_format_is_known_is_refused(monkeypatc
 @pytest.mark.parametrize(
     ("version", "refused"), [("3.5.9", True), ("4.0.0", True), ("4.1.1", False), ("4.10.0", False)]
 )
-def test_a_spark_that_drops_rows_is_refused(monkeypatch, version, refused):
+def test_a_spark_that_is_too_old_is_refused(monkeypatch, version, refused):
     monkeypatch.setattr(connector.importlib.metadata, "version", lambda _: version)
     if refused:
         with pytest.raises(AnalysisError, match=rf"{version} is too old; .*pyspark==4\.1\.1"):
