@@ -7,6 +7,7 @@ no transaction was open.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +23,14 @@ from ackproof.runs import table_files
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_faults import NoFault, registered
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 TopicPartition = tuple[str, int]
+
+#: What happens in each internal topic.
+_COORDINATED = {OFFSETS: "offset was committed", TRANSACTIONS: "transaction ended"}
 
 #: A time after all others.
 _NEVER = np.iinfo(np.int64).max
@@ -37,6 +42,7 @@ def unexercised(evidence: Evidence) -> Iterator[str]:
         if fault.verified:
             yield from _unsent(evidence, fault)
             yield from _unread(evidence, fault)
+            yield from _uncoordinated(evidence, fault)
     yield from _without_transaction(evidence)
 
 
@@ -87,6 +93,65 @@ def _unread(evidence: Evidence, fault: FaultReport) -> Iterator[str]:
             settings = group.settings.as_client_settings()
             why = _refresh("consumers", group.client.java, settings) if fault.added else ""
             yield f"{fault}: {name} read no record of {_named(unread)} afterwards{why}"
+
+
+def _uncoordinated(evidence: Evidence, fault: FaultReport) -> Iterator[str]:
+    """Yield that no coordinator used what a fault moved of an internal topic.
+
+    One of the partitions suffices: a group or a transactional.id uses only one. An application's
+    use is not known.
+    """
+    moved = [one for one in fault.moved if one[0] in _COORDINATED]
+    if not moved or evidence.scenario.workload.application is not None:
+        return
+    used = evidence.once("coordinated", lambda: _last_coordinated(evidence))
+    if all(used.get(one, -1) < _since(fault) for one in moved):
+        yield f"{fault}: no {_COORDINATED[moved[0][0]]} in {_named(moved)} afterwards"
+
+
+def _last_coordinated(evidence: Evidence) -> dict[TopicPartition, int]:
+    """Return when each partition of an internal topic was last used, microseconds.
+
+    A group's offsets, and the state of a transactional.id, are in the partition of its hash.
+    """
+    last: dict[TopicPartition, int] = {}
+
+    def note(topic: str, name: str, at: int) -> None:
+        one = topic, java_hash(name) % evidence.scenario.every_topic[topic].partitions
+        last[one] = max(last.get(one, -1), at)
+
+    for row in evidence.rows("consumer_events"):
+        if row["event"] == "committed":
+            note(OFFSETS, row["group"], _us(row["at"]))
+            specification = _specification(evidence, f"consumer-{row['consumer']}")
+            if name := specification.get("transactional_id"):
+                note(TRANSACTIONS, name, _us(row["at"]))
+    for path in evidence.ledgers():
+        ended = [row["ended_at"] for row in _transactions(evidence, path.stem)]
+        own = _specification(evidence, path.stem).get("transactions")
+        if own and (times := [_us(at) for at in ended if at is not None]):
+            note(TRANSACTIONS, own["transactional_id"], max(times))
+    return last
+
+
+def java_hash(name: str) -> int:
+    """Return `Utils.abs(name.hashCode())` of Kafka, for a name in ASCII."""
+    code = 0
+    for character in name.encode():
+        code = (31 * code + character) % 2**32
+    code = abs(code - 2**32 if code >= 2**31 else code)
+    return code if code < 2**31 else 0
+
+
+def _specification(evidence: Evidence, client: str) -> dict[str, Any]:
+    """Return a client's specification; an absent one, which another check reports, is empty."""
+    path = evidence.clients / f"{client}.json"
+
+    def read() -> dict[str, Any]:
+        known: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+        return known
+
+    return evidence.once(path, read)
 
 
 def _refresh(who: str, java: str | None, settings: Mapping[str, object]) -> str:

@@ -20,6 +20,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -238,11 +239,17 @@ def is_acked_log(path: Path) -> bool:
     if path.suffix.lower() in (".csv", ".parquet"):
         return True
     with path.open("rb") as file:
-        return any("topic" in (_parsed(line) or ()) for line in file.read(_SNIFFED).splitlines())
+        begin = file.read(_SNIFFED)
+    if _ARRAY.match(begin):
+        return b'"topic"' in begin
+    return any("topic" in (_parsed(line) or ()) for line in begin.splitlines())
 
 
 #: Bytes of a file that are read to see what it is.
 _SNIFFED = 65_536
+
+#: The begin of a JSON array of objects.
+_ARRAY = re.compile(rb"\s*\[\s*(\{|\]|$)")
 
 #: Keys that only lines of sends have, and one of which each has, besides the topic.
 _SENDS_KEYS = {"topic", "partition", "offset", "outcome", "digest"}
@@ -309,6 +316,11 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 def _json_rows(path: Path, problems: LogProblems) -> _Rows:
     with path.open("rb") as lines:
+        if _ARRAY.match(lines.peek(_SNIFFED)):
+            raise AckedLogError(
+                f"{path} is a JSON array; an acked log has one JSON object a line",
+                hint=f"jq -c '.[]' {path} > acked.jsonl",
+            )
         for number, line in enumerate(lines, 1):
             problems.last_torn = False
             if not line.strip():

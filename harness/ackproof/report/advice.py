@@ -82,10 +82,31 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
     """Return the advice for one run; empty if the run is inconclusive or not modelled."""
     if verdict.verdict is Word.INCONCLUSIVE:
         return ""
-    if not verdict.observed.get("lost", 0) and (advice := _without_loss(verdict)):
-        return advice
-    if safer is None or safer.predicted == "not modelled":
+    advice = [_of_protocol(safer)] if safer else []
+    if not verdict.observed.get("lost", 0) and (without_loss := _without_loss(verdict)):
+        advice.append(without_loss)
+    elif safer is not None and safer.predicted != "not modelled":
+        advice.append(_of_settings(safer))
+    return " ".join(filter(None, advice))
+
+
+def _of_protocol(safer: Safer) -> str:
+    """Return the advice to use another client, for aborted reads and losses by late requests."""
+    if not safer.protocol_2:
         return ""
+    excluded = fmt.listing(_EXCLUDED[anomaly] for anomaly in safer.protocol_2)
+    return (
+        "Use a client with transaction protocol 2 (KIP-890), such as Java's from 4.0 on, with "
+        f"transaction.version=2: with that, the model finds no way to {excluded} under these "
+        "faults."
+    )
+
+
+#: What the model excludes, by anomaly.
+_EXCLUDED = {"lost": "lose an acked record", "aborted-read": "read an aborted record"}
+
+
+def _of_settings(safer: Safer) -> str:
     if safer.replicas == 1:
         return (
             "Give the topic more replicas: with one, no setting keeps a record that its broker "
@@ -94,9 +115,13 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
     if not safer.changes:
         return (
             "acks, min.insync.replicas and unclean.leader.election.enable have their safest values "
-            "already: against these faults only other measures help."
+            f"already: against these faults only other measures help{_because(safer)}."
         )
     return _of_model(safer)
+
+
+def _because(safer: Safer) -> str:
+    return f" ({safer.reason})" if safer.reason else ""
 
 
 def _without_loss(verdict: Verdict) -> str:
@@ -124,7 +149,7 @@ def _of_model(safer: Safer) -> str:
         )
     return (
         f"Set {what}. That alone is not enough: the model calls a loss {safer.predicted} under "
-        "these faults even so."
+        f"these faults even so{_because(safer)}."
     )
 
 

@@ -140,7 +140,8 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
         _say(console, line, style=_EXPECTED["undecided"])
     _print_advice(console, advice.of_run(verdict, overview.safer))
     _say(console, f"Matches prediction: {agreement_of(verdict)}")
-    _say(console, _cost(verdict), style="dim")
+    for line in (_cost(verdict), *wording.probe_sentences(verdict)):
+        _say(console, line, style="dim")
     for line in wording.topic_sentences(verdict):
         _say(console, line)
     for line in wording.finding_sentences(verdict):
@@ -168,8 +169,7 @@ def _print_advice(console: Console, line: str) -> None:
 
 def _cost(verdict: Verdict) -> str:
     sends = ", ".join(
-        f"{fmt.count(verdict.observed.get(key, 0))} {key}"
-        for key in ("sent", "acked", "failed", "unknown")
+        f"{fmt.count(count)} {what}" for what, count in wording.sends(verdict).items()
     )
     latency = verdict.metrics.ack_latency_ms
     acks = (

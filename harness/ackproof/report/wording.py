@@ -7,7 +7,7 @@ They say whether acked records were lost. The verdict's own word (`holds`, `viol
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -192,6 +192,28 @@ def topic_sentences(verdict: Verdict) -> list[str]:
     ]
 
 
+def sends(verdict: Verdict) -> dict[str, int]:
+    """Return the sends of the workload by outcome, as `expect` counts them: without the probe."""
+    counts = _sent_and_outcomes(verdict.observed)
+    probe = _sent_and_outcomes(_of_probe(verdict))
+    return {key: count - probe[key] for key, count in counts.items()}
+
+
+def probe_sentences(verdict: Verdict) -> list[str]:
+    """Return the outcomes of the probe's writes, which `sends` leaves out."""
+    writes = [f"{fmt.count(count)} {what}" for what, count in _of_probe(verdict).items() if count]
+    return [f"Besides, writes of the probe: {', '.join(writes)}."] if writes else []
+
+
+def _of_probe(verdict: Verdict) -> Mapping[str, int]:
+    probe = verdict.metrics.probe
+    return {"sent": sum(probe.writes.values()), **probe.writes} if probe else {}
+
+
+def _sent_and_outcomes(counts: Mapping[str, int]) -> dict[str, int]:
+    return {key: counts.get(key, 0) for key in ("sent", "acked", "failed", "unknown")}
+
+
 def finding_sentences(verdict: Verdict) -> list[str]:
     return [
         f"{finding.anomaly} is predicted {finding.predicted}, observed "
@@ -201,6 +223,9 @@ def finding_sentences(verdict: Verdict) -> list[str]:
 
 
 def ended_sentences(verdict: Verdict) -> list[str]:
+    """Return the nodes that ended by themselves; an inconclusive run has them in its reason."""
+    if verdict.verdict is Word.INCONCLUSIVE:
+        return []
     return [
         f"{_capitalized(str(node))}. The prediction does not include this end."
         for node in verdict.ended

@@ -175,13 +175,16 @@ class Safer(Record):
     """The model's answer for the scenario with Kafka's safest settings for acked records.
 
     `changes` are the settings that differ from the run's. `predicted` is the likelihood of a loss
-    with them, or None if nothing can be changed.
+    with them, or None if nothing can be changed; `reason` is the model's. `protocol_2` are the
+    anomalies that a client with transaction protocol 2 excludes besides.
     """
 
     replicas: int
     changes: dict[str, str]
     predicted: Likelihood | None
+    reason: str = ""
     availability: list[PartAvailability]
+    protocol_2: list[str] = Field(default_factory=list)
 
 
 class Overview(Record):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.overview import Safer
 from ackproof.runs.verdict import Verdict, Word
+from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import setting_text
 from ackproof_model import Profile
@@ -15,28 +17,62 @@ from ackproof_model import Profile
 Predict = Callable[[Scenario], PredictionRecord]
 
 
+#: The anomalies against which advice is given.
+_LOST, _ABORTED_READ = "lost", "aborted-read"
+
+
 def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | None:
     """Predict the scenario with safer settings.
 
-    The result is None if the run is inconclusive, its cluster is not modelled, or if it lost
-    nothing and the model excludes a loss.
+    The result is None if the run is inconclusive, its cluster is not modelled, or neither a loss
+    nor an aborted read was observed or is possible.
     """
-    foreseen = verdict.predicted.get("lost")
-    if verdict.verdict is Word.INCONCLUSIVE or foreseen == "not modelled":
+    foreseen = verdict.predicted
+    if verdict.verdict is Word.INCONCLUSIVE or foreseen.get(_LOST) == "not modelled":
         return None
-    if foreseen == "impossible" and not verdict.observed.get("lost", 0):
+    concerns = [
+        anomaly
+        for anomaly in (_LOST, _ABORTED_READ)
+        if foreseen.get(anomaly, "impossible") != "impossible" or verdict.observed.get(anomaly, 0)
+    ]
+    if not concerns:
         return None
     replicas = scenario.topic.replication_factor
     changed, changes = safest(scenario)
-    if replicas == 1 or not changes:
-        return Safer(replicas=replicas, changes={}, predicted=None, availability=[])
-    record = predict(changed)
+    record, reasons = None, verdict.prediction.reasons
+    if _LOST in concerns and replicas > 1 and changes:
+        record = predict(changed)
+        reasons = record.prediction.reasons
     return Safer(
         replicas=replicas,
-        changes={key: setting_text(value) for key, value in changes.items()},
-        predicted=record.predicted.get("lost"),
-        availability=record.prediction.availability,
+        changes={key: setting_text(value) for key, value in changes.items()} if record else {},
+        predicted=record.predicted.get(_LOST) if record else None,
+        reason=reasons.get(_LOST, ""),
+        availability=record.prediction.availability if record else [],
+        protocol_2=_excluded_by_protocol_2(changed, concerns, predict),
     )
+
+
+def _excluded_by_protocol_2(
+    scenario: Scenario, concerns: Sequence[str], predict: Predict
+) -> list[str]:
+    """Return the anomalies that transaction protocol 2 excludes; none if it cannot be had."""
+    workload, cluster = scenario.workload, scenario.cluster
+    if workload.transactions is None or scenario.transaction_protocol(workload.client) == 2:
+        return []
+    client = ClientLibrary(java=DEFAULT_KAFKA)
+    upgraded = scenario.model_copy(
+        update={
+            "workload": workload.model_copy(update={"client": client}),
+            "cluster": cluster.model_copy(
+                update={"features": {**cluster.features, "transaction.version": 2}}
+            ),
+        }
+    )
+    if upgraded.transaction_protocol(client) != 2:
+        return []
+    predicted = predict(upgraded).predicted
+    return [anomaly for anomaly in concerns if predicted.get(anomaly) == "impossible"]
 
 
 def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:

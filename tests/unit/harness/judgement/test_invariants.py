@@ -18,9 +18,11 @@ from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
 from ackproof.judgement.cluster_checks import ended_nodes
+from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.ledger import conversion
 from ackproof.runs.verdict import Metrics
+from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 from spark_histories import parse
 from support.run_directories import START, TOPIC, RunDirectory, at, store
@@ -150,11 +152,40 @@ def moved(run: RunDirectory) -> None:
         faults=[{"fault": "reassign", "topic": TOPIC, "to": [2]}],
         workload={"consumers": {"g": {"commit": "after"}}},
     )
-    parameters, facts = json.dumps({"topic": TOPIC}), json.dumps({"moved": {TOPIC: [0]}})
-    named = {"fault": "reassign", "target": "all", "parameters": parameters, "facts": facts}
-    run.write("fault_windows", [window(**named, injected_at=at(0.2))])
+    run.write("fault_windows", [window(**reassigned(TOPIC, 0), injected_at=at(0.2))])
     consume(run, 0, "g", SENDS)
     run.change_row("reads", SENDS - 1, name="consumer-0", read_at=at(2))
+
+
+def reassigned(topic: str, *partitions: int) -> dict[str, Any]:
+    parameters, facts = json.dumps({"topic": topic}), json.dumps({"moved": {topic: partitions}})
+    return {"fault": "reassign", "target": "all", "parameters": parameters, "facts": facts}
+
+
+def offsets_moved(run: RunDirectory) -> None:
+    """The group committed in the third partition of its coordinators' topic after it was moved."""
+    consumed(run)
+    run.change_scenario(faults=[{"fault": "reassign", "topic": OFFSETS, "to": [2]}])
+    run.write("fault_windows", [window(**reassigned(OFFSETS, 1, 3), injected_at=at(1))])
+    run.change_row("consumer_events", name="consumer-0", event="committed", at=at(2))
+
+
+def transactions_moved(run: RunDirectory) -> None:
+    """The producer ended a transaction in partition 0 of its coordinators' topic afterwards."""
+    killed_in_transactions(run)
+    run.change_scenario(faults=[{"fault": "reassign", "topic": TRANSACTIONS, "to": [2]}])
+    run.write(
+        "fault_windows",
+        [window(**reassigned(TRANSACTIONS, 0), healed_at=at(6), recovered_at=at(7))],
+    )
+    specified(run, "t")
+    run.page("producer-0", State.DONE, SENDS, SENDS, updated=SENDS - 0.9)
+
+
+def specified(run: RunDirectory, transactional_id: str) -> None:
+    specification = {"transactions": {"transactional_id": transactional_id}}
+    run.clients("producer-0.json")
+    (run.path / "clients" / "producer-0.json").write_text(json.dumps(specification))
 
 
 def killed_in_transactions(run: RunDirectory) -> None:
@@ -181,6 +212,7 @@ WORLDS: dict[str, tuple[Callable[[RunDirectory], None], Mapping[str, int]]] = {
     for build, observed in (
         *((build, {}) for build in (plain, produced, killed, looped, at_brokers, drawn, consumed)),
         *((build, {}) for build in (transacted, grown, moved, killed_in_transactions)),
+        *((build, {}) for build in (offsets_moved, transactions_moved)),
         (probed, {"sent": 2 * SENDS, "acked": 2 * SENDS}),
         (replicated, {"diverged": 0}),
     )
@@ -377,6 +409,27 @@ case(
     "exercise",
     changed("fault_windows", injected_at=at(50)),
     f"{MOVED}: no send was acked in orders-0 {ASIDE}",
+)
+for moved_to, said in ((1, f"{OFFSETS}-1"), (0, f"{OFFSETS}-0")):
+    case(
+        "offsets_moved",
+        "exercise",
+        rows("fault_windows", window(**reassigned(OFFSETS, moved_to), injected_at=at(1))),
+        f"reassign of topic {OFFSETS}: no offset was committed in {said} {ASIDE}",
+    )
+case(
+    "offsets_moved",
+    "exercise",
+    changed("consumer_events", name="consumer-0", at=at(0)),
+    f"reassign of topic {OFFSETS}: no offset was committed in {OFFSETS}-1, {OFFSETS}-3 {ASIDE}",
+)
+ENDED = f"reassign of topic {TRANSACTIONS}: no transaction ended in {TRANSACTIONS}-0 {ASIDE}"
+case("transactions_moved", "exercise", lambda run: specified(run, "u"), ENDED)
+case(
+    "transactions_moved",
+    "exercise",
+    changed("transactions", index=1, name="producer-0", ended_at=None),
+    ENDED,
 )
 case(
     "killed_in_transactions",
@@ -1010,12 +1063,18 @@ def test_a_damaged_page_is_refused(
         reasons(run)
 
 
+def test_the_hash_is_that_of_java() -> None:
+    """`"polygenelubricants".hashCode()` is the least integer, which has no absolute value."""
+    names = ("", "g", "billing", "ackproof-producer-0", "polygenelubricants")
+    assert [java_hash(name) for name in names] == [0, 103, 109829509, 1542156135, 0]
+
+
 def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
     tmp_path: Path,
 ) -> None:
     run = build("plain", tmp_path)
     seen = (
-        *((1, "ended", "full"), (1, "ended", "full"), (1, "unfenced", ""), (1, "ended", "broken")),
+        *((1, "ended", "full"), (1, "ended", "full"), (1, "unfenced", ""), (1, "ended", "x" * 301)),
         *((2, "shutting-down", ""), (2, "unfenced", ""), (100, "ended", "old")),
     )
     rows = [
@@ -1028,7 +1087,7 @@ def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
         f"{name} ended by itself at {at(second):%H:%M:%S}{why}"
         for name, second, why in (
             ("broker 1", 0, "full"),
-            ("broker 1", 3, "broken"),
+            ("broker 1", 3, "x" * 300 + " …"),
             ("controller 100", 6, "old"),
         )
     ]

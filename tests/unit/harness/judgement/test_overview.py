@@ -407,6 +407,47 @@ def test_there_is_no_advice_if_loss_is_excluded_or_not_modelled(acks_all, unveri
     assert safer(scenario, other_make, refuses) is None
 
 
+LATE_END = """
+version: 1
+name: late-end
+kafka: "4.3.1"
+cluster: {listeners: [LINK], proxied: [LINK]}
+topics: {orders: {partitions: 1, replication_factor: 3, settings: {min.insync.replicas: 2}}}
+workload:
+  topic: orders
+  listener: LINK
+  client: %s
+  settings: {acks: all, enable.idempotence: true}
+  transactions: {size: 100, abort: 50%%}
+  consumers: {billing: {settings: {isolation.level: %s}}}
+faults:
+  - {fault: link, target: all, api: EndTxn, direction: request, action: hold, when: 200 acked}
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "isolation", "excluded"),
+    [
+        ("librdkafka", "read_committed", ["lost", "aborted-read"]),
+        ("librdkafka", "read_uncommitted", ["lost"]),
+        ("java", "read_uncommitted", []),
+    ],
+)
+def test_a_client_with_protocol_2_excludes_what_late_requests_cause(
+    acks_1, tmp_path, client, isolation, excluded
+):
+    """By the real model; read_uncommitted reads what is aborted with every client."""
+    path = tmp_path / "late-end.yaml"
+    path.write_text(LATE_END % (client, isolation))
+    scenario = loader.load(path)[0].scenario
+    foreseen = acks_1.verdict.model_copy(
+        update={"observed": {}, "predicted": predict(scenario).predicted}
+    )
+    assert foreseen.predicted["aborted-read"] == "possible"
+    advice = safer(scenario, foreseen, predict)
+    assert advice.protocol_2 == excluded
+
+
 @pytest.fixture
 def refuses():
     def refuse(_: object) -> PredictionRecord:

@@ -168,9 +168,23 @@ def test_what_is_left_of_a_send_is_torn(tmp_path: Path, line: str) -> None:
     assert sends(path)[1] == LogProblems(torn=[1])
 
 
+ARRAYS = [json.dumps([ACK, ACK]), json.dumps([ACK, ACK], indent=2), "\n[\n", "[]"]
+
+
+@pytest.mark.parametrize("content", ARRAYS)
+def test_a_json_array_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(AckedLogError, match=r"a\.json is a JSON array; .* one JSON object a line"):
+        sends(path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "is_one"),
     [
+        ("a.json", ARRAYS[0], True),
+        ("a.json", ARRAYS[1], True),
+        ("a.json", '[{"f": "send"}]', False),
         ("a.jsonl", f"{FOREIGN[0]}\n{json.dumps(ACK)}\n", True),
         ("a.csv", "topic,offset\n", True),
         ("a.json", '{"ops": [{"f": "send", "topic": "t"}]}', False),

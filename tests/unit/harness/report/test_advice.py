@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ackproof.report import advice
 from ackproof.runs.overview import Safer
 from ackproof.runs.verdict import PartAvailability, Verdict, Word
@@ -68,12 +70,32 @@ def test_after_a_loss_safer_settings_are_advised(acks_1):
         "faults. It costs: every ack waits for the in-sync replicas, and the partition cannot "
         "take writes after fault 1 (kill) begins."
     )
-    still = advice.of_run(acks_1.verdict, settings("possible"))
+    still = advice.of_run(acks_1.verdict, settings("possible", reason="all power is lost"))
     assert "not enough: the model calls a loss possible" in still
+    assert still.endswith("under these faults even so (all power is lost).")
     alone = advice.of_run(acks_1.verdict, settings(None, replicas=1, changes={}))
     assert alone.startswith("Give the topic more replicas")
-    safest = advice.of_run(acks_1.verdict, settings(None, changes={}))
+    safest = advice.of_run(acks_1.verdict, settings(None, changes={}, reason="all power is lost"))
     assert "have their safest values already" in safest
+    assert safest.endswith("only other measures help (all power is lost).")
+
+
+@pytest.mark.parametrize(
+    ("excluded", "what"),
+    [
+        (["aborted-read"], "read an aborted record"),
+        (["lost", "aborted-read"], "lose an acked record and read an aborted record"),
+    ],
+)
+def test_a_client_with_protocol_2_is_advised_if_it_excludes_an_anomaly(
+    acks_1, acks_all, excluded, what
+):
+    safer = settings("possible", protocol_2=excluded)
+    said = f"with transaction.version=2: with that, the model finds no way to {what}"
+    for verdict, then in ((acks_1.verdict, "Set acks=all."), (acks_all.verdict, "Keep this")):
+        line = advice.of_run(verdict, safer)
+        assert line.startswith("Use a client with transaction protocol 2 (KIP-890)")
+        assert line.index(said) < line.index(then)
 
 
 def test_a_proven_configuration_is_recommended_with_its_cost(acks_all):

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from ackproof.console import Console
+from ackproof.judgement.expectations import check_expectations
 from ackproof.report import wording
 from ackproof.report.console_tables import print_runs
 from ackproof.report.wording import agreement, outcome
 from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Expectation, Word
+from ackproof.scenario.model import Expect
+from support.synthetic_run import PROBE
 
 HOLDS, VIOLATED, INCONCLUSIVE = Word.HOLDS, Word.VIOLATED, Word.INCONCLUSIVE
 
@@ -112,3 +115,17 @@ def test_versions_and_commands():
     assert wording.kafka(UNKNOWN_VERSION) == "Kafka's version unknown"
     commands = dict(wording.reproduce(Path("my runs/a")))
     assert "ackproof check 'my runs/a'" in commands.values()
+
+
+def test_the_sends_are_those_that_expect_counts(acks_1):
+    """The probe's writes are listed apart from them."""
+    probe = PROBE.model_copy(update={"writes": {"acked": 100, "failed": 7, "unknown": 0}})
+    metrics = acks_1.verdict.metrics.model_copy(update={"probe": probe})
+    probed = verdict(acks_1, HOLDS, sent=35_380, failed=10).model_copy(update={"metrics": metrics})
+    assert wording.sends(probed) == {"sent": 35_273, "acked": 35_170, "failed": 3, "unknown": 0}
+    checked = {line.what: line for line in check_expectations(Expect(), probed.observed, metrics)}
+    assert [checked[key].observed for key in ("failed", "unknown")] == ["3", "0"]
+    assert wording.probe_sentences(probed) == [
+        "Besides, writes of the probe: 107 sent, 100 acked, 7 failed."
+    ]
+    assert wording.probe_sentences(acks_1.verdict) == []
