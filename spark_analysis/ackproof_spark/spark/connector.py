@@ -80,7 +80,7 @@ _FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta", Package.ICEBERG: "iceb
 def spark_version() -> str:
     """Return the installed pyspark's version; raise `AnalysisError` if it is absent or too old.
 
-    Spark 4.0 is at the end of its support, and Spark Connect 4.0 drops batches of Arrow tables.
+    Spark 4.0 is the first with data sources in Python.
     """
     try:
         version = importlib.metadata.version("pyspark")
@@ -88,7 +88,7 @@ def spark_version() -> str:
         raise AnalysisError(
             "pyspark is not installed in this Python environment; pip install 'ackproof[run]'"
         ) from None
-    if minor(version) < minor(TRIED[0]):
+    if minor(version) < (4, 0):
         raise AnalysisError(f"pyspark {version} is too old; {INSTALL}")
     return version
 

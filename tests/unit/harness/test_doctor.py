@@ -16,7 +16,7 @@ def host(tmp_path: Path) -> dict[str, doctor.Check]:
 
 
 def test_installed_requirements_are_ok(host: dict[str, doctor.Check]) -> None:
-    assert host["PySpark"].state == "ok"
+    assert host["PySpark"].state in ("ok", "limited")  # limited: another than those tried
     assert host["Java 17 or later"].state == "ok"
 
 
