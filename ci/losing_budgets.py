@@ -1,21 +1,25 @@
 """Searches the smallest losing budgets of every set of rules, and stores them in `losing.json`.
 
-`ci/bounds` calls it. Results of the same source are kept, and extended to a larger total. Ends with
-1 if a stored result is refuted.
+`ci/bounds` calls it. An audit asks about up to three failures, of which one is that followers lag:
+then the budgets have any number of shrinks.
+Results of the same source are kept, and extended to more failures. Ends with 1 if a stored result
+is refuted.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
-from itertools import product
+from dataclasses import asdict, fields, replace
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 from ackproof_model.adversary import Budgets, search
-from ackproof_model.bounds.losing import FILE, Minima, Minimum, Question, stored
+from ackproof_model.bounds.answer import keeps_everything
+from ackproof_model.bounds.losing import ANY, FILE, Minima, Minimum, Question, stored
 from ackproof_model.configuration import Acks
 from ackproof_model.exposure import Budget
 from ackproof_model.replication.state import Label
@@ -30,79 +34,153 @@ _RULES = (
     ),
 )
 _KINDS = tuple(field.name for field in fields(Budget))
-
+_LAG = "shrinks"
+_FAILURES = tuple(kind for kind in _KINDS if kind != _LAG)
 
 #: A version of each set of rules that matters, those that are tested most first.
 _VERSIONS = (
-    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "4.0.1", "3.6.2", "3.5.2"),
-    *("3.4.1", "2.8.2", "2.3.1", "2.0.1", "2.0.0", "1.1.1"),
+    *("4.3.1", "3.9.1", "3.6.2", "2.8.2", "2.6.2", "2.3.1", "1.1.1", "2.0.1", "0.10.2.2"),
+    *("3.5.2", "3.4.1", "4.0.1", "2.0.0"),
 )
-_ALL_ACKS: tuple[Acks, ...] = ("1", "all")
+_ALL_ACKS: tuple[Acks, ...] = ("all", "1")
+#: min.insync.replicas and replicas, in the order in which they are searched.
+_SIZES = ((1, 2), (2, 2), (1, 1), (2, 3), (1, 3), (3, 3))
 
 
-def questions() -> Iterator[Question]:
-    """Yield a question of each key, those of three replicas and min.insync.replicas=2 first."""
+def questions(sizes: Iterable[tuple[int, int]] = _SIZES) -> Iterator[Question]:
+    """Yield a question of each key, the usual ones first."""
     found: dict[str, Question] = {}
-    for minimum, replicas in ((2, 3), (1, 3), (1, 2), (2, 2), (1, 1), (3, 3)):
-        for version in _VERSIONS:
-            for acks in _ALL_ACKS:
-                for unclean in (False, True):
-                    for elr in (False, True) if version >= "4" else (False,):
-                        question = Question(
-                            kafka_version=version,
-                            elr=elr,
-                            acks=acks,
-                            replicas=replicas,
-                            min_insync_replicas=minimum,
-                            unclean=unclean,
-                        )
-                        found.setdefault(question.key, question)
+    for unclean, (minimum, replicas), version, acks in product(
+        (False, True), sizes, _VERSIONS, _ALL_ACKS
+    ):
+        for elr in (True, False) if version >= "4" else (False,):
+            question = Question(
+                kafka_version=version,
+                elr=elr,
+                acks=acks,
+                replicas=replicas,
+                min_insync_replicas=minimum,
+                unclean=unclean,
+            )
+            found.setdefault(question.key, question)
     yield from found.values()
 
 
+def budgets(failures: int, question: Question) -> Iterator[Budget]:
+    """Yield every budget of so many failures, of which some are lag."""
+    lags = 0 if question.replicas == 1 else 1 if question.endless_lag else failures - 1
+    for lag in range(lags + 1):
+        for chosen in combinations_with_replacement(_FAILURES, failures - lag):
+            counts = {kind: chosen.count(kind) for kind in _FAILURES}
+            yield Budget(**counts, shrinks=question.lag * lag if lag else 0)
+
+
 def search_minima(
-    question: Question, *, total: int, known: Minima | None = None, max_states: int = 3_000_000
+    question: Question, *, failures: int, known: Minima | None = None, max_states: int = 8_000_000
 ) -> Minima:
-    """Find the smallest losing budgets of at most `total` perturbations, one size after another.
+    """Find the smallest losing budgets of at most `failures` failures, one number after another.
 
-    Stops at the size at which a search needs more than `max_states` states. `known` are the
-    results for smaller totals.
+    Stops at the number at which a search needs more than `max_states` states; `searched` is then
+    the number before. `known` are the results for fewer failures.
     """
-    losing = list(known.losing) if known else []
-    states = known.states if known else 0
-    start = known.searched if known else 0
-    for size in range(start + 1, total + 1):
-        safe: set[tuple[int, ...]] = set()
-        while (caps := next(_unsettled(losing, size, safe), None)) is not None:
-            limits = dict(zip(_KINDS, caps, strict=True))
-            model = question.model(budgets=Budgets(**limits, in_all=size))
-            result = search(model, max_states=max_states)
-            states += result.states
-            if result.lost:
-                losing.append(_minimum([label for label, _ in result.trace]))
-            elif not result.complete:
-                return Minima(losing=tuple(losing), searched=size - 1, states=states)
-            else:
-                safe.add(caps)
-    return Minima(losing=tuple(losing), searched=total, states=states)
+    found = _Found(question, known, max_states)
+    searched = known.searched if known else 0
+    for number in range(searched + 1, failures + 1):
+        found.search_all(number)
+        if found.unknown:
+            break
+        searched = number
+    return Minima(
+        losing=tuple(found.losing),
+        searched=searched,
+        states=found.states,
+        safe=tuple(_largest(one for one in found.safe if one.total > searched)),
+    )
 
 
-def _unsettled(
-    losing: Iterable[Minimum], size: int, safe: set[tuple[int, ...]]
-) -> Iterator[tuple[int, ...]]:
-    """Yield the largest limits of each kind that allow no losing budget and were not searched."""
-    allowed = [
-        caps
-        for caps in product(range(size + 1), repeat=len(_KINDS))
-        if sum(caps) >= size and not any(_allows(caps, one.budget) for one in losing)
-    ]
-    for caps in sorted(allowed, key=sum, reverse=True):
-        if not any(all(one <= most for one, most in zip(caps, done, strict=True)) for done in safe):
-            yield caps
+#: A search of one budget stops early: most losses need fewer states, and safe budgets are searched
+#: together.
+_FEW_STATES = 250_000
 
 
-def _allows(caps: tuple[int, ...], budget: Budget) -> bool:
-    return all(one <= cap for one, cap in zip(budget.counts(), caps, strict=True))
+class _Found:
+    """What is known about the budgets of a question. unknown: those that need too many states."""
+
+    def __init__(self, question: Question, known: Minima | None, max_states: int) -> None:
+        self._question = question
+        self._max_states = max_states
+        self.losing = list(known.losing) if known else []
+        self.safe = list(known.safe) if known else []
+        self.states = known.states if known else 0
+        self.unknown: set[Budget] = set()
+
+    def search_all(self, number: int) -> None:
+        """Search the budgets of so many failures: each briefly, then the others together."""
+        few = min(_FEW_STATES, self._max_states)
+        for one in self._open(number):
+            if one in self._open(number):
+                self._search(one, _failures(one), few)
+        together = True
+        while asked := [one for one in self._open(number) if one not in self.unknown]:
+            limits = (together and _joint(asked, self.losing, number)) or asked[0]
+            total = _failures(limits) if limits.shrinks else number
+            if not self._search(limits, total, self._max_states):
+                together = limits == asked[0] and together
+                self.unknown |= {limits} & {*asked}
+
+    def _open(self, number: int) -> list[Budget]:
+        """Return the budgets of so many failures of which nothing is known."""
+        return [
+            one
+            for one in budgets(number, self._question)
+            if not any(minimum.budget.within(one) for minimum in self.losing)
+            and not any(map(one.within, self.safe))
+            and not keeps_everything(self._question, one)
+        ]
+
+    def _search(self, limits: Budget, total: int, max_states: int) -> bool:
+        """Search budgets within limits, of `total` perturbations; whether that has an answer."""
+        counts = {kind: int(n) for kind, n in asdict(limits).items() if n < math.inf}
+        lagging = limits.shrinks == math.inf
+        model = self._question.model(
+            budgets=Budgets(**counts, in_all=total, always_lagging=lagging)
+        )
+        result = search(model, max_states=max_states)
+        self.states += result.states
+        if result.lost:
+            self.losing.append(_minimum([label for label, _ in result.trace]))
+        elif result.complete:
+            plain = replace(self._question, replicas=1)
+            smaller = [limits] if limits.shrinks else budgets(total, plain)
+            self.safe += [one for one in smaller if one.within(limits)]
+        return result.lost or result.complete
+
+
+def _failures(budget: Budget) -> int:
+    """Return the perturbations that are counted: shrinks of any number are not."""
+    return int(sum(count for count in budget.counts() if count < math.inf))
+
+
+def _joint(asked: Iterable[Budget], losing: Iterable[Minimum], number: int) -> Budget | None:
+    """Return limits for one search of many budgets without lag, none of which is known to lose."""
+    plain = [one for one in asked if not one.shrinks]
+    if not plain:
+        return None
+    joint = plain[0]
+    for one in plain[1:]:
+        wider = joint.most(one)
+        allows = any(
+            minimum.budget.within(wider) and minimum.budget.total <= number for minimum in losing
+        )
+        joint = joint if allows else wider
+    return joint
+
+
+def _largest(found: Iterable[Budget]) -> Iterator[Budget]:
+    every = list(dict.fromkeys(found))
+    for one in every:
+        if not any(one.within(other) for other in every if other != one):
+            yield one
 
 
 #: The labels of the adversary's perturbations.
@@ -112,6 +190,7 @@ _LABELS = {
     "stop": "clean_stops",
     "shrink": "shrinks",
     "cut off": "fencings",
+    "move leader": "leader_moves",
 }
 
 
@@ -129,17 +208,34 @@ def is_current() -> bool:
 
 
 def write(results: dict[str, Minima], *, to: Path = FILE) -> None:
+    """Store the results; counts of 0 are left out."""
     document = {
         "source": digest(*_RULES),
-        "results": {key: asdict(result) for key, result in sorted(results.items())},
+        "results": {
+            key: {
+                "losing": [
+                    {"budget": _counts(one.budget), "steps": one.steps} for one in result.losing
+                ],
+                "searched": result.searched,
+                "states": result.states,
+                "safe": [_counts(one) for one in result.safe],
+            }
+            for key, result in sorted(results.items())
+        },
     }
     to.write_text(json.dumps(document, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
+def _counts(budget: Budget) -> dict[str, int]:
+    counts = asdict(budget)
+    return {kind: ANY if n == math.inf else int(n) for kind, n in counts.items() if n}
+
+
 def main() -> int:
     options = argparse.ArgumentParser()
-    options.add_argument("--total", type=int, default=2, help="perturbations in all")
+    options.add_argument("--failures", type=int, default=3, help="failures in all")
     options.add_argument("--only", default="", help="only questions whose key has this text")
+    options.add_argument("--to", type=Path, default=FILE, help="the file that gets the results")
     given = options.parse_args()
     before = stored()
     results = dict(before) if is_current() else {}
@@ -147,10 +243,10 @@ def main() -> int:
         if given.only not in question.key:
             continue
         known = results.get(question.key)
-        if known is None or known.searched < given.total:
-            result = search_minima(question, total=given.total, known=known)
+        if known is None or known.searched < given.failures:
+            result = search_minima(question, failures=given.failures, known=known)
             results[question.key] = result
-            write(results)
+            write(results, to=given.to)
             losing = "; ".join(str(one.budget) for one in result.losing) or "nothing"
             _say(f"{question.key}: up to {result.searched}: {losing} ({result.states} states)")
     refuted = [

@@ -19,6 +19,7 @@ class Budget:
     clean_stops: float = 0
     shrinks: float = 0
     fencings: float = 0
+    leader_moves: float = 0
 
     def counts(self) -> tuple[float, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -58,6 +59,7 @@ _WORDS = (
     ("controlled shutdown", "controlled shutdowns"),
     ("ISR shrink", "ISR shrinks"),
     ("lost session", "lost sessions"),
+    ("planned election", "planned elections"),
 )
 
 

@@ -63,7 +63,7 @@ def check(
     as_json: bool,
 ) -> NoReturn:
     from ackproof.execution.acked_check import AckedCheck, check_acked
-    from ackproof.own_config.files import read
+    from ackproof.own_config.reading import client_settings
     from ackproof.progress import ConsoleReporter
     from ackproof.report.terminal import print_run
 
@@ -82,12 +82,11 @@ def check(
     others = {name for name, value in of_histories.items() if value is not None} - {"acks"}
     if others:
         raise typer.BadParameter(f"these options are for history files: {', '.join(others)}")
-    properties = read(producer=client_config).producer or {}
     run_dir, verdict = check_acked(
         AckedCheck(
             logs=logs,
             bootstrap_servers=bootstrap,
-            settings={key: str(given.value) for key, given in properties.items()},
+            settings=client_settings(client_config) if client_config else {},
             header=header,
             acks=str(of_histories["acks"] or ""),
             end_markers=end_marker,

@@ -21,6 +21,7 @@ def init(
     kafka: Annotated[
         str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the scenario.")
     ] = "",
+    config: own_files.Config = None,
     server: own_files.Server = None,
     producer: own_files.Producer = None,
     topic_config: own_files.TopicConfig = None,
@@ -44,6 +45,7 @@ def init(
             f"{start_with!r} is not a shipped scenario", hint="`ackproof scenarios` lists them."
         )
     own = own_files.OwnFiles(
+        config=config,
         server=server,
         producer=producer,
         topic_config=topic_config,

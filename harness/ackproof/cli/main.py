@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ackproof.cli import (
+    audit,
     baseline,
     check,
     compare,
@@ -57,6 +58,7 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Test a configuration": {
+        "audit": audit.audit,
         "init": init.init,
         "predict": predict.predict,
         "run": run.run,

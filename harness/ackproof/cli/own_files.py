@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,9 @@ from ackproof.cli.options import print_warnings, stderr
 from ackproof.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from ackproof.own_config.files import OwnConfig
+    from ackproof.own_config.configuration import OwnConfig
     from ackproof.own_config.overlay import Overlay
+    from ackproof.own_config.parts import Hint
     from ackproof.scenario.changes import Overrides
 
 #: The scenario for a user's files if the command names none.
@@ -30,8 +31,17 @@ Server = Annotated[
     _option(
         "--server",
         metavar="FILE",
-        help="Settings of brokers: server.properties, the output of kafka-configs --describe, or a "
-        "Strimzi Kafka resource.",
+        help="Settings of brokers: as --config, where settings of brokers or topics are meant for "
+        "brokers.",
+    ),
+]
+Config = Annotated[
+    list[Path] | None,
+    _option(
+        "--config",
+        metavar="PATH",
+        help="Any file or folder of yours: properties, compose, Kubernetes, Strimzi, Helm values, "
+        "Spring, Quarkus, Terraform, output of kafka-topics and kafka-configs; may be repeated.",
     ),
 ]
 Producer = Annotated[
@@ -47,8 +57,8 @@ TopicConfig = Annotated[
     _option(
         "--topic-config",
         metavar="FILE",
-        help="Settings of the topic: properties (also replication.factor), the output of "
-        "kafka-topics or kafka-configs --describe, or a Strimzi KafkaTopic.",
+        help="Settings of the topic: as --config, where settings of brokers or topics are meant "
+        "for the topic; replication.factor may be one.",
     ),
 ]
 FromCluster = Annotated[
@@ -60,7 +70,9 @@ FromCluster = Annotated[
         "read; the run has a cluster of its own.",
     ),
 ]
-Topic = Annotated[str, _option("--topic", metavar="NAME", help="The topic for --from-cluster.")]
+Topic = Annotated[
+    str, _option("--topic", metavar="NAME", help="Your topic, of --from-cluster or of your files.")
+]
 ClientConfig = Annotated[
     Path | None,
     _option(
@@ -75,6 +87,7 @@ ClientConfig = Annotated[
 class OwnFiles:
     """The options for a user's own configuration."""
 
+    config: Sequence[Path] | None = None
     server: Path | None = None
     producer: Path | None = None
     topic_config: Path | None = None
@@ -84,28 +97,45 @@ class OwnFiles:
 
     @property
     def given(self) -> bool:
-        return bool(self.server or self.producer or self.topic_config or self.from_cluster)
+        return bool(self.files or self.from_cluster)
+
+    @property
+    def files(self) -> list[tuple[Path, Hint]]:
+        """The files, with the kind of settings that an option says."""
+        named: list[tuple[Path | None, Hint]] = [
+            *((path, "") for path in self.config or ()),
+            *((self.server, "broker"), (self.topic_config, "topic"), (self.producer, "producer")),
+        ]
+        return [(path, hint) for path, hint in named if path is not None]
 
     def read(self) -> OwnConfig:
         """Read the files, and ask the cluster. Raises ScenarioError, ClusterError."""
-        from ackproof.own_config import files
+        from ackproof.own_config.reading import client_settings, read_options
 
-        if bool(self.from_cluster) != bool(self.topic):
-            raise ScenarioError("--from-cluster and --topic belong together: give both or none")
-        own = files.read(server=self.server, producer=self.producer, topic=self.topic_config)
-        if not self.from_cluster:
-            return own
-        if self.server or self.topic_config:
-            raise ScenarioError(
-                "--from-cluster replaces --server and --topic-config: leave out one of them"
-            )
-        from ackproof.own_config.running import ask
+        if self.from_cluster and not self.topic:
+            raise ScenarioError("--from-cluster needs the name of a topic: --topic NAME")
+        own = read_options(self.files)
+        if self.from_cluster:
+            if own.describes_brokers or own.topics:
+                raise ScenarioError(
+                    "--from-cluster replaces files about brokers and topics, such as "
+                    f"{own.read[0].file}: leave out one of them"
+                )
+            from ackproof.own_config.running import ask
 
-        client = files.read(producer=self.client_config).producer or {}
-        asked = ask(
-            self.from_cluster, self.topic, {key: given.value for key, given in client.items()}
-        )
-        return replace(asked, producer=own.producer, read=(*asked.read, *own.read))
+            client = client_settings(self.client_config) if self.client_config else {}
+            asked = ask(self.from_cluster, self.topic, client)
+            return replace(asked, producers=own.producers, read=(*asked.read, *own.read))
+        return _of_topic(own, self.topic) if self.topic else own
+
+
+def _of_topic(own: OwnConfig, topic: str) -> OwnConfig:
+    """Return the configuration with one of its topics."""
+    of_name = tuple(one for one in own.topics if one.name == topic)
+    if not of_name:
+        names = ", ".join(sorted(one.name for one in own.topics if one.name)) or "none"
+        raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
+    return replace(own, topics=of_name)
 
 
 def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
@@ -117,7 +147,7 @@ def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
     if not own.given:
         raise typer.BadParameter(
             "name a scenario (`ackproof scenarios` lists the shipped ones), or your own files with "
-            "--server, --producer or --topic-config",
+            "--config, --server, --producer or --topic-config",
             param_hint="SCENARIO",
         )
     default = find(YOUR_CONFIGURATION)

@@ -40,12 +40,19 @@ def predict(
     ] = FailOn.CERTAIN,
     kafka: OnlyKafka = "",
     assigned: Set = None,
+    config: own_files.Config = None,
     server: own_files.Server = None,
     producer: own_files.Producer = None,
     topic_config: own_files.TopicConfig = None,
     from_cluster: own_files.FromCluster = "",
     topic: own_files.Topic = "",
     client_config: own_files.ClientConfig = None,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Also the reason for each anomaly, availability, the diagram."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Predict which anomalies are impossible, possible or certain. Needs no cluster.
@@ -56,6 +63,7 @@ def predict(
     [bold]ackproof predict --server server.properties --producer producer.properties[/]
     """
     own = own_files.OwnFiles(
+        config=config,
         server=server,
         producer=producer,
         topic_config=topic_config,
@@ -94,6 +102,6 @@ def predict(
 
         for configured, record, violations in predictions:
             name = configured.name or configured.scenario.name
-            print_prediction(stdout(), name, record, violations)
+            print_prediction(stdout(), name, record, violations, verbose=verbose)
     if any(violations for _, _, violations in predictions):
         raise typer.Exit(ExitCode.VIOLATED)

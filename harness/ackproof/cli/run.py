@@ -56,6 +56,7 @@ def run(
     seed: Annotated[int | None, typer.Option(min=0, help="Use this seed.")] = None,
     assigned: Set = None,
     shard: ShardOption = "",
+    config: own_files.Config = None,
     server: own_files.Server = None,
     producer: own_files.Producer = None,
     topic_config: own_files.TopicConfig = None,
@@ -77,6 +78,7 @@ def run(
     from ackproof.report.terminal import print_run
 
     own = own_files.OwnFiles(
+        config=config,
         server=server,
         producer=producer,
         topic_config=topic_config,

@@ -162,8 +162,11 @@ def schema(
     acked_log: Annotated[
         bool, typer.Option("--acked-log", help="Of a line of an application's acked log.")
     ] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Of what `ackproof audit --json` prints.")
+    ] = False,
 ) -> None:
-    """Print the JSON Schema of scenario files, or of acked logs.
+    """Print the JSON Schema of scenario files, of acked logs, or of audits.
 
     Example: [bold]ackproof schema > scenario.v1.json[/]
     """
@@ -171,6 +174,10 @@ def schema(
         from ackproof.ledger.acked_log import AckedSend
 
         print_json(AckedSend.model_json_schema())
+    elif audit:
+        from ackproof.audit import document
+
+        print_json(document.json_schema())
     else:
         from ackproof.scenario.model import json_schema
 

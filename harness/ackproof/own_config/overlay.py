@@ -9,21 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 
+from ackproof.errors import ScenarioError, shown
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
-from ackproof.own_config.files import (
-    Given,
-    OwnConfig,
-    Settings,
-    combined_controllers,
-    whole,
-)
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
 from ackproof.own_config.translation import (
     OWN_PARTITIONS,
     convert,
@@ -55,29 +50,84 @@ _NOT_TIERED = "a run's brokers have no remote store"
 _TIERED = re.compile(r"remote\.(storage|log|copy)\.|local\.retention\.")
 
 
+#: Maximum length of a count. Python refuses numbers of more than 4,300 digits.
+_MOST_DIGITS = 18
+
+
 def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> Overlay:
-    """Return the overrides for a scenario; `kafka` outranks the version in the files."""
-    version = kafka or own.kafka or str(document.get("kafka") or DEFAULT_KAFKA)
+    """Return the overrides for a scenario; `kafka` outranks the version in the files.
+
+    Raises ScenarioError if the files have several topics or producers.
+    """
+    version = kafka or own.release or _before(own) or str(document.get("kafka") or DEFAULT_KAFKA)
     workload = document.get("workload")
-    topic = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
-    result = Overlay(version, topic)
+    name = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
+    topic = _only("topics", [one for one in own.topics if not one.internal])
+    producer = _only("producers", own.producers)
+    if own.controller and not (own.describes_brokers or own.topics or own.producers):
+        raise ScenarioError(
+            f"{own.read[0].file}: a controller's file (process.roles=controller): of brokers, "
+            "topics and producers it says nothing",
+            hint="Name a broker's file, too.",
+        )
+    result = Overlay(version, name)
+    result.warnings += own.warnings
     if kafka or own.kafka:
-        result.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
+        stated = own.kafka.source if own.kafka else ""
+        result.put(("kafka",), version, "--kafka" if kafka else stated)
     result.used.append(f"Kafka {version}")
-    result.nodes(own, document)
-    if own.broker is not None:
+    result.nodes(own, topic, document)
+    if own.describes_brokers:
         result.broker_settings(own.broker)
-    if own.topic is not None or own.broker is not None:
-        result.topic_settings(own)
-    if own.producer is not None:
-        result.producer_settings(own.producer)
+    if topic or own.describes_brokers:
+        result.topic_settings(own, topic.settings if topic else {})
+    if producer:
+        result.producer_settings(producer)
     else:
         result.used.append("the scenario's producers (--producer reads yours)")
-    for settings in (own.broker, own.topic, own.producer):
-        result.beyond(settings or {})
-    if own.partitions is not None:
-        result.unused[OWN_PARTITIONS].append(f"partitions={own.partitions}")
+    for part in (own, topic, producer):
+        if part is not None:
+            result.beyond(part.broker if isinstance(part, OwnConfig) else part.settings)
+    if topic and topic.partitions:
+        partitions = whole("partitions", topic.partitions)
+        result.unused[OWN_PARTITIONS].append(f"partitions={partitions}")
+    result.warnings = list(dict.fromkeys(result.warnings))
     return result
+
+
+def _before(own: OwnConfig) -> str:
+    """Raise ScenarioError if the files show only that the version is not the newest."""
+    if own.below:
+        raise ScenarioError(
+            f"{own.below.source}: this Kafka is below {own.below.value}; no file has its version",
+            hint="State it with --kafka VERSION.",
+        )
+    return ""
+
+
+_Named = TypeVar("_Named", Topic, Client)
+
+
+def _only(what: str, found: Sequence[_Named]) -> _Named | None:
+    if len(found) > 1:
+        names = ", ".join(one.name or "without a name" for one in found)
+        raise ScenarioError(
+            f"the files have {len(found)} {what}: {names}",
+            hint="A scenario has the settings of one: name a topic with --topic, or give files "
+            "that have only one; `ackproof audit` answers about all.",
+        )
+    return found[0] if found else None
+
+
+def whole(key: str, given: Given) -> int:
+    """Return a count. Raises ScenarioError if it is not a number from 1."""
+    legal = given.value.isdecimal() and len(given.value) <= _MOST_DIGITS
+    if not legal or int(given.value) < 1:
+        raise ScenarioError(
+            f"{given.source}: {key}: {shown(given.value)!r} is not a whole number from 1 with at "
+            f"most {_MOST_DIGITS} digits"
+        )
+    return int(given.value)
 
 
 class Overlay:
@@ -108,16 +158,16 @@ class Overlay:
         self.replaced[path] = {key: _plain(given.value) for key, given in settings.items()}
         self.sources |= {(*path, key): given.source for key, given in settings.items()}
 
-    def nodes(self, own: OwnConfig, document: Mapping[str, Any]) -> None:
+    def nodes(self, own: OwnConfig, topic: Topic | None, document: Mapping[str, Any]) -> None:
         """Set the numbers of brokers and replicas."""
-        broker = own.broker or {}
-        replicas = own.replication_factor
-        source = own.read[-1] if own.read else "the cluster"
-        if replicas is None and "default.replication.factor" in broker:
-            given = broker["default.replication.factor"]
-            replicas, source = whole("default.replication.factor", given), given.source
-        if replicas is not None:
-            self._replicas(replicas, document, source)
+        name, given = "replication.factor", topic.replication_factor if topic else None
+        if given is None or given.value == "-1":
+            name = "default.replication.factor"
+            given = own.broker.get(name)
+        replicas = whole(name, given) if given else None
+        source = own.brokers.source if own.brokers else given.source if given else ""
+        if replicas is not None and given:
+            self._replicas(replicas, document, given.source)
         self.used.append(
             f"replication factor {replicas}"
             if replicas is not None
@@ -125,15 +175,14 @@ class Overlay:
         )
         cluster = document.get("cluster")
         default = cluster.get("brokers", 3) if isinstance(cluster, Mapping) else 3
-        count = own.brokers or max(default, replicas or 0)
-        controllers = combined_controllers(broker) if own.combined is None else own.combined
-        if controllers is not None and not uses_zookeeper(self.kafka):
+        count = whole("brokers", own.brokers) if own.brokers else max(default, replicas or 0)
+        if own.combined and not uses_zookeeper(self.kafka):
+            controllers = whole("controllers", own.combined)
             # A scenario has 1, 3 or 5 controllers; as many failures stop 3 and 4 of them.
             controllers = min(controllers - 1 + controllers % 2, 5)
             count = max(count, controllers)
-            origin = broker["process.roles"].source if own.combined is None else source
-            self.put(("cluster", "combined"), True, origin)
-            self.put(("cluster", "controllers"), controllers, origin)
+            self.put(("cluster", "combined"), True, own.combined.source)
+            self.put(("cluster", "controllers"), controllers, own.combined.source)
             self.used.append(f"combined nodes: {controllers} of the brokers are also controllers")
         if count != default:
             self.put(("cluster", "brokers"), count, source)
@@ -163,11 +212,10 @@ class Overlay:
             elif reason := ignored("broker", key, self.kafka):
                 self.warnings.append(f"{given.source}: {key}: {reason}")
 
-    def topic_settings(self, own: OwnConfig) -> None:
+    def topic_settings(self, own: OwnConfig, own_topic: Settings) -> None:
         """Replace the topic's settings; defaults come from the brokers' settings."""
-        broker = own.broker or {}
+        broker = own.broker
         inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
-        own_topic = own.topic or {}
         if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
             self._of_a_broker(broker)
         settings: dict[str, Given] = {**inherited, **own_topic}
@@ -225,9 +273,10 @@ class Overlay:
                 "not from its brokers'; this run sets it for the topic"
             )
 
-    def producer_settings(self, settings: Settings) -> None:
+    def producer_settings(self, producer: Client) -> None:
         """Replace the producers' settings, in librdkafka's names."""
-        converted = convert(settings, self.kafka)
+        settings = producer.settings
+        converted = convert(producer, self.kafka)
         self._settings(("workload", "settings"), converted.settings)
         given = {key: one for key, one in converted.settings.items() if ":" in one.source}
         text = ", ".join(f"{key}={one.value}" for key, one in given.items())
@@ -260,7 +309,8 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     yaml.width = 100
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(document, out)
-    read = f"# Made by `ackproof init` from {', '.join(own.read)}.\n" if own.read else ""
+    names = ", ".join(one.file for one in own.read)
+    read = f"# Made by `ackproof init` from {names}.\n" if names else ""
     return read + without_schema(out.getvalue()), applied
 
 

@@ -1,4 +1,4 @@
-"""Asks a running cluster for the configuration of its brokers and of one topic."""
+"""Asks a running cluster for the configuration of its brokers and topics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
-from ackproof.own_config.files import Given, OwnConfig
+from ackproof.own_config.combining import combine
+from ackproof.own_config.configuration import Given, OwnConfig, Topic
+from ackproof.own_config.parts import Node, Part, Rank, secret
 
 
 def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     """Return the configuration of a running cluster (requests: Metadata and DescribeConfigs).
 
+    topic: the only topic to describe; '' for all topics that Kafka does not have for itself.
     `client` are client settings by librdkafka's names. Raises ClusterError if no broker
     answers or describing is not allowed, ScenarioError if there is no such topic.
     """
@@ -23,26 +26,44 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
             error.message,
             hint="Check --from-cluster, and security.protocol, TLS and SASL in --client-config.",
         ) from None
-    if topic not in topics:
-        names = ", ".join(sorted(name for name in topics if not name.startswith("__"))[:10])
+    names = sorted(name for name in topics if not name.startswith("__"))
+    if topic and topic not in topics:
+        some = ", ".join(names[:10])
         raise ScenarioError(
             f"{bootstrap} has no topic {topic!r}",
-            hint=f"Name one with --topic; it has {names or 'none that this client may describe'}.",
+            hint=f"Name one with --topic; it has {some or 'none that this client may describe'}.",
         )
     ids = sorted(cluster.addresses())
-    described = cluster.changed_settings("broker", str(ids[0]))
-    of_topic = cluster.changed_settings("topic", topic)
-    layout = cluster.layout(topic)
-    return OwnConfig(
-        brokers=len(ids),
-        partitions=len(layout),
-        replication_factor=min(map(len, layout)),
-        broker=_given(described, f"broker {ids[0]} at {bootstrap}"),
-        topic=_given(of_topic, f"topic {topic} at {bootstrap}"),
-        in_force=True,
-        read=(bootstrap,),
+    nodes = [
+        Node(
+            name=str(broker),
+            settings=_given(
+                cluster.changed_settings("broker", str(broker)), f"broker {broker} at {bootstrap}"
+            ),
+            rank=Rank.IN_FORCE,
+        )
+        for broker in ids
+    ]
+    count = Node(name="brokers", count=Given(str(len(ids)), bootstrap))
+    part = Part(
+        shape="running cluster",
+        nodes=(count, *nodes),
+        topics=tuple(_topic(cluster, bootstrap, name) for name in ([topic] if topic else names)),
+    )
+    return combine([(bootstrap, part)], ())
+
+
+def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
+    layout = cluster.layout(name)
+    source = f"topic {name} at {bootstrap}"
+    return Topic(
+        name=name,
+        partitions=Given(str(len(layout)), source),
+        replication_factor=Given(str(min(map(len, layout))), source),
+        settings=_given(cluster.changed_settings("topic", name), source),
+        source=source,
     )
 
 
 def _given(settings: Mapping[str, str], source: str) -> dict[str, Given]:
-    return {key: Given(value, source) for key, value in settings.items()}
+    return {key: Given(value, source) for key, value in settings.items() if not secret(key)}

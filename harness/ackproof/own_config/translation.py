@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
-from ackproof.own_config.files import Given, Settings
+from ackproof.own_config.configuration import Client, Given, Settings
+from ackproof.own_config.properties import is_librdkafka
 from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
@@ -91,13 +92,14 @@ class Converted:
     unused: Mapping[str, str]
 
 
-def convert(settings: Settings, kafka: str) -> Converted:
-    """Return a file's settings by librdkafka's names, with the defaults of its client.
+def convert(producer: Client, kafka: str) -> Converted:
+    """Return a producer's settings by librdkafka's names, with the defaults of its client.
 
-    The client is librdkafka if the file has a name that only librdkafka knows, else the Java client
-    of the brokers' version.
+    The Java client is of the brokers' version unless a file states its own.
     """
-    java = not any(_only_librdkafka(key) for key in settings)
+    settings = producer.settings
+    java = producer.library == "java"
+    kafka = producer.version.value if producer.version else kafka
     converted: dict[str, Given] = {}
     unused: dict[str, str] = {}
     for key, given in settings.items():
@@ -110,6 +112,8 @@ def convert(settings: Settings, kafka: str) -> Converted:
         elif given.value != "-1" or name in ("acks", "retries"):
             converted[name] = given
     client = f"the Java client {kafka}" if java else "librdkafka"
+    if java:
+        _require_idempotence(settings)
     defaults = _java_defaults(converted, kafka) if java else _LIBRDKAFKA_DEFAULTS
     added = {key: value for key, value in defaults.items() if key not in converted}
     text = ", ".join(f"{key}={value}" for key, value in added.items())
@@ -120,14 +124,24 @@ def convert(settings: Settings, kafka: str) -> Converted:
     )
 
 
+def _require_idempotence(settings: Settings) -> None:
+    """Raise ScenarioError for a transaction without idempotence, as ProducerConfig does."""
+    transaction, acks = settings.get("transactional.id"), settings.get("acks")
+    off = settings.get("enable.idempotence")
+    cause = acks if acks and acks.value not in ("all", "-1") else off
+    if transaction and cause and (cause is acks or cause.value.lower() == "false"):
+        name = "acks" if cause is acks else "enable.idempotence"
+        raise ScenarioError(
+            f"{transaction.source}: transactional.id with {name}={cause.value} ({cause.source}): "
+            "no Java producer starts, because transactions need idempotence",
+            hint="Set acks=all, or leave out transactional.id.",
+        )
+
+
 def _number(key: str, given: Given) -> int:
     if not given.value.isdecimal():
         raise ScenarioError(f"{given.source}: {key}: {given.value!r} is not a whole number")
     return int(given.value)
-
-
-def _only_librdkafka(key: str) -> bool:
-    return (key in KNOWN or key in ALIASES) and key not in known("producer")
 
 
 def _unused(key: str, name: str) -> str:
@@ -136,10 +150,10 @@ def _unused(key: str, name: str) -> str:
         return "the run's sends are in no transaction; set workload.transactions for that"
     if key in OWNED_PRODUCER_SETTINGS or key.startswith(_CONNECTION):
         return "ackproof sets it for its own cluster"
-    if key == _BUFFER or name in KNOWN:
-        return ""
-    if reason := forbidden(key):
-        return reason
+    if key == _BUFFER or name in KNOWN or (reason := forbidden(key)):
+        return "" if key == _BUFFER or name in KNOWN else reason
+    if is_librdkafka(key):
+        return "librdkafka knows it, and no loss depends on it"
     if key in known("producer"):
         return "it does not apply to librdkafka, whose producers the run uses"
     near = get_close_matches(key, [*known("producer"), *KNOWN], n=1, cutoff=0.8)

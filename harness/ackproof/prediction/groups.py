@@ -22,7 +22,7 @@ from ackproof_model.effects import Disturbance
 from ackproof_spark.anomaly import Anomaly
 
 #: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
-_EARLIEST = {"earliest", "smallest", "beginning"}
+EARLIEST = {"earliest", "smallest", "beginning"}
 
 #: For each anomaly of forwarded records, the anomaly of a transaction that leads to it.
 _OF_TRANSACTIONS = {Anomaly.UNPROCESSED: "lost", Anomaly.REPROCESSED: "aborted-read"}
@@ -178,7 +178,7 @@ def _by_outputs(
 
 def _from_earliest(group: ConsumerGroup) -> bool:
     reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
-    return reset in _EARLIEST
+    return reset in EARLIEST
 
 
 def _skips_added(scenario: Scenario, group: ConsumerGroup) -> str:

@@ -89,17 +89,17 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
         own = ("matrix", verdict.configuration_name) if verdict.configuration_name else ()
         title = f"{wording.name(verdict)}: {verdict.verdict.value}"
         if verdict.verdict is Word.INCONCLUSIVE:
-            commands.append(_command("warning", path, line_of(path, own), title, verdict.reason))
+            commands.append(command("warning", path, line_of(path, own), title, verdict.reason))
             continue
         for unmet in (item for item in verdict.expectations if not item.met):
             line = max(line_of(path, (*own, "expect", unmet.what)), 1)
             if own and line == line_of(path, own):  # the configuration has no `expect` of its own
                 line = line_of(path, ("expect", unmet.what))
-            commands.append(_command("error", path, line, title, wording.unmet(unmet)))
+            commands.append(command("error", path, line, title, wording.unmet(unmet)))
     return commands
 
 
-def _command(kind: str, path: Path, line: int, title: str, text: str) -> str:
+def command(kind: str, path: Path, line: int, title: str, text: str) -> str:
     return (
         f"::{kind} file={_property(str(path))},line={line},title={_property(title)}::{_data(text)}"
     )
@@ -132,7 +132,7 @@ def _suite(verdict: Verdict) -> ET.Element:
     cases = [_case(verdict, expectation) for expectation in _expectations(verdict)]
     suite = ET.Element(
         "testsuite",
-        name=_clean(_label(verdict)),
+        name=cleaned(_label(verdict)),
         tests=str(len(cases)),
         failures=str(sum(case.find("failure") is not None for case in cases)),
         errors=str(sum(case.find("error") is not None for case in cases)),
@@ -142,12 +142,12 @@ def _suite(verdict: Verdict) -> ET.Element:
     )
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(verdict).items():
-        ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+        ET.SubElement(properties, "property", name=cleaned(name), value=cleaned(value))
     # The first case has the duration of the run, so that the sum over the cases is right.
     for case, time in zip(cases, [seconds, *[0.0] * len(cases)], strict=False):
         case.set("time", f"{time:.3f}")
     suite.extend(cases)
-    ET.SubElement(suite, "system-out").text = _clean("\n".join(_output(verdict)))
+    ET.SubElement(suite, "system-out").text = cleaned("\n".join(_output(verdict)))
     return suite
 
 
@@ -169,16 +169,16 @@ def _expectations(verdict: Verdict) -> list[Expectation]:
 def _case(verdict: Verdict, expectation: Expectation) -> ET.Element:
     case = ET.Element(
         "testcase",
-        name=_clean(f"{expectation.what}: {expectation.wanted}"),
-        classname=_clean(_label(verdict)),
+        name=cleaned(f"{expectation.what}: {expectation.wanted}"),
+        classname=cleaned(_label(verdict)),
     )
     if verdict.verdict is Word.INCONCLUSIVE:
-        error = ET.SubElement(case, "error", type="inconclusive", message=_clean(verdict.reason))
-        error.text = _clean("\n".join(_output(verdict)))
+        error = ET.SubElement(case, "error", type="inconclusive", message=cleaned(verdict.reason))
+        error.text = cleaned("\n".join(_output(verdict)))
     elif not expectation.met:
         message = wording.unmet(expectation)
-        failure = ET.SubElement(case, "failure", type="violated", message=_clean(message))
-        failure.text = _clean("\n".join([message, *_output(verdict)]))
+        failure = ET.SubElement(case, "failure", type="violated", message=cleaned(message))
+        failure.text = cleaned("\n".join([message, *_output(verdict)]))
     return case
 
 
@@ -222,5 +222,5 @@ def _output(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _clean(text: str) -> str:
+def cleaned(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -34,36 +34,67 @@ _COLOUR = {
 }
 
 
-def print_prediction(
-    console: Console, name: str, record: PredictionRecord, violations: Sequence[str] = ()
-) -> None:
-    """Print the prediction of each anomaly with its reason, then the shortest trace to a loss.
+#: Whether acked records are lost, by the predicted word.
+_LOST = {
+    "certain": "Acknowledged records are lost, whatever the order of events.",
+    "possible": "Acknowledged records may be lost; it depends on the order of events.",
+    "impossible": "No acknowledged record is lost.",
+    "not modelled": "The model does not cover this cluster, so nothing is predicted.",
+}
 
+
+def print_prediction(
+    console: Console,
+    name: str,
+    record: PredictionRecord,
+    violations: Sequence[str] = (),
+    *,
+    verbose: bool = False,
+) -> None:
+    """Print whether acked records are lost, when and how, and which other anomalies may happen.
+
+    `verbose` adds the reason for each anomaly, availability, and the diagram of the trace.
     `violations` are the keys of `expect` that the prediction contradicts.
     """
-    console.print(f"[bold]{escape(name)}[/]")
-    table = _table()
-    for anomaly, prediction in record.predicted.items():
-        reason = record.prediction.reasons.get(anomaly, "")
-        table.add_row(anomaly, _coloured(prediction), escape(reason))
-    console.print(table)
     report = record.prediction
+    lost = record.predicted.get("lost", "not modelled")
+    console.print(f"[bold]{escape(name)}[/]")
+    console.print(Text(f"  {_LOST[lost]}", style=_COLOUR[lost]))
+    if not report.states and not verbose and (why := report.reasons.get("lost")):
+        print_item(console, "  ", f"Why: {why}.")  # an argument or a bound, no exact search
     if report.at_risk:
-        print_item(console, "  ", f"records at risk: sent {', or '.join(report.at_risk)}")
+        print_item(console, "  ", f"At risk: records sent {', or '.join(report.at_risk)}.")
+    _print_others(console, record, verbose=verbose)
     if report.error_codes:
-        print_item(console, "  ", f"errors that producers may see: {', '.join(report.error_codes)}")
-    if report.availability:
+        print_item(console, "  ", f"Errors that producers may see: {', '.join(report.error_codes)}")
+    if verbose and report.availability:
         _print_availability(console, report.availability)
     if report.trace:
-        console.print("  the shortest trace to a loss:")
+        console.print("  The shortest way to a loss (broker A leads at first):")
         for number, step in enumerate(report.trace, start=1):
             print_item(console, f"  {number:2}. ", step)
-        for line in report.diagram:
+        for line in report.diagram if verbose else ():
             console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     print_item(console, "  ", report.bounds, style="dim")
     for violation in violations:
         print_item(console, "  ", f"not as expected: {violation}", style="red")
     console.print()
+
+
+def _print_others(console: Console, record: PredictionRecord, *, verbose: bool) -> None:
+    """Print the anomalies other than loss: with `verbose` a table of all with their reasons."""
+    if verbose:
+        table = _table()
+        for anomaly, prediction in record.predicted.items():
+            reason = record.prediction.reasons.get(anomaly, "")
+            table.add_row(anomaly, _coloured(prediction), escape(reason))
+        console.print(table)
+        return
+    for word in ("certain", "possible", "impossible"):
+        alike = [one for one, said in record.predicted.items() if said == word and one != "lost"]
+        if alike:
+            more = " (-v says why)" if word == "impossible" else ""
+            print_item(console, f"  {word}: ", f"{', '.join(alike)}{more}", style=_COLOUR[word])
 
 
 def print_item(console: Console, label: str, text: str, *, style: str = "") -> None:

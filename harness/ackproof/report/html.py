@@ -1,4 +1,4 @@
-"""The report: an HTML page for a run or a comparison. It works offline.
+"""The report: an HTML page for a run, a comparison or an audit. It works offline.
 
 All pages of a folder share one copy of the plot library in that folder.
 """
@@ -19,6 +19,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import ValidationError
 
+from ackproof.audit.against import Difference
+from ackproof.audit.answer import Audit
+from ackproof.audit.summary import summaries
 from ackproof.comparison.summary import Summary
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.overview.collect import overview_of
@@ -176,8 +179,8 @@ def write_page(
     """Render a template with its plots by element id, and write the page."""
     page = environment().get_template(template_name)
     text = page.render(
-        style=_asset("report.css"),
-        script=_asset("report.js"),
+        style=asset("report.css"),
+        script=asset("report.js"),
         library=provide_library(path.parent),
         template=template().to_plotly_json(),
         figures={name: plot_data(figure, view) for name, (figure, view) in plots.items()},
@@ -271,6 +274,30 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
     return shown
 
 
+#: The class of each verdict in `report.css`; others are unclear.
+_AUDIT_TONES = {"YES": "lost", "NO": "kept"}
+#: Groups of topics on a page.
+_MOST_GROUPS = 100
+
+
+def write_audit_page(path: Path, audit: Audit, difference: Difference | None = None) -> None:
+    """Write a page that works offline and has no script."""
+    text = (
+        environment()
+        .get_template("audit.html.j2")
+        .render(
+            title="Can acknowledged records be lost?",
+            style=asset("report.css"),
+            audit=audit,
+            difference=difference,
+            summaries=summaries(audit)[:_MOST_GROUPS],
+            tones=_AUDIT_TONES,
+        )
+    )
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def plot_data(figure: Figure, view: Run | None = None) -> dict[str, Any]:
     """Return a figure as `report.js` reads it; `origin` is in milliseconds since 1970."""
     origin = view.overview.origin if view else None
@@ -310,7 +337,7 @@ def environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
     file = resources.files("ackproof.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
 

@@ -110,6 +110,13 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
         settings._require_legal()
         return settings
 
+    @classmethod
+    def unchecked(cls, given: Mapping[str, Setting], version: str) -> Self:
+        """Return the settings of a file, although its client may refuse them."""
+        settings = cls.model_validate(given)
+        settings._version = version
+        return settings
+
     def _require_legal(self) -> None:
         """Raise ValueError for values or combinations that the client refuses."""
 

@@ -98,7 +98,7 @@ class Explorer:
         served = self._served.setdefault(written, [{} for _ in range(n)])
         fetches = self._fetches
         leaders, terms, logs = brokers.leaders, brokers.terms, brokers.logs
-        living, shifts, everyone = brokers.living, self._shifts, range(n)
+        staying, shifts, everyone = brokers.staying, self._shifts, range(n)
         acked, chief = written >> packing.acked_at, part & packing.leader_mask
         term = part & (1 << packing.term_bits) - 1
         others = [number for number in everyone if number + 1 != chief]
@@ -113,7 +113,7 @@ class Explorer:
                     if terms[mine] == term:
                         losing.append(tail)
                         continue
-                elif reduction and not deposing and living[mine]:
+                elif reduction and not deposing and staying[mine]:
                     for number in others:
                         if leaders[own[number]] == number + 1:
                             break

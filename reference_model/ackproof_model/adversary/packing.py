@@ -24,7 +24,7 @@ from ackproof_model.adversary.state import (
 )
 from ackproof_model.adversary.successors import DEPOSING, KINDS
 from ackproof_model.replication.replica import fetch, forget
-from ackproof_model.replication.state import Broker, Controller
+from ackproof_model.replication.state import UP, Broker, Controller
 
 #: Width of a broker's number in a tail, in bits.
 BROKER_BITS = 20
@@ -129,17 +129,16 @@ class Packing:
 
     def cost(self, kind: int) -> int:
         """Return what a perturbation of a kind subtracts from a head."""
-        return (
-            1 << self.left_at + kind * _BUDGET_BITS
-            | 1 << self.left_at + len(Budgets.KINDS) * _BUDGET_BITS
-        )
+        reduced = self.model.budgets.cost(kind)
+        return sum(1 << self.left_at + at * _BUDGET_BITS for at in reduced)
 
 
 class Brokers:
     """The values that brokers take, numbered.
 
     All lists are indexed by number. values: the brokers. leaders: the leader it knows plus 1 (0:
-    none). terms: that with the leader epoch. logs: the records of its log. living: whether it runs.
+    none). terms: that with the leader epoch. logs: the records of its log. staying: whether it runs
+    and does not stop.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -149,7 +148,7 @@ class Brokers:
         self.leaders: list[int] = []
         self.terms: list[int] = []
         self.logs: list[int] = []
-        self.living: list[bool] = []
+        self.staying: list[bool] = []
 
     def of(self, broker: Broker) -> int:
         """Return the number of a broker's value; a new value gets a new number."""
@@ -163,7 +162,7 @@ class Brokers:
         self.leaders.append(broker.leader + 1)
         self.terms.append(self._packing.term(broker.leader, broker.epoch))
         self.logs.append(broker.records)
-        self.living.append(broker.alive)
+        self.staying.append(broker.status == UP)
         return number
 
 
@@ -279,7 +278,10 @@ class PackedSteps:
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
         """Return the perturbations that have a budget left, and whether one can depose a leader."""
         *budgets, total = self._packing.read_left(left)
-        kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
+        free = self._model.budgets.free
+        kinds = tuple(
+            kind for kind, budget in enumerate(budgets) if free(kind) or (budget and total)
+        )
         return kinds, any(kind in DEPOSING for kind in kinds)
 
 

@@ -32,9 +32,14 @@ class Budgets(SearchBudget):
     shrinks: the leader removes a lagging follower from the ISR (its fetches were late for
         replica.lag.time.max.ms; the records it lags by need not be modelled).
     fencings: the controller loses contact to a running broker.
+    leader_moves: the controller elects another member of the ISR by request.
+    always_lagging: shrinks cost nothing, and so may happen any number of times. The search still
+    ends, unless they raise the leader epoch (`Profile.shrink_bumps_epoch` with KRaft).
     """
 
-    KINDS: ClassVar = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
+    KINDS: ClassVar = (
+        *("kills", "power_losses", "clean_stops", "shrinks", "fencings", "leader_moves"),
+    )
 
     records: int = 1
     kills: int = 0
@@ -42,6 +47,15 @@ class Budgets(SearchBudget):
     clean_stops: int = 0
     shrinks: int = 0
     fencings: int = 0
+    leader_moves: int = 0
+    always_lagging: bool = False
+
+    def cost(self, kind: int) -> tuple[int, ...]:
+        """Return which budgets a perturbation of a kind reduces, by their index."""
+        return () if self.free(kind) else (kind, len(self.KINDS))
+
+    def free(self, kind: int) -> bool:
+        return self.always_lagging and self.KINDS[kind] == "shrinks"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,10 @@
 This is the readable specification; `packing` runs the same rules fast. The search leaves out states
 by four reductions; tests compare searches with and without them.
 
-- Decided (`decided`): no budget but shrinks is left, the leader runs, no other broker believes that
-  it leads, and the leader's log has every acked record. No step can depose that leader, no other
-  broker can append or ack, and the leader does not truncate, so no loss follows.
+- Decided (`decided`): no budget but shrinks is left, the leader runs and is not in controlled
+  shutdown, no other broker believes that it leads, and its log has every acked record. No step can
+  depose that leader, no other broker can append or ack, and the leader does not truncate, so no
+  loss follows.
 - Ack first: where a record may be acked, that is the only step. An ack only adds an acked
   record, which excludes no loss. With several records, a shortest trace may have needless acks.
 - No broker learns that there is no leader (`moves`): a broker that has not learned this
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
-from ackproof_model.adversary.state import AdversaryModel, Budgets, State
+from ackproof_model.adversary.state import AdversaryModel, State
 from ackproof_model.replication.controller import begin_shutdown, fence, with_version
 from ackproof_model.replication.replica import crashed, ended, fetch, forget
 from ackproof_model.replication.state import (
@@ -76,8 +77,18 @@ def fencings(
         yield ("cut off", number), after, broker
 
 
+def leader_moves(
+    model: AdversaryModel, controller: Controller, broker: Broker, number: int
+) -> Iterator[Move]:
+    """Planned move: the controller elects a member of the ISR (PREFERRED, or after `reassign`)."""
+    able = controller.isr & ~(controller.fenced | controller.stopping)
+    if controller.leader not in (NOBODY, number) and able >> number & 1:
+        after = controller._replace(leader=number, epoch=controller.epoch + 1)
+        yield ("move leader", number), with_version(controller, after), broker
+
+
 #: In the order of `Budgets.KINDS`.
-KINDS = (kills, power_losses, clean_stops, lags, fencings)
+KINDS = (kills, power_losses, clean_stops, lags, fencings, leader_moves)
 
 #: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)
@@ -95,7 +106,8 @@ def decided(state: State) -> bool:
         return False
     leading = state.brokers[leader]
     rivals = any(one.leader == n for n, one in enumerate(state.brokers) if n != leader)
-    return leading.alive and not rivals and not state.writes.acked & ~leading.records
+    stays = leading.status == UP  # one in controlled shutdown ends by itself
+    return stays and not rivals and not state.writes.acked & ~leading.records
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
@@ -139,8 +151,9 @@ def _with_controller(
         known = {n: forget(model.policy, one, number) for n, one in enumerate(state.brokers)}
         yield label, with_brokers(state, {**known, number: after}, changed)
     for kind, perturb in enumerate(KINDS):
-        if state.left[kind] and state.left[-1]:
-            left = Budgets.spend(state.left, Budgets.KINDS[kind])
+        if model.budgets.free(kind) or (state.left[kind] and state.left[-1]):
+            spent = model.budgets.cost(kind)
+            left = tuple(number - (at in spent) for at, number in enumerate(state.left))
             for label, changed, after in perturb(model, controller, broker, number):
                 yield label, with_brokers(state, {number: after}, changed)._replace(left=left)
 

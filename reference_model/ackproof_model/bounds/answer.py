@@ -115,7 +115,7 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     if configuration.acks == "0" and (exposure.unanswered or exposure.late):
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
-    if (never := _never_acked(configuration)) and exposure.lowered is None and not exposure.moves:
+    if (never := never_acked(configuration)) and exposure.lowered is None and not exposure.moves:
         yield _IMPOSSIBLE, never, ()
     budget = _with_altered(exposure)
     questions = tuple(_questions(configuration, exposure))
@@ -149,7 +149,7 @@ def _read_then_gone(configuration: Configuration, exposure: Exposure) -> Answer:
     return likelihood, f"of what was below the high watermark: {reason}"
 
 
-def _never_acked(configuration: Configuration) -> str:
+def never_acked(configuration: Configuration) -> str:
     """Return why every send is refused: before 3.7, min.insync.replicas above the replicas."""
     freeze = configuration.profile.hw_freeze
     too_many = configuration.min_insync_replicas > configuration.replication_factor
@@ -342,6 +342,7 @@ _SENTENCES = {
     "apply": "The controller changes the ISR as {0} has asked.",
     "cut off": "{0} runs, but loses its session.",
     "fence": "The session of {0} ends.",
+    "move leader": "{0} is elected by request, as a member of the ISR.",
     "expire": "The session of {0} ends while no broker is the controller.",
     "restart": "{0} is started again.",
     "unfence": "{0} is registered, and may lead again.",

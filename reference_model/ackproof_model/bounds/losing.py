@@ -1,12 +1,14 @@
 """The smallest budgets that lose an acked record, by the rules that the adversary reads.
 
-Every larger budget loses, too. `losing.json` stores the smallest ones (an antichain) and the total
-up to which all other budgets were searched without a loss; `ci/bounds` searches them again.
+Every larger budget loses, too. `losing.json` stores the smallest ones (an antichain), the total
+up to which all other budgets were searched without a loss, and larger ones that lose nothing.
+`ci/bounds` searches them again.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,9 @@ from ackproof_model.configuration import Acks, Profile
 from ackproof_model.exposure import Budget
 
 FILE = Path(__file__).with_name("losing.json")
+
+#: A count in the file that stands for any number.
+ANY = -1
 
 #: Rules of a profile that the adversary does not read.
 _OTHERS = frozenset(
@@ -70,6 +75,17 @@ class Question:
             ]
         )
 
+    @property
+    def endless_lag(self) -> bool:
+        """Whether the adversary can search any number of shrinks (`Budgets.always_lagging`)."""
+        profile = Profile.of(self.kafka_version)
+        return profile.zookeeper or not profile.shrink_bumps_epoch
+
+    @property
+    def lag(self) -> float:
+        """The shrinks of followers that lag, for as long as they do."""
+        return math.inf if self.endless_lag else self.replicas - 1
+
     def model(self, **changes: object) -> AdversaryModel:
         return AdversaryModel(
             kafka_version=self.kafka_version,
@@ -95,12 +111,13 @@ class Minima:
     """The results for one question.
 
     searched: budgets of up to this many perturbations lose nothing, unless they allow one of
-    `losing`. states: the number of searched states.
+    `losing`. safe: larger budgets that lose nothing. states: the number of searched states.
     """
 
     losing: tuple[Minimum, ...]
     searched: int
     states: int
+    safe: tuple[Budget, ...] = ()
 
     def lost_by(self, budget: Budget) -> Minimum | None:
         """Return the shortest loss that the budget allows."""
@@ -109,7 +126,8 @@ class Minima:
 
     def excludes(self, budget: Budget) -> bool:
         """Whether the search has shown that the budget loses nothing."""
-        return budget.total <= self.searched and self.lost_by(budget) is None
+        searched = budget.total <= self.searched or any(map(budget.within, self.safe))
+        return searched and self.lost_by(budget) is None
 
 
 @cache
@@ -120,12 +138,17 @@ def stored() -> dict[str, Minima]:
 
 
 def _read(result: dict[str, object]) -> Minima:
-    losing = result["losing"]
+    losing, safe = result["losing"], result.get("safe", [])
     assert isinstance(losing, list)
+    assert isinstance(safe, list)
     return Minima(
         losing=tuple(
             Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing
         ),
         searched=int(str(result["searched"])),
         states=int(str(result["states"])),
+        safe=tuple(
+            Budget(**{kind: math.inf if count == ANY else count for kind, count in one.items()})
+            for one in safe
+        ),
     )

@@ -300,13 +300,14 @@ def _next(
 _MOST_COVERING = 3_000
 _LONGEST_COVERING = 7
 
-_PERTURBING = (
-    OperationKind.KILL,
-    OperationKind.LOSE_POWER,
-    OperationKind.STOP,
-    OperationKind.LAG,
-    OperationKind.CUT_OFF,
-)
+#: The operation for each budget; leader moves are no operation.
+_PERTURBING = {
+    "kills": OperationKind.KILL,
+    "power_losses": OperationKind.LOSE_POWER,
+    "clean_stops": OperationKind.STOP,
+    "shrinks": OperationKind.LAG,
+    "fencings": OperationKind.CUT_OFF,
+}
 
 
 class ModelContradictsItselfError(RuntimeError):
@@ -324,7 +325,7 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
     """
     budgets = model.budgets
     allowed: Allowance = Counter()
-    for perturbation, kind in zip(Budgets.KINDS, _PERTURBING, strict=True):
+    for perturbation, kind in _PERTURBING.items():
         if times := min(getattr(budgets, perturbation), budgets.perturbations):
             allowed[kind, ANY] = times
     model = with_records(model)

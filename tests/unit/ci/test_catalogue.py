@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import audit_cases
 import catalogue_pages as catalogue
 import catalogue_plots
 import catalogue_runs
@@ -285,3 +286,8 @@ def test_a_comparison_of_runs_is_a_table() -> None:
         "|  | alone | kill 1 | 9.0 | yes (7.1 s) | no (0.4 s) |\n"
     ) in page
     assert "| m1 | acked | 7 | 7 |\n| m2 | acked | 8 | no |" in page
+
+
+def test_runs_that_an_audit_cites_are_those_that_are_stored():
+    assert audit_cases.FILE.read_text() == audit_cases.text(), "run ci/reference"
+    assert audit_cases.document()["B5"]["lost"] != [0, 0]

@@ -51,7 +51,7 @@ def test_one_fault(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_has_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert ackproof("--help") == ExitCode.HOLDS
     listed = re.findall(r"^│ ([a-z]+) ", capsys.readouterr().out, re.M)
-    assert listed[:5] == ["init", "predict", "run", "compare", "runs"]
+    assert listed[:5] == ["audit", "init", "predict", "run", "compare"]
     assert listed.index("scenarios") < listed.index("faults") < listed.index("schema")
     assert listed.index("warehouse") < listed.index("dashboard")
 

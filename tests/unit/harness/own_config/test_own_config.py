@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.own_config import files, translation
-from ackproof.own_config.files import Given, OwnConfig
+from ackproof.own_config import translation
+from ackproof.own_config.configuration import Client, Given, OwnConfig
 from ackproof.own_config.overlay import Overlay, overlay, render
+from ackproof.own_config.properties import is_librdkafka
+from ackproof.own_config.reading import client_settings, read_options
 from ackproof.scenario import documents, loader
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.shipped import folder
@@ -18,103 +20,17 @@ from ackproof.scenario.shipped import folder
 YOURS = folder() / "your-configuration.yaml"
 
 
+NAMES = {"broker": "server"}
+
+
 def values(settings: Any) -> dict[str, str]:
     return {key: given.value for key, given in settings.items()}
 
 
-def test_properties_are_read_as_java_reads_them() -> None:
-    text = (
-        "# no\n! no\nacks = all\nlinger.ms:5\n  retries 3\nssl.key=a\\\n   b\\u0041\\=c\nacks=1\n\n"
-    )
-    found = files.parse_properties(text, "p")
-    assert values(found) == {"acks": "1", "linger.ms": "5", "retries": "3", "ssl.key": "abA=c"}
-    assert found["acks"].source == "p:8"
-    assert found["ssl.key"].source == "p:6"
-
-
-@pytest.mark.parametrize("text", ["=1", "{a}=1", "acks=\\u0007"])
-def test_what_is_no_setting_is_an_error_with_its_line(text: str) -> None:
-    with pytest.raises(ScenarioError, match="p:2: "):
-        files.parse_properties(f"\n{text}", "p")
-
-
-DESCRIBED = """\
-Dynamic configs for topic orders are:
-  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2}
-  cleanup.policy=delete,compact sensitive=false synonyms={}
-"""
-TOPICS = (
-    "Topic: orders\tTopicId: x\tPartitionCount: 6\tReplicationFactor: 3\t"
-    "Configs: cleanup.policy=compact,delete,min.insync.replicas=2\n"
-    "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3\n"
-)
-
-
-def test_the_output_of_kafkas_commands() -> None:
-    both = {"min.insync.replicas": "2", "cleanup.policy": "delete,compact"}
-    assert files.is_described(DESCRIBED)
-    assert values(files.parse_described(DESCRIBED, "d")) == both
-    old = "Configs for topic 'orders' are cleanup.policy=delete,compact,min.insync.replicas=2"
-    assert values(files.parse_described(old, "d")) == both
-    assert values(files.parse_described(TOPICS, "d")) == {
-        "partitions": "6",
-        "replication.factor": "3",
-        "cleanup.policy": "compact,delete",
-        "min.insync.replicas": "2",
-    }
-    assert not files.is_described("min.insync.replicas=2")
-
-
-STRIMZI = """\
-apiVersion: kafka.strimzi.io/v1beta2
-kind: Kafka
-metadata: {name: mine}
-spec:
-  kafka:
-    version: 3.9.1
-    replicas: 5
-    config:
-      default.replication.factor: 3
-      min.insync.replicas: 2
----
-kind: KafkaTopic
-metadata: {name: orders}
-spec:
-  partitions: 12
-  replicas: 4
-  config: {min.insync.replicas: 3}
-"""
-
-
-def test_strimzis_resources() -> None:
-    own = files.parse_strimzi(STRIMZI, "s")
-    assert (own.kafka, own.brokers, own.partitions, own.replication_factor) == ("3.9.1", 5, 12, 4)
-    assert own.broker is not None
-    assert own.broker["min.insync.replicas"] == Given("2", "s:10")
-    assert own.topic is not None
-    assert values(own.topic) == {"min.insync.replicas": "3"}
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("kind: Deployment", "it has Deployment, and none of Kafka"),
-        ("kind: [", "not valid YAML"),
-        (
-            "kind: KafkaTopic\nspec:\n  replicas: many",
-            "s:3: replicas: 'many' is not a whole number",
-        ),
-        ("kind: Kafka\n---\nkind: Kafka\n", "2 resources of the kind Kafka"),
-    ],
-)
-def test_other_resources_are_errors(text: str, problem: str) -> None:
-    with pytest.raises(ScenarioError, match=problem):
-        files.parse_strimzi(text, "s")
-
-
 def converted(kafka: str = "4.3.1", **settings: str) -> translation.Converted:
     given = {key.replace("_", "."): Given(value, "p:1") for key, value in settings.items()}
-    return translation.convert(given, kafka)
+    library = "librdkafka" if any(map(is_librdkafka, given)) else "java"
+    return translation.convert(Client(name="p", library=library, settings=given), kafka)
 
 
 @pytest.mark.parametrize(
@@ -166,15 +82,19 @@ log.retention.hours=1
 """
 
 
+def read(**files: Path) -> OwnConfig:
+    return read_options([(path, hint) for hint, path in files.items()])
+
+
 def laid(
     tmp_path: Path, server: str = SERVER, producer: str = "acks=1\n", topic: str = ""
 ) -> tuple[Scenario, Overlay]:
     paths: dict[str, Path] = {}
-    for part, text in (("server", server), ("producer", producer), ("topic", topic)):
+    for part, text in (("broker", server), ("topic", topic), ("producer", producer)):
         if text:
-            paths[part] = tmp_path / f"{part}.properties"
+            paths[part] = tmp_path / f"{NAMES.get(part, part)}.properties"
             paths[part].write_text(text)
-    own = files.read(**paths)
+    own = read(**paths)
     overlaid = overlay(own, documents.parse(YOURS))
     return loader.load(YOURS, lambda _: overlaid.overrides)[0].scenario, overlaid
 
@@ -297,8 +217,8 @@ def test_a_minimum_isr_that_only_brokers_have_is_a_warning(
     roles: str, topic: str, kafka: str, warned: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "s").write_text(f"process.roles={roles}\nmin.insync.replicas=2\n")
-    (tmp_path / "t").write_text(topic)
-    own = files.read(server=tmp_path / "s", topic=tmp_path / "t")
+    (tmp_path / "t").write_text(topic or "segment.ms=600000")
+    own = read(broker=tmp_path / "s", topic=tmp_path / "t")
     overlaid = overlay(own, documents.parse(YOURS), kafka=kafka)
     assert [
         one for one in overlaid.warnings if "s:2: min.insync.replicas: with eligi" in one
@@ -312,21 +232,27 @@ def test_what_a_running_broker_answers_is_in_force(tmp_path: Path) -> None:
         "  min.insync.replicas=2 sensitive=false synonyms={}\n"
         "  process.roles=broker sensitive=false synonyms={}\n"
     )
-    assert overlay(files.read(server=tmp_path / "s"), documents.parse(YOURS)).warnings == []
+    assert overlay(read(broker=tmp_path / "s"), documents.parse(YOURS)).warnings == []
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "iso-8859-1"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "iso-8859-1", "utf-16"])
 def test_files_of_other_encodings_are_read(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "producer.properties"
     path.write_bytes("acks=1\n# größer\n".encode(encoding))
-    own = files.read(producer=path)
-    assert own.producer == {"acks": Given("1", f"{path}:1")}
+    [producer] = read(producer=path).producers
+    assert producer.settings == {"acks": Given("1", f"{path}:1")}
+
+
+def test_a_clients_own_properties_have_their_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("sasl.username=me\nsasl.password=x\n")
+    assert client_settings(path) == {"sasl.username": "me", "sasl.password": "x"}
 
 
 def test_a_missing_file_has_a_guess(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("")
     with pytest.raises(ScenarioError, match=r"Did you mean .*server\.properties"):
-        files.read(server=tmp_path / "sever.properties")
+        read(broker=tmp_path / "sever.properties")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +266,7 @@ def test_a_missing_file_has_a_guess(tmp_path: Path) -> None:
         ),
         ("process.roles=broker,controller", True, 1),
         ("process.roles=broker\ncontroller.quorum.voters=1@a:1,2@b:1,3@c:1", False, 1),
-        ("", False, 1),
+        ("num.io.threads=8", False, 1),
         (POOL.format(replicas=3, roles="controller, broker"), True, 3),
         (POOL.format(replicas=6, roles="broker, controller"), True, 5),
         (POOL.format(replicas=3, roles="broker"), False, 1),
@@ -352,13 +278,13 @@ def test_nodes_of_both_roles_are_combined(
     scenario, overlaid = laid(tmp_path, server=f"{roles}\n")
     assert (scenario.cluster.combined, scenario.cluster.controllers) == (combined, controllers)
     assert any("also controllers" in line for line in overlaid.used) is combined
-    text, _ = render(YOURS, files.read(server=tmp_path / "server.properties"), kafka="")
+    text, _ = render(YOURS, read(broker=tmp_path / "server.properties"), kafka="")
     assert ("combined: true" in text) is combined
 
 
 def test_kafka_with_zookeeper_has_no_combined_nodes(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("process.roles=broker,controller\n")
-    own = files.read(server=tmp_path / "s")
+    own = read(broker=tmp_path / "s")
     assert not any(
         "combined" in line for line in overlay(own, documents.parse(YOURS), kafka="2.8.2").used
     )
@@ -366,9 +292,7 @@ def test_kafka_with_zookeeper_has_no_combined_nodes(tmp_path: Path) -> None:
 
 def test_init_writes_a_scenario_that_is_the_same(tmp_path: Path) -> None:
     scenario, _ = laid(tmp_path)
-    own = files.read(
-        server=tmp_path / "server.properties", producer=tmp_path / "producer.properties"
-    )
+    own = read(broker=tmp_path / "server.properties", producer=tmp_path / "producer.properties")
     text, rendered = render(YOURS, own, kafka="3.9.1")
     assert "# It loses the end of its log only" in text
     assert rendered.used[0] == "Kafka 3.9.1"

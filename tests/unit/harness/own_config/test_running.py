@@ -6,6 +6,7 @@ import pytest
 
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config import running
+from ackproof.own_config.configuration import FileRead, Given
 
 BROKER = {"min.insync.replicas": "2", "node.id": "1"}
 TOPIC = {"retention.ms": "1000"}
@@ -24,10 +25,12 @@ class Cluster:
         return {3: "c:9092", 1: "a:9092", 2: "b:9092"}
 
     def changed_settings(self, kind: str, name: str) -> dict[str, str]:
-        return {("broker", "1"): BROKER, ("topic", "orders"): TOPIC}[kind, name]
+        if kind == "topic":
+            return TOPIC
+        return {**BROKER, "min.insync.replicas": "1"} if name == "3" else BROKER
 
     def layout(self, topic: str) -> list[list[int]]:
-        assert topic == "orders"
+        assert topic in ("orders", "payments")
         return [[1, 2, 3], [2, 3]]
 
 
@@ -42,13 +45,26 @@ def ask(topic: str) -> object:
 
 def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
     own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
-    assert (own.brokers, own.partitions, own.replication_factor) == (3, 2, 2)
-    assert own.broker is not None
-    assert own.topic is not None
-    assert {key: given.value for key, given in own.broker.items()} == BROKER
-    assert own.topic["retention.ms"].source == "topic orders at host:9092"
-    assert own.producer is None
-    assert own.read == ("host:9092",)
+    [topic] = own.topics
+    counts = (own.brokers, topic.partitions, topic.replication_factor)
+    assert [given.value for given in counts if given] == ["3", "2", "2"]
+    assert own.broker["node.id"].value == "1"
+    assert topic.settings["retention.ms"].source == "topic orders at host:9092"
+    assert own.producers == ()
+    assert own.in_force
+    assert own.read == (FileRead(file="host:9092", shape="running cluster"),)
+
+
+def test_brokers_that_differ_are_reported_and_the_worse_value_is_taken() -> None:
+    own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
+    assert own.broker["min.insync.replicas"] == Given("1", "broker 3 at host:9092")
+    assert [given.value for given in own.differing["min.insync.replicas"]] == ["2", "1"]
+    assert any("min.insync.replicas differs between brokers" in text for text in own.warnings)
+
+
+def test_without_a_name_all_topics_but_kafkas_own_are_taken() -> None:
+    own = running.ask("host:9092", "", {"security.protocol": "SSL"})
+    assert [topic.name for topic in own.topics] == ["orders", "payments"]
 
 
 def test_a_topic_that_it_has_not_is_an_error_that_names_those_it_has() -> None:

@@ -21,6 +21,8 @@ QUESTIONS = [
     AdversaryModel(kafka_version="2.8.2", budgets=MANY, unclean_election=True),
     AdversaryModel(kafka_version="0.10.2", budgets=replace(MANY, records=2)),
     AdversaryModel(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
+    AdversaryModel(kafka_version="4.3.1", budgets=replace(MANY, always_lagging=True)),
+    AdversaryModel(kafka_version="2.8.2", budgets=replace(MANY, leader_moves=2), replicas=2),
 ]
 
 
@@ -50,17 +52,39 @@ def test_packed_states_lead_where_the_specification_says(model, reduction):
 @pytest.mark.parametrize("version", ["0.10.2", "2.8.2", "3.6.2", "3.9.1", "4.1.0"])
 @pytest.mark.parametrize("acks", ["1", "all"])
 @pytest.mark.parametrize(
-    "budgets", [{"kills": 1}, {"power_losses": 1}, {"fencings": 1}, {"clean_stops": 1}]
+    "budgets",
+    [
+        *({"kills": 1}, {"power_losses": 1}, {"fencings": 1}, {"clean_stops": 1}),
+        *({"leader_moves": 1}, {"clean_stops": 1, "shrinks": 1}),
+    ],
 )
-def test_reductions_change_no_answer(version, acks, budgets):
+@pytest.mark.parametrize("unclean", [False, True])
+def test_reductions_change_no_answer(version, acks, budgets, unclean):
     model = AdversaryModel(
-        kafka_version=version, acks=acks, replicas=2, budgets=Budgets(records=1, **budgets)
+        kafka_version=version,
+        acks=acks,
+        replicas=2,
+        min_insync_replicas=1,
+        unclean_election=unclean,
+        budgets=Budgets(records=1, **budgets),
     )
     reduced, whole = search(model), search(replace(model, reduction=False))
     assert len(reduced.trace) == len(whole.trace)
     assert reduced.states <= whole.states
     assert reduced.complete
     assert whole.complete
+
+
+@pytest.mark.parametrize(("minimum", "loses"), [(1, True), (2, False)])
+def test_lag_without_end_allows_what_any_number_of_shrinks_allows(minimum, loses):
+    model = AdversaryModel(kafka_version="4.3.1", min_insync_replicas=minimum, replicas=2)
+    power = Budgets(power_losses=1)
+    endless = search(replace(model, budgets=replace(power, always_lagging=True)))
+    assert endless.complete or endless.lost
+    for shrinks in (1, 3):
+        counted = search(replace(model, budgets=replace(power, shrinks=shrinks)))
+        assert counted.lost is endless.lost is loses
+        assert len(counted.trace) == len(endless.trace)
 
 
 @pytest.mark.parametrize("acks", ["1", "all"])

@@ -92,7 +92,7 @@ def test_with_elr_replicas_that_move_again_may_be_elected_with_an_empty_log(
 
 
 def test_the_smallest_losing_budgets_are_an_antichain() -> None:
-    found = search_minima(question(), total=2)
+    found = search_minima(question(), failures=2)
     assert found.searched == 2
     budgets = {one.budget for one in found.losing}
     assert Budget(power_losses=1, kills=1) in budgets
@@ -106,7 +106,7 @@ def test_the_smallest_losing_budgets_are_an_antichain() -> None:
 
 
 def test_a_search_that_runs_out_of_states_claims_only_what_it_has_finished() -> None:
-    found = search_minima(question(replicas=3), total=2, max_states=2_000)
+    found = search_minima(question(replicas=3), failures=2, max_states=2_000)
     assert found.searched < 2
 
 

@@ -1,0 +1,1 @@
+"""The answer about a configuration: what it may lose, after which failures, why, what to change."""

@@ -1,0 +1,95 @@
+"""Compares two audits: the risks that a change makes possible, and those that it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from ackproof.audit.answer import Audit
+from ackproof.audit.places import Finding, findings
+from ackproof.audit.words import covers
+from ackproof.errors import ScenarioError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """base: the name of the earlier configuration. Accepted risks are left out."""
+
+    base: str
+    new: tuple[Finding, ...]
+    ended: tuple[Finding, ...]
+
+
+def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
+    """Compare risk by risk.
+
+    A risk is new if no earlier risk of the same effect needed at most its failures and held for all
+    of its assumed values, with at least its likelihood. The same decides which risks have ended.
+    before: None if there was no configuration.
+    """
+    old, new = findings(before) if before else [], findings(after)
+    return Difference(base=base, new=tuple(_without(new, old)), ended=tuple(_without(old, new)))
+
+
+def _without(some: Iterable[Finding], others: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that no other one implies, without accepted ones."""
+    alike: dict[object, list[Finding]] = defaultdict(list)
+    for other in others:
+        alike[_part(other)].append(other)
+    return [
+        one
+        for one in some
+        if not one.risk.accepted and not any(_implies(other, one) for other in alike[_part(one)])
+    ]
+
+
+def _part(finding: Finding) -> object:
+    """Return topic, clients and effect; a client is known by its file's name."""
+    clients = (finding.answer.producer, finding.answer.consumer)
+    names = [PurePath(client).name for client in clients]
+    return (finding.answer.topic, *names, finding.risk.effect)
+
+
+def _implies(other: Finding, one: Finding) -> bool:
+    return (
+        covers(other.risk.failures, one.risk.failures)
+        and other.risk.when.items() <= one.risk.when.items()
+        and (other.risk.likelihood == "certain" or one.risk.likelihood == "possible")
+    )
+
+
+def at_revision(paths: Sequence[Path], revision: str) -> dict[str, bytes]:
+    """Return the files that a git revision has at these paths, by their names as given now.
+
+    Raises ScenarioError outside a repository, and for an unknown revision.
+    """
+    if (
+        _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        is None
+    ):
+        raise ScenarioError(
+            f"--against {revision}: neither a file or folder, nor a revision of git here",
+            hint="Name a branch, a tag or a commit; a shallow clone may lack it.",
+        )
+    found: dict[str, bytes] = {}
+    for path in paths:
+        name = os.path.relpath(path)
+        listed = _git("ls-tree", "-r", "-z", "--name-only", revision, "--", name)
+        for file in filter(None, (listed or b"").decode(errors="surrogateescape").split("\0")):
+            content = _git("show", f"{revision}:./{file}")
+            inside = os.path.relpath(file, name)
+            found[str(path if inside == "." else path / inside)] = content or b""
+    return found
+
+
+def _git(*arguments: str) -> bytes | None:
+    """Return what git prints; None if it fails."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, check=False)
+    except FileNotFoundError:
+        raise ScenarioError("--against needs git, which is not installed") from None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,176 @@
+"""The answer of an audit: for each topic and producer its risks, and the failures it survives.
+
+A risk is a smallest set of failures with its effect. `docs/reference/audit.md` describes the JSON
+form (`ackproof.audit/1`), in which no key changes its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ackproof.own_config.configuration import FileRead, FileRefused, Given
+
+SCHEMA = "ackproof.audit/1"
+#: The source of a value that nobody states.
+NOT_STATED = "not stated"
+
+
+class Effect(StrEnum):
+    """What a risk does to acked records, or to those who read and write.
+
+    REFUSED: the client or a broker does not accept the configuration.
+    """
+
+    LOST = "lost"
+    DUPLICATED = "duplicated"
+    REORDERED = "reordered"
+    UNPROCESSED = "unprocessed"
+    REPROCESSED = "reprocessed"
+    WRITES_STOP = "writes_stop"
+    READS_STOP = "reads_stop"
+    REMOVED = "removed"
+    REFUSED = "refused"
+
+
+class Failure(StrEnum):
+    """An event in an operator's words.
+
+    CRASH: a broker's process dies; its log stays. CLEAN_RESTART: a controlled shutdown and a start.
+    LEADER_MOVE: a planned election of another member of the ISR. POWER_LOSS: a broker's machine
+    dies, and its log loses what was not flushed. DISK_REPLACED: a broker returns with empty disks.
+    LAG: the followers are slow or cut off until they leave the ISR, however many. LOST_SESSION: the
+    controller fences a broker that runs. RACK: all brokers of a rack lose power. CONTROLLERS: the
+    majority of controllers is gone. PARTITIONS_ADDED: the topic gets more partitions.
+    """
+
+    CRASH = "crash"
+    CLEAN_RESTART = "clean_restart"
+    LEADER_MOVE = "leader_move"
+    POWER_LOSS = "power_loss"
+    DISK_REPLACED = "disk_replaced"
+    LAG = "lag"
+    LOST_SESSION = "lost_session"
+    RACK = "rack"
+    CONTROLLERS = "controllers"
+    CLIENT_CRASH = "client_crash"
+    CLIENT_TIMEOUT = "client_timeout"
+    CONSUMER_CRASH = "consumer_crash"
+    REBALANCE = "rebalance"
+    PARTITIONS_ADDED = "partitions_added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A change of one setting that removes a risk.
+
+    source: where the present value stands, `FILE:LINE` or a default. change: the new value.
+    cost: the price of the change, in words; '' if it has none.
+    """
+
+    setting: str
+    value: str
+    source: str
+    change: str
+    cost: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """How many stored runs on real brokers showed a risk."""
+
+    showed: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A run of this configuration on real brokers. run: its directory."""
+
+    acked: int
+    lost: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """A smallest set of failures with an effect.
+
+    likelihood: `possible` or `certain`. when: the values of unstated settings for which it holds;
+    empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
+    sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
+    decided_by: the least changes that remove it, best first. accepted: the reason for which it was
+    accepted; '' if it was not. here: the result of `--prove`.
+    """
+
+    effect: Effect
+    likelihood: str
+    failures: tuple[Failure, ...]
+    when: Mapping[str, str] = field(default_factory=dict)
+    case: str = ""
+    text: str
+    at_risk: str = ""
+    trace: tuple[str, ...] = ()
+    decided_by: tuple[Decision, ...] = ()
+    runs: Runs | None = None
+    accepted: str = ""
+    here: Proof | None = None
+
+
+#: Failures of which each is one event, in the order of `Failure`.
+Failures = tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """The answer under one value of each setting that nobody states. when: these values."""
+
+    when: Mapping[str, str]
+    risks: tuple[Risk, ...]
+    survives: tuple[Failures, ...]
+    undecided: tuple[Failures, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """The answer after some changes of settings. changes: all of them, in their order."""
+
+    changes: tuple[Decision, ...]
+    assumed: tuple[Assumed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer for one topic and one producer (or consumer, for risks of reading).
+
+    topic, producer, consumer: '' if no file names one. settings: those that decide, with their
+    sources. unstated: settings that decide and that nobody states. survives: sets of failures after
+    which nothing acked is lost; only sets that a complete search or an argument covers.
+    assumed: the answers from which these were merged. alternatives: the answer after the least
+    changes, each with the changes before it.
+    """
+
+    topic: str
+    producer: str
+    consumer: str = ""
+    settings: Mapping[str, Given]
+    unstated: tuple[str, ...]
+    risks: tuple[Risk, ...]
+    survives: tuple[Failures, ...]
+    undecided: tuple[Failures, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """All answers about the files that were read. not_looked_at: what nobody should conclude."""
+
+    read: tuple[FileRead, ...]
+    refused: tuple[FileRefused, ...]
+    version: Given | None
+    mode: Given | None
+    answers: tuple[Answer, ...]
+    warnings: tuple[str, ...] = ()
+    not_looked_at: tuple[str, ...] = ()

@@ -1,0 +1,193 @@
+"""Answers an audit: the risks of every topic and producer, under each value that nobody states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ackproof.audit import availability, cases, clients, consumers, merging, refused, removed
+from ackproof.audit.answer import (
+    Alternative,
+    Answer,
+    Assumed,
+    Audit,
+    Decision,
+    Effect,
+    Risk,
+)
+from ackproof.audit.changes import best, decided_by
+from ackproof.audit.risks import lost, told
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import setups
+from ackproof.own_config.configuration import Given, OwnConfig, Topic
+from ackproof.scope import beyond
+
+_NOT_LOOKED_AT = (
+    "what your code does with a failed send",
+    "more than three failures",
+    "bytes that disks alter",
+)
+#: How many changes are proposed.
+_MOST_CHANGES = 2
+_NO_CONSUMER = "consumers, which no file describes"
+
+
+def audit(own: OwnConfig, *, topic: str = "") -> Audit:
+    """Return all answers. topic: only the topic of this name.
+
+    Topics with equal settings share one search. Raises ScenarioError for an unknown topic or a
+    version that is not modelled.
+    """
+    return Audit(
+        read=own.read,
+        refused=own.refused,
+        version=own.kafka,
+        mode=own.mode,
+        answers=tuple(_answers(own, topic)),
+        warnings=own.warnings,
+        not_looked_at=tuple(_not_looked_at(own)),
+    )
+
+
+def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
+    groups: dict[object, list[Topic]] = {}
+    for one in own.topics:
+        if topic in ("", one.name):
+            groups.setdefault(_values(one), []).append(one)
+    if not groups:
+        yield from map(_answer, setups(own, topic=topic))
+    for alike in groups.values():
+        first, *others = alike
+        answers = [*map(_answer, setups(replace(own, topics=(first,))))]
+        yield from answers
+        for other in others:
+            sources = _renamed(first, other)
+            yield from (_of_topic(answer, other.name, sources) for answer in answers)
+
+
+def _values(topic: Topic) -> object:
+    replicas = topic.replication_factor.value if topic.replication_factor else ""
+    settings = {key: given.value for key, given in topic.settings.items()}
+    return replicas, tuple(sorted(settings.items()))
+
+
+def _renamed(first: Topic, other: Topic) -> dict[str, str]:
+    """Return the sources of the second topic by those of the first."""
+    pairs = [(first.replication_factor, other.replication_factor)]
+    pairs += [(given, other.settings[key]) for key, given in first.settings.items()]
+    return {one.source: two.source for one, two in pairs if one and two}
+
+
+def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
+    def of_risk(risk: Risk) -> Risk:
+        decisions = [
+            replace(one, source=sources.get(one.source, one.source)) for one in risk.decided_by
+        ]
+        return replace(risk, decided_by=tuple(decisions)) if decisions else risk
+
+    settings = {
+        key: Given(given.value, sources.get(given.source, given.source))
+        for key, given in answer.settings.items()
+    }
+    risks = tuple(map(of_risk, answer.risks))
+    return replace(answer, topic=name, settings=settings, risks=risks)
+
+
+def _answer(group: Sequence[Setup]) -> Answer:
+    first, answers = group[0], tuple(map(_assumed, group))
+    unstated = dict.fromkeys(key for setup in group for key in setup.when)
+    return Answer(
+        topic=first.topic.name,
+        producer=first.producer.name if first.producer else "",
+        consumer=", ".join(consumer.name for consumer in first.consumers),
+        settings=_stated(group),
+        unstated=tuple(unstated),
+        risks=_risks(answers, group),
+        survives=merging.survives(answers),
+        undecided=merging.undecided(answers),
+        assumed=answers,
+        alternatives=tuple(_alternatives(group)),
+    )
+
+
+def _stated(group: Sequence[Setup]) -> dict[str, Given]:
+    """Return the settings that have the same value under every assumption."""
+    every = {key: given for setup in group for key, given in setup.settings.items()}
+    return {
+        key: Given(given.value, _source(given.source, group[-1]))
+        for key, given in every.items()
+        if all(key in one.settings and one.settings[key].value == given.value for one in group)
+    }
+
+
+def _source(source: str, setup: Setup) -> str:
+    """Return a source without a version of Kafka that nobody states."""
+    if setup.own.kafka is None and source.startswith("default of Kafka"):
+        return "default of Kafka"
+    return source
+
+
+def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
+    changes: tuple[Decision, ...] = ()
+    for change, changed in best(group, most=_MOST_CHANGES):
+        changes = (*changes, change)
+        yield Alternative(changes=changes, assumed=tuple(map(_assumed, changed)))
+
+
+def _order(risk: Risk) -> tuple[int, int, int]:
+    return (list(Effect).index(risk.effect), len(risk.failures), len(risk.when))
+
+
+def _assumed(setup: Setup) -> Assumed:
+    if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
+        return Assumed(when=setup.when, risks=refusals, survives=(), undecided=())
+    losses = lost(setup)
+    return Assumed(
+        when=setup.when,
+        risks=(*(_known(setup, risk) for risk in losses.risks), *_others(setup)),
+        survives=losses.survives,
+        undecided=losses.undecided,
+    )
+
+
+def _known(setup: Setup, risk: Risk) -> Risk:
+    """Return a loss with its case of the catalogue, and the runs that showed it."""
+    case = cases.loss(setup.partition, risk.failures)
+    return replace(risk, case=case, runs=cases.runs_of(case, risk.effect) if case else None)
+
+
+def _others(setup: Setup) -> Iterator[Risk]:
+    """Yield the risks that are no losses by brokers."""
+    for module in (clients, consumers, availability, removed):
+        yield from module.risks(setup)
+
+
+def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ...]:
+    """Return the merged risks, losses first, with traces and the settings that decide."""
+    merged = []
+    for risk, at in merging.risks(answers):
+        setup = group[at]
+        if risk.effect is Effect.LOST:
+            changes = decided_by(setup, risk.failures)
+            merged.append(replace(told(setup, risk), when=risk.when, decided_by=changes))
+        else:
+            merged.append(risk)
+    return tuple(
+        replace(
+            risk,
+            decided_by=tuple(
+                replace(one, source=_source(one.source, group[-1])) for one in risk.decided_by
+            ),
+        )
+        for risk in sorted(merged, key=_order)
+    )
+
+
+def _not_looked_at(own: OwnConfig) -> Iterator[str]:
+    yield from _NOT_LOOKED_AT
+    if not own.consumers:
+        yield _NO_CONSUMER
+    settings: Iterable[Mapping[str, Given]] = (own.broker, *(one.settings for one in own.topics))
+    for given in settings:
+        for key, text in beyond({key: one.value for key, one in given.items()}):
+            yield f"{key} ({given[key].source}): {text}"

@@ -1,0 +1,366 @@
+"""Writes and reads that stop until a broker is back: by the partition, controllers, own topics.
+
+An interruption while a leader is elected is not a stop: clients retry through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
+from ackproof.audit.effective import of_broker, of_topic, replication_factor
+from ackproof.audit.risk import antichain, decision, risk
+from ackproof.audit.risks import question_of
+from ackproof.audit.setup import Setup
+from ackproof.audit.words import covers, spelled
+from ackproof_model.adversary import AdversaryModel
+from ackproof_model.bounds.answer import never_acked
+from ackproof_model.bounds.losing import Question
+from ackproof_model.configuration import Configuration
+from ackproof_model.planning import Operation, OperationKind, carried_out
+from ackproof_model.prediction.narrative import name
+from ackproof_model.replication.leader import enough_in_sync
+from ackproof_model.replication.state import members
+
+_CRASH, _LAG = Failure.CRASH, Failure.LAG
+_EFFECTS = (Effect.WRITES_STOP, Effect.READS_STOP)
+_MIN = "min.insync.replicas"
+_OFFSETS = "offsets.topic.replication.factor"
+_TRANSACTIONS = "transaction.state.log.replication.factor"
+_TRANSACTIONS_MIN = "transaction.state.log.min.isr"
+#: The largest replication factor that the model's operations are tried for.
+_MOST_REPLICAS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stop:
+    """A smallest set of failures after which a partition stops, and the way to it."""
+
+    failures: Failures
+    trace: tuple[str, ...]
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the smallest sets of failures that stop writes or reads."""
+    question = question_of(setup)  # the rules that apply with ZooKeeper
+    partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
+    setup = replace(setup, partition=partition)
+    if never := never_acked(partition):
+        yield risk(
+            setup,
+            Effect.WRITES_STOP,
+            (),
+            never,
+            certain=True,
+            decided_by=[_lower(setup, partition.replication_factor)],
+        )
+    else:
+        yield from _of_partition(setup, Effect.WRITES_STOP)
+    yield from _of_partition(setup, Effect.READS_STOP)
+    yield from _of_offsets(setup)
+    yield from _of_transactions(setup)
+
+
+def _of_partition(setup: Setup, effect: Effect) -> Iterator[Risk]:
+    partition = setup.partition
+    stops = _stops(partition, effect)
+    combined = [_by_controllers(setup, number) for number in (2, 3)]
+    controllers = [one for one in combined if one is not None]
+    known = [one.failures for one in stops]
+    for failures in antichain([*known, *(one.failures for one in controllers)]):
+        stop = next((one for one in stops if one.failures == failures), None)
+        yield (
+            _stopped(setup, effect, stop)
+            if stop is not None
+            else _without_quorum(
+                setup, effect, next(one for one in controllers if one.failures == failures)
+            )
+        )
+
+
+def _stopped(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
+    down = stop.failures.count(_CRASH)
+    least = min(setup.partition.min_insync_replicas, setup.partition.replication_factor)
+    if effect is Effect.READS_STOP or not _min_decides(setup.partition, stop.failures):
+        reason = "no replica that may lead is running"
+    else:
+        reason = f"acks=all needs {least} in-sync replicas"
+    when = [f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"] * bool(down)
+    when = ["after the followers have left the ISR"] * (_LAG in stop.failures) + when
+    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
+    return risk(
+        setup,
+        effect,
+        stop.failures,
+        f"{verb} stop {' '.join(when)}: {reason}",
+        certain=False,
+        at_risk="nothing that was acked",
+        trace=stop.trace,
+        decided_by=list(_remedies(setup, effect, stop.failures)),
+    )
+
+
+def _min_decides(partition: Configuration, failures: Failures) -> bool:
+    """Whether reads go on, so that only min.insync.replicas stops the writes."""
+    reads = _stops(partition, Effect.READS_STOP)
+    return not any(covers(one.failures, failures) for one in reads)
+
+
+def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
+    """Yield the changes of one setting after which the failures stop nothing."""
+    partition = setup.partition
+    brokers = partition.brokers
+
+    crashes, lag = failures.count(_CRASH), _LAG in failures
+
+    def helps(changed: Configuration) -> bool:
+        if changed.replication_factor > _MOST_REPLICAS:
+            return False
+        return _stopped_by(_asked(changed, effect), crashes, lag=lag) is None
+
+    replicas = partition.replication_factor + 1
+    if brokers is None or replicas <= brokers:
+        more = replace(
+            partition,
+            replication_factor=replicas,
+            brokers=None if brokers is None else max(brokers, replicas),
+        )
+        if helps(more):
+            yield decision(
+                "replication.factor",
+                replication_factor(setup),
+                replicas,
+                "one more copy of each record",
+            )
+    fewer = partition.min_insync_replicas - 1
+    if fewer and helps(replace(partition, min_insync_replicas=fewer)):
+        yield _lower(setup, fewer)
+
+
+def _lower(setup: Setup, value: int) -> Decision:
+    cost = f"a record is acked when {value} {'replica has' if value == 1 else 'replicas have'} it"
+    return decision(_MIN, of_topic(setup, _MIN), value, cost)
+
+
+def _stops(partition: Configuration, effect: Effect) -> tuple[_Stop, ...]:
+    """Return the smallest sets of crashes, also after followers lagged, that stop a partition."""
+    if partition.replication_factor > _MOST_REPLICAS:
+        return ()
+    return _smallest(_asked(partition, effect), effect)
+
+
+class _Asked(NamedTuple):
+    """A partition's question; it is equal for versions with the same rules."""
+
+    key: str
+    model: AdversaryModel
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def _asked(partition: Configuration, effect: Effect) -> _Asked:
+    replicas, minimum = partition.replication_factor, partition.min_insync_replicas
+    waits = partition.acks == "all" and effect is Effect.WRITES_STOP
+    question = Question(
+        kafka_version=partition.kafka_version,
+        elr=partition.profile.elr,
+        acks="all" if waits else "1",
+        replicas=replicas,
+        min_insync_replicas=min(minimum, replicas),
+        unclean=partition.unclean_election,
+    )
+    return _Asked(question.key, question.model())
+
+
+@cache
+def _smallest(asked: _Asked, effect: Effect) -> tuple[_Stop, ...]:
+    replicas = asked.model.replicas
+    found: list[_Stop] = []
+    sizes = product(range(replicas + 1), (False, True) if replicas > 1 else (False,))
+    for crashes, lag in sorted(sizes, key=sum):
+        failures = (*[_LAG] * lag, *[_CRASH] * crashes)
+        if failures and not any(covers(one.failures, failures) for one in found):
+            trace = _stopped_by(asked, crashes, lag=lag)
+            if trace is not None:
+                found.append(_Stop(failures=failures, trace=trace))
+    return tuple(found)
+
+
+@cache
+def _stopped_by(asked: _Asked, crashes: int, *, lag: bool) -> tuple[str, ...] | None:
+    """Return the way in which these operations stop a partition; None if they do not.
+
+    The model performs them, and waits after each until all timers have fired. Broker 0 leads first.
+    The other replicas differ only in the order of their assignment.
+    """
+    model = asked.model
+    followers = range(1, model.replicas) if lag else ()
+    lagging = [
+        Operation(kind=OperationKind.LAG, broker=one, settled=one == model.replicas - 1)
+        for one in followers
+    ]
+    for first in (0, model.replicas - 1):
+        order = sorted(range(model.replicas), key=lambda one: (one != first, one))[:crashes]
+        kills = [Operation(kind=OperationKind.KILL, broker=one) for one in order]
+        plan = carried_out(model, [*lagging, *kills])
+        if plan is None:
+            continue
+        controller = plan.stages[-1].plan_state.state.controller
+        leader = controller.leader
+        if leader >= 0 and enough_in_sync(model.policy, controller.isr):
+            continue
+        isr = ", ".join(map(name, members(controller.isr)))
+        return (
+            "A leads the partition; its other replicas are in sync.",
+            *(["The followers of A leave the ISR."] * lag),
+            *(f"{name(one)} crashes." for one in order),
+            f"{f'{name(leader)} leads' if leader >= 0 else 'No replica leads'}; the ISR is "
+            f"{{{isr}}}.",
+        )
+    return None
+
+
+def _by_controllers(setup: Setup, crashes: int) -> _Stop | None:
+    """Return how a partition stops because no controller elects another leader."""
+    majority = setup.controllers // 2 + 1
+    if setup.zookeeper or not setup.controllers:
+        return None
+    end = "The leader crashes, and no controller elects another one."
+    if setup.combined:
+        if crashes != majority:
+            return None
+        return _Stop(
+            failures=(_CRASH,) * majority,
+            trace=(
+                f"{majority} of {setup.controllers} combined nodes crash: the controllers have no "
+                "majority.",
+                end,
+            ),
+        )
+    if crashes != 2:  # once is enough
+        return None
+    return _Stop(
+        failures=(Failure.CONTROLLERS, _CRASH),
+        trace=("The majority of the controllers is gone.", end),
+    )
+
+
+def _without_quorum(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
+    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
+    own = setup.own
+    changes = []
+    if setup.combined and (given := own.broker.get("process.roles") or own.combined):
+        roles = "broker, and controllers on nodes of their own"
+        changes.append(decision("process.roles", given, roles, "more machines"))
+    elif not setup.combined and own.controllers and setup.controllers < 3:
+        changes.append(decision("controller.quorum.voters", own.controllers, 3, "more machines"))
+    return risk(
+        setup,
+        effect,
+        stop.failures,
+        f"{verb} stop where the leader is down, because without a majority of controllers no other "
+        "replica is elected",
+        at_risk="nothing that was acked",
+        trace=stop.trace,
+        decided_by=changes,
+    )
+
+
+def _of_offsets(setup: Setup) -> Iterator[Risk]:
+    """Yield the failures after which groups have no coordinator."""
+    replicas = of_broker(setup, _OFFSETS)
+    brokers = setup.own.brokers
+    if not replicas.value.isdecimal():
+        return
+    if (
+        brokers is not None
+        and brokers.value.isdecimal()
+        and int(brokers.value) < int(replicas.value)
+    ):
+        yield risk(
+            setup,
+            Effect.READS_STOP,
+            (),
+            f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
+            f"number of brokers is {brokers.value}",
+            certain=True,
+            decided_by=[decision(_OFFSETS, replicas, brokers.value)],
+        )
+    elif replicas.value == "1":
+        yield risk(
+            setup,
+            Effect.READS_STOP,
+            (_CRASH,),
+            "the offsets topic has one replica: while its broker is down, its groups have no "
+            "coordinator, and consumers that join or commit wait",
+            at_risk="nothing that was acked",
+            trace=(
+                "The broker with the group's partition of __consumer_offsets crashes.",
+                "It has no other replica, so the group has no coordinator.",
+            ),
+            decided_by=[decision(_OFFSETS, replicas, 3, "needs three brokers")],
+        )
+
+
+def _of_transactions(setup: Setup) -> Iterator[Risk]:
+    """Yield the failures after which transactions have no coordinator that may write."""
+    producer = setup.producer
+    if producer is None or "transactional.id" not in producer.settings:
+        return
+    replicas, least = of_broker(setup, _TRANSACTIONS), of_broker(setup, _TRANSACTIONS_MIN)
+    if not (replicas.value.isdecimal() and least.value.isdecimal()):
+        return
+    of_log = replace(
+        setup.partition,
+        acks="all",
+        replication_factor=int(replicas.value),
+        min_insync_replicas=int(least.value),
+        brokers=None,
+    )
+    brokers = setup.own.brokers
+    few = (
+        brokers is not None
+        and brokers.value.isdecimal()
+        and int(brokers.value) < int(replicas.value)
+    )
+    if few or never_acked(of_log):
+        yield risk(
+            setup,
+            Effect.WRITES_STOP,
+            (),
+            f"transactions cannot begin: __transaction_state has {replicas.value} replicas, of "
+            f"which {least.value} must be in sync"
+            + (f", and the number of brokers is {brokers.value}" if few and brokers else ""),
+            certain=True,
+            decided_by=[
+                decision(_TRANSACTIONS, replicas, brokers.value if few and brokers else least.value)
+            ],
+        )
+        return
+    for stop in _stops(of_log, Effect.WRITES_STOP):
+        if any(covers(one.failures, stop.failures) for one in _stops_of(setup)):
+            continue
+        yield risk(
+            setup,
+            Effect.WRITES_STOP,
+            stop.failures,
+            f"transactions stop: of the {replicas.value} replicas of __transaction_state "
+            f"{least.value} must be in sync",
+            at_risk="nothing that was acked",
+            trace=stop.trace,
+            decided_by=[
+                decision(_TRANSACTIONS, replicas, int(replicas.value) + 1, "one more copy")
+            ],
+        )
+
+
+def _stops_of(setup: Setup) -> tuple[_Stop, ...]:
+    return _stops(setup.partition, Effect.WRITES_STOP)

@@ -1,0 +1,58 @@
+"""The known case of the catalogue that a risk is an instance of, and the runs that showed it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ackproof.audit.answer import Effect, Failure, Runs
+from ackproof_model.configuration import Configuration, Truncation
+
+#: Written by `ci/audit_cases.py`.
+FILE = Path(__file__).with_name("cases.json")
+
+
+@cache
+def _cases() -> dict[str, Any]:
+    cases: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return cases
+
+
+def runs_of(case: str, effect: Effect) -> Runs | None:
+    """Return the stored runs of a case that showed an effect; None if no arm expects it."""
+    counted = _cases().get(case, {}).get(effect.value)
+    return Runs(showed=counted[0], of=counted[1]) if counted else None
+
+
+def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
+    """Return the case of a loss of acked records; '' if the catalogue has none like it."""
+    counts = Counter(failures)
+    taken = any(counts[one] for one in (Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
+    sole = configuration.replication_factor == 1 and taken
+    if configuration.acks != "all" and not sole:
+        session = bool(counts[Failure.LOST_SESSION])
+        return "B1" if configuration.acks == "0" else "B3" if session else "B2"
+    if counts[Failure.DISK_REPLACED]:
+        return "B34"
+    if counts[Failure.POWER_LOSS] or counts[Failure.RACK]:
+        return _by_power_loss(configuration, counts)
+    profile = configuration.profile
+    if profile.truncation is Truncation.HIGH_WATERMARK:
+        return "B10"
+    if configuration.unclean_election:
+        return "B4" if counts[Failure.LAG] or not profile.truncates_first else "B11"
+    return ""
+
+
+def _by_power_loss(configuration: Configuration, counts: Counter[Failure]) -> str:
+    if counts[Failure.RACK] or counts[Failure.POWER_LOSS] > 1:
+        return "B9"
+    if configuration.min_insync_replicas == 1 or configuration.replication_factor == 1:
+        return "B5"
+    if counts[Failure.LAG] and not configuration.profile.elr:
+        return "B6"
+    return "B8" if configuration.profile.zookeeper else "B7"

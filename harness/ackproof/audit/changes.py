@@ -1,0 +1,257 @@
+"""The least changes of settings that remove a loss, each tried with the model, and its price."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ackproof.audit.answer import NOT_STATED, Decision, Failures
+from ackproof.audit.risks import found_sets, question_of
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import ACKS, ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
+from ackproof.audit.words import spelled
+from ackproof.own_config.configuration import Given
+
+#: The first version with eligible leader replicas by default, and the version that stands for it.
+_WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
+_FLUSH = "log.flush.interval.messages"
+_RACK = "broker.rack"
+_USUAL_REPLICAS = 3
+_CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A new value of a setting. applied: the setup with it. cost: its price in words.
+
+    costly: the price is so high that other changes, and pairs of them, are proposed first.
+    """
+
+    setting: str
+    value: str
+    cost: str
+    applied: Callable[[Setup], Setup]
+    costly: bool = False
+
+
+def candidates(setup: Setup) -> Iterator[Change]:
+    """Yield the changes that may make a setup safer, those that cost less first."""
+    partition = setup.partition
+    replicas, minimum = partition.replication_factor, partition.min_insync_replicas
+    if partition.acks != "all":
+        yield Change(
+            setting=ACKS,
+            value="all",
+            cost="each send waits until all replicas in the ISR have it",
+            applied=partial(_with, values={ACKS: "all"}, acks="all"),
+        )
+    if question_of(setup).unclean:
+        yield Change(
+            setting=UNCLEAN,
+            value="false",
+            cost="while all replicas that were in the ISR are down, the partition can neither be "
+            "written nor read",
+            applied=partial(_with, values={UNCLEAN: "false"}, unclean_leader_election=False),
+        )
+    if minimum < replicas - 1:
+        yield _minimum(replicas, replicas - 1)
+    if replicas < _USUAL_REPLICAS:
+        yield Change(
+            setting=REPLICAS,
+            value=str(_USUAL_REPLICAS),
+            cost=f"{spelled(_USUAL_REPLICAS)} copies of the data, on as many brokers",
+            applied=partial(
+                _with, values={REPLICAS: str(_USUAL_REPLICAS)}, replication_factor=_USUAL_REPLICAS
+            ),
+        )
+    yield from _elr(setup)
+    if setup.racks and setup.racks < replicas:
+        yield Change(
+            setting=_RACK,
+            value=f"{spelled(replicas)} racks",
+            cost="traffic between racks",
+            applied=lambda one: replace(one, racks=one.partition.replication_factor),
+        )
+    if not setup.flushes_every_record:
+        yield Change(
+            setting=_FLUSH,
+            value="1",
+            cost="every send waits for the disks: far fewer records per second",
+            applied=lambda one: replace(
+                _with(one, values={_FLUSH: "1"}), flushes_every_record=True
+            ),
+            costly=True,
+        )
+    if replicas > 1 and minimum < replicas:
+        yield _minimum(replicas, replicas)
+
+
+def _minimum(replicas: int, minimum: int) -> Change:
+    away = replicas - minimum + 1
+    number, of = spelled(away), spelled(replicas)
+    return Change(
+        setting=MINIMUM,
+        value=str(minimum),
+        cost=f"while {number} of {of} replicas {'is' if away == 1 else 'are'} away, sends with "
+        "acks=all are refused",
+        applied=partial(_with, values={MINIMUM: str(minimum)}, min_insync_replicas=minimum),
+        costly=away == 1,
+    )
+
+
+def _elr(setup: Setup) -> Iterator[Change]:
+    """Yield the change that switches eligible leader replicas on (KIP-966)."""
+    version = setup.partition.kafka_version
+    if setup.partition.profile.elr and not setup.zookeeper:
+        return
+    cost = "switch it on afterwards: kafka-features upgrade --feature " + ELR + "=1"
+    if version >= "4.":
+        yield Change(
+            setting=ELR,
+            value="1",
+            cost="a cluster-wide feature: kafka-features upgrade --feature " + ELR + "=1",
+            applied=partial(_with, values={ELR: "1"}, elr=True, kafka_version=_NEWEST),
+        )
+        return
+    yield Change(
+        setting=KAFKA,
+        value=_WITH_ELR,
+        cost=f"an upgrade{' from ZooKeeper to KRaft' if setup.zookeeper else ''}; {cost}",
+        applied=lambda one: replace(
+            _with(one, values={KAFKA: _WITH_ELR}, kafka_version=_NEWEST, elr=None),
+            zookeeper=False,
+        ),
+    )
+
+
+def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
+    partition = setup.partition
+    brokers = partition.brokers
+    replicas = fields.get("replication_factor", partition.replication_factor)
+    if brokers is not None and isinstance(replicas, int) and brokers < replicas:
+        fields["brokers"] = None
+    given = {key: Given(value, _CHANGED) for key, value in values.items()}
+    topic = {key: value for key, value in values.items() if key in (MINIMUM, UNCLEAN)}
+    return replace(
+        setup,
+        partition=replace(partition, **fields),  # type: ignore[arg-type]
+        when={key: value for key, value in setup.when.items() if key not in values},
+        settings={**setup.settings, **given},
+        topic_settings={**setup.topic_settings, **topic},
+    )
+
+
+def decided_by(setup: Setup, failures: Failures) -> tuple[Decision, ...]:
+    """Return the least changes that remove a loss, best first; empty if none does.
+
+    Each removes it alone, but for pairs, which name each other in their costs. Pairs are tried if
+    no change that can be afforded removes it alone.
+    """
+    changes = [(one, one.applied(setup)) for one in candidates(setup)]
+    alone = [one for one, after in changes if found_sets(after).keeps(failures)]
+    decisions = [_decision(setup, one) for one in alone if not one.costly]
+    if not decisions:
+        for one, two, _ in _pairs(setup, lambda after: found_sets(after).keeps(failures)):
+            decisions += [_decision(setup, one, two), _decision(setup, two, one)]
+    decisions += [_decision(setup, one) for one in alone if one.costly]
+    return tuple(dict.fromkeys(decisions))
+
+
+def _pairs(
+    setup: Setup, suffices: Callable[[Setup], bool]
+) -> Iterator[tuple[Change, Change, Setup]]:
+    """Yield pairs of changes that can be afforded, with the setup after both."""
+    first = [one for one in candidates(setup) if not one.costly]
+    for at, one in enumerate(first):
+        tried = {other.setting for other in first[: at + 1]}
+        changed = one.applied(setup)
+        for two in candidates(changed):
+            if two.setting not in tried and not two.costly:
+                after = two.applied(changed)
+                if suffices(after):
+                    yield one, two, after
+
+
+def _decision(setup: Setup, change: Change, other: Change | None = None) -> Decision:
+    """Return the decision for a change; a change that needs another one names it."""
+    given = setup.settings.get(change.setting) or _present(setup, change.setting)
+    together = f"only together with {other.setting}={other.value}" if other else ""
+    return Decision(
+        setting=change.setting,
+        value=given.value,
+        source=given.source or NOT_STATED,
+        change=change.value,
+        cost="; ".join(filter(None, (change.cost, together))),
+    )
+
+
+def _present(setup: Setup, setting: str) -> Given:
+    """Return the value of a setting that no file states."""
+    version = setup.own.kafka
+    if setting == KAFKA:
+        return version or Given(setup.when.get(KAFKA, ""), "")
+    if setting == _RACK:
+        sources = sorted(given.source for given in setup.own.racks.values())
+        return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else "")
+    if setting in setup.when:
+        return Given(setup.when[setting], "")
+    default = f"default of Kafka {setup.partition.kafka_version}"
+    values = {_FLUSH: "9223372036854775807", ELR: "0"}
+    return Given(values.get(setting, ""), default if setting in values else "")
+
+
+def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, tuple[Setup, ...]]]:
+    """Yield the change after which fewest failures lose, with the setups after it, then the next.
+
+    Where no single change helps, two that help together follow each other.
+    """
+    now = tuple(setups)
+    while most > 0 and now:
+        plans = [(change, *more) for change in _shared(now) for more in _further(now, change)]
+        weighed = [(_weight(_applied(now, plan)), len(plan), at) for at, plan in enumerate(plans)]
+        chosen = min(weighed, default=None)
+        if chosen is None or chosen[0] >= _weight(now):
+            return
+        for change in plans[chosen[2]]:
+            decision = _decision(now[-1], change)
+            now = _applied(now, [change])
+            most -= 1
+            yield decision, now
+
+
+def _shared(setups: Sequence[Setup]) -> Iterator[Change]:
+    """Yield the changes of all setups, once each, that can be afforded."""
+    seen = set()
+    for setup in setups:
+        for change in candidates(setup):
+            if not change.costly and (change.setting, change.value) not in seen:
+                seen.add((change.setting, change.value))
+                yield change
+
+
+def _further(setups: Sequence[Setup], change: Change) -> Iterator[tuple[Change, ...]]:
+    """Yield no second change if the first helps alone, else each second one."""
+    after = _applied(setups, [change])
+    if _weight(after) < _weight(setups):
+        yield ()
+    else:
+        yield from ((other,) for other in _shared(after))
+
+
+def _applied(setups: Sequence[Setup], changes: Iterable[Change]) -> tuple[Setup, ...]:
+    after = tuple(setups)
+    for change in changes:
+        after = tuple(change.applied(one) for one in after)
+    return after
+
+
+def _weight(setups: Sequence[Setup]) -> tuple[int, ...]:
+    """Return how many sets of one failure, of two, … lose or may lose, over all setups."""
+    sizes = Counter[int]()
+    for setup in setups:
+        found = found_sets(setup)
+        sizes.update(len(one.failures) for one in found.losing)
+        sizes.update(map(len, found.undecided))
+    return tuple(sizes[number] for number in range(1, 6))

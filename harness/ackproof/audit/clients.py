@@ -1,0 +1,165 @@
+"""Duplicates and changed order: records that a producer sends again and a leader writes twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof.audit.answer import Decision, Effect, Failure, Risk
+from ackproof.audit.effective import of_producer
+from ackproof.audit.risk import decision, risk
+from ackproof.audit.setup import Setup
+from ackproof_model import Likelihood, bounds
+from ackproof_model.configuration import Configuration
+from ackproof_model.exposure import Exposure
+
+#: The failures after which a request may have no response, with the event at a leader.
+_UNANSWERED = {
+    Failure.CLIENT_TIMEOUT: "The leader appends a batch, and its response is lost or late.",
+    Failure.CRASH: "The leader appends a batch, and crashes before it responds.",
+    Failure.CLEAN_RESTART: "The leader appends a batch, and restarts before it responds.",
+    Failure.LAG: "The leader appends a batch, and its followers do not fetch it in time.",
+    Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
+    Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
+}
+#: With acks=1 a leader answers at once, so nothing waits for followers.
+_WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
+
+_IDEMPOTENCE = "enable.idempotence"
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
+_RETRIES = "retries"
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the risks of duplicates and of changed order."""
+    if setup.partition.idempotence:
+        yield from _of_new_epochs(setup)
+        return
+    for effect in (Effect.DUPLICATED, Effect.REORDERED):
+        yield from _resent(setup, effect)
+
+
+def _resent(setup: Setup, effect: Effect) -> Iterator[Risk]:
+    duplicated = effect is Effect.DUPLICATED
+    text = (
+        "the producer sends again what got no response, and the leader writes it a second time"
+        if duplicated
+        else "of several requests in flight one fails and is sent again, behind the later ones"
+    )
+    end = (
+        "The producer sends it again. Without idempotence the leader writes it a second time."
+        if duplicated
+        else "The batches behind it are written. It is sent again, and follows them in the log."
+    )
+    bound = bounds.bound(setup.partition, Exposure(unanswered=True))
+    if bound.likelihood[effect.value] is Likelihood.IMPOSSIBLE:
+        return
+    for failure, event in _UNANSWERED.items():
+        if failure in _WAITS_FOR_FOLLOWERS and not _waits(setup.partition):
+            continue
+        yield risk(
+            setup,
+            effect,
+            [failure],
+            text,
+            case="B17" if duplicated else "B18",
+            at_risk="records in flight at that moment",
+            trace=[event, *(f"{sentence.removesuffix('.')}." for sentence in end.split(". "))],
+            decided_by=[*_remedies(setup, effect)],
+        )
+
+
+def _waits(configuration: Configuration) -> bool:
+    return configuration.acks == "all" and configuration.replication_factor > 1
+
+
+def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
+    partition = setup.partition
+    if partition.profile.transactions:
+        yield decision(
+            _IDEMPOTENCE,
+            of_producer(setup, _IDEMPOTENCE, "false"),
+            "true",
+            ""
+            if partition.acks == "all"
+            else "needs acks=all: a send waits for the in-sync replicas",
+        )
+    if effect is Effect.REORDERED:
+        yield decision(
+            _IN_FLIGHT,
+            of_producer(setup, _IN_FLIGHT, partition.max_in_flight),
+            1,
+            "less throughput: each request waits for the response to the one before",
+        )
+    else:
+        yield decision(
+            _RETRIES,
+            of_producer(setup, _RETRIES, partition.retries),
+            0,
+            "each failed send is left to the application",
+        )
+
+
+def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
+    """Yield the duplicates of librdkafka's idempotent producer (docs/catalogue, B21).
+
+    After a delivery timeout, and after a batch that is out of order, it begins a new producer
+    epoch, in which it may write again what a leader already has. The Java client ends the batches
+    in flight first, and keeps its epoch until then (`TransactionManager.maybeResolveSequences`).
+    """
+    producer, partition = setup.producer, setup.partition
+    if (
+        producer is None
+        or producer.library != "librdkafka"
+        or "transactional.id" in (producer.settings)
+    ):
+        return
+    timeout = of_producer(setup, "delivery.timeout.ms", int(partition.delivery_timeout_s * 1000))
+    yield risk(
+        setup,
+        Effect.DUPLICATED,
+        [Failure.CLIENT_TIMEOUT],
+        "librdkafka begins a new producer epoch after sends have timed out, and writes again what "
+        "the leader already has; these records were reported as failed, none of them as acked",
+        case="B21",
+        at_risk=f"records whose send exceeds delivery.timeout.ms={timeout.value}",
+        trace=[
+            "The leader appends batches, and no response arrives within the delivery timeout.",
+            "Sends fail with a timeout, and the producer begins a new epoch.",
+            "It sends again what has not timed out yet; the leader does not recognise it.",
+        ],
+        decided_by=[
+            decision(
+                "delivery.timeout.ms",
+                timeout,
+                "longer than an outage",
+                "a failed send is reported later",
+            )
+        ],
+    )
+    several = setup.topic.partitions
+    if partition.max_in_flight == 1 or (several is not None and several.value == "1"):
+        return
+    for failure in (Failure.CRASH, Failure.CLEAN_RESTART, Failure.LEADER_MOVE):
+        yield risk(
+            setup,
+            Effect.DUPLICATED,
+            [failure],
+            "after an out-of-order batch of one partition librdkafka begins a new producer epoch, "
+            "and may write again a batch of another partition; rare (librdkafka 4953)",
+            when={} if several is not None else {"partitions": "2 or more"},
+            at_risk="batches in flight at that moment",
+            trace=[
+                "Partitions get other leaders while several batches are in flight.",
+                "A leader refuses a batch as out of order, since the one before it is not written.",
+                "The producer begins a new epoch for all partitions, and sends again a batch that "
+                "another leader has written and not acked.",
+            ],
+            decided_by=[
+                decision(
+                    _IN_FLIGHT,
+                    of_producer(setup, _IN_FLIGHT, partition.max_in_flight),
+                    1,
+                    "less throughput: each request waits for the response to the one before",
+                )
+            ],
+        )

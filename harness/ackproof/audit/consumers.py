@@ -1,0 +1,247 @@
+"""Records that consumers skip or process twice: commits, lost offsets, added partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+
+from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
+from ackproof.audit.effective import commits_itself, of_broker, of_consumer
+from ackproof.audit.risk import decision, risk
+from ackproof.audit.risks import found_sets
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import MINIMUM, UNCLEAN
+from ackproof.audit.words import covers, phrase
+from ackproof.own_config.configuration import Client, Given
+from ackproof.prediction.groups import EARLIEST
+from ackproof_model import consumer_groups
+from ackproof_model.bounds.failure_sets import Loss
+from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
+
+_AUTO = "enable.auto.commit"
+_RESET = "auto.offset.reset"
+_OFFSETS = "offsets.topic.replication.factor"
+_USUAL_REPLICAS = 3
+_LAG = Failure.LAG
+_FAILURES = {Failure.CONSUMER_CRASH: "crashes", Failure.REBALANCE: "rebalances"}
+
+#: An assumption about the application, which no file states.
+_OTHER_THREADS = {"processing": "in other threads than the poll's"}
+_AFTER = {"commit": "after processing"}
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the risks of the consumers, and of lost offsets also where no consumer is known."""
+    for consumer in setup.consumers:
+        yield from _of_commits(setup, consumer)
+        yield from _of_added_partitions(setup, consumer)
+    yield from _of_lost_offsets(setup)
+
+
+def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
+    auto = of_consumer(setup, consumer, _AUTO)
+    on = auto.value.lower() == "true"
+    stored = of_consumer(setup, consumer, "enable.auto.offset.store").value.lower()
+    mode: CommitMode = "after"
+    when: Mapping[str, str] = {} if commits_itself(consumer) else _AFTER
+    if on and consumer.library == "java":
+        mode, when = "auto-on-poll", {}
+    elif on and stored == "true":
+        mode, when = "auto", {}
+    version = setup.partition.kafka_version
+    for failure, kind in _FAILURES.items():
+        ways = [(_ways(version, mode, kind), when)]
+        if mode == "auto-on-poll":
+            found = _ways(version, mode, kind, asynchronous=True)
+            skipped = {
+                anomaly: trace for anomaly, trace in found.items() if anomaly not in ways[0][0]
+            }
+            ways.append((skipped, _OTHER_THREADS))
+        for found, assumed in ways:
+            for anomaly, trace in found.items():
+                yield _of_commit(
+                    setup,
+                    consumer,
+                    Effect(anomaly),
+                    failure,
+                    auto=auto,
+                    trace=trace,
+                    when=assumed,
+                )
+
+
+@cache
+def _ways(
+    version: str, mode: CommitMode, kind: str, *, asynchronous: bool = False
+) -> Mapping[str, tuple[str, ...]]:
+    """Return a shortest trace to each effect of one perturbation of this kind.
+
+    With `latest` a group may also skip records before its first commit. That is its choice of a
+    beginning, so commits are searched with `earliest`.
+    """
+    model = OffsetModel(
+        kafka_version=version,
+        commit=mode,
+        asynchronous=asynchronous,
+        continues_after_refused_commit=True,
+        reset="earliest",
+        budgets=replace(OffsetBudgets(), **{kind: 1}),
+    )
+    searched = consumer_groups.search(model)
+    return {
+        anomaly: tuple(f"{label[0].upper()}{label[1:]}." for label, _ in trace)
+        for anomaly, trace in searched.traces.items()
+    }
+
+
+def _of_commit(
+    setup: Setup,
+    consumer: Client,
+    effect: Effect,
+    failure: Failure,
+    *,
+    auto: Given,
+    trace: tuple[str, ...],
+    when: Mapping[str, str],
+) -> Risk:
+    automatic = auto.value.lower() == "true"
+    event = "is killed" if failure is Failure.CONSUMER_CRASH else "loses its partitions"
+    if effect is Effect.UNPROCESSED:
+        text = (
+            f"automatic commit takes the place of a consumer that {event} past records that it has "
+            "not processed yet"
+        )
+    else:
+        text = (
+            f"a consumer {event} after it has processed records and before it commits them, so "
+            "that they are processed again"
+        )
+    return risk(
+        setup,
+        effect,
+        [failure],
+        text,
+        when=when,
+        case="B26",
+        at_risk="records that were polled and not committed, or not processed",
+        trace=trace,
+        decided_by=list(_commit_remedies(consumer, effect, auto)) if automatic else (),
+    )
+
+
+def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[Decision]:
+    if effect is not Effect.UNPROCESSED:
+        return
+    repeats = "records are processed again after a failure"
+    code = "" if commits_itself(consumer) else "the application commits after processing; "
+    yield decision(_AUTO, auto, "false", f"{code}{repeats}")
+    if consumer.library == "librdkafka":
+        given = consumer.settings.get("enable.auto.offset.store")
+        yield decision(
+            "enable.auto.offset.store",
+            given or Given("true", "default of librdkafka"),
+            "false",
+            f"the application stores offsets after processing; {repeats}",
+        )
+
+
+def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
+    reset = of_consumer(setup, consumer, _RESET)
+    if reset.value in EARLIEST or reset.value.startswith(("none", "error", "by_duration")):
+        return
+    yield risk(
+        setup,
+        Effect.UNPROCESSED,
+        [Failure.PARTITIONS_ADDED],
+        f"with {_RESET}={reset.value} a consumer skips what is written to a new partition before "
+        "it reads it (KAFKA-12261)",
+        case="B36",
+        at_risk="the first records of each new partition",
+        trace=[
+            "The topic gets a new partition, and producers learn of it first.",
+            "They write records to it, which are acked.",
+            "The group learns of the partition, has no offset for it, and begins at its end.",
+        ],
+        decided_by=[
+            decision(
+                _RESET,
+                reset,
+                "earliest",
+                "a group without offsets begins at the first record, and repeats what is retained",
+            )
+        ],
+    )
+
+
+def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
+    """Yield what groups repeat or skip after the offsets topic has lost their offsets.
+
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all.
+    """
+    replicas = of_broker(setup, _OFFSETS)
+    offsets = _offsets_partition(setup, replicas)
+    if offsets is None:
+        return
+    topic = replace(setup, partition=replace(setup.partition, acks="all"))
+    known = [_failures(loss) for loss in found_sets(topic).losing]
+    lost = [_failures(loss) for loss in found_sets(offsets).losing]
+    sets = [
+        failures
+        for failures in lost
+        if len(failures) == 1
+        or (_LAG in failures and not any(covers(one, failures) for one in known))
+    ]
+    resets: dict[bool, dict[str, str]] = {
+        of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers
+    }
+    resets = resets or {True: {_RESET: "earliest"}, False: {_RESET: "latest"}}
+    for earliest, when in resets.items():
+        effect = Effect.REPROCESSED if earliest else Effect.UNPROCESSED
+        then = "repeat what is retained" if earliest else "skip what they have not read"
+        for failures in sets:
+            yield risk(
+                setup,
+                effect,
+                failures,
+                f"the offsets topic ({_OFFSETS}={replicas.value}) loses what groups committed; "
+                f"they start again by {_RESET}, and {then}",
+                when=when,
+                case="B27",
+                at_risk="everything that the groups of that broker committed",
+                trace=[
+                    "A group commits offsets, which only some replicas of __consumer_offsets have.",
+                    f"{phrase(failures).capitalize()}, and these offsets are gone.",
+                    f"The group's members join again, find no offset, and {then}.",
+                ],
+                decided_by=[_offsets_remedy(setup, replicas)],
+            )
+
+
+def _offsets_remedy(setup: Setup, replicas: Given) -> Decision:
+    if int(replicas.value) < _USUAL_REPLICAS:
+        cost = "needs three brokers; counts only before the first group commits"
+        return decision(_OFFSETS, replicas, _USUAL_REPLICAS, cost)
+    cost = "of __consumer_offsets: groups cannot commit while only one replica is in sync"
+    return decision(MINIMUM, of_broker(setup, MINIMUM), 2, cost)
+
+
+def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
+    """Return the setup in which a partition of the offsets topic takes the topic's role."""
+    minimum = of_broker(setup, MINIMUM)
+    if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
+        return None
+    partition = replace(
+        setup.partition,
+        acks="all",
+        replication_factor=int(replicas.value),
+        min_insync_replicas=max(int(minimum.value), 1),
+        unclean_leader_election=of_broker(setup, UNCLEAN).value.lower() == "true",
+        brokers=None,
+    )
+    return replace(setup, partition=partition)
+
+
+def _failures(loss: Loss) -> Failures:
+    return tuple(map(Failure, loss.failures))

@@ -1,0 +1,218 @@
+"""The JSON form of an audit, `ackproof.audit/1`. Keys may be added; none changes its meaning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Literal, cast
+
+from typing_extensions import TypedDict
+
+from ackproof.audit import merging
+from ackproof.audit.against import Difference
+from ackproof.audit.answer import SCHEMA, Alternative, Answer, Audit, Effect, Failure, Risk
+from ackproof.audit.places import Finding
+from ackproof.own_config.configuration import Given
+
+
+class FileDocument(TypedDict):
+    """A file, and its shape or the reason why it was refused."""
+
+    file: str
+
+
+class ReadDocument(FileDocument):
+    """A file that was understood."""
+
+    shape: str
+
+
+class RefusedDocument(FileDocument):
+    """A file of which nothing is used."""
+
+    reason: str
+
+
+class GivenDocument(TypedDict):
+    """A value and its source: `FILE:LINE` or a default; null if nobody states it."""
+
+    value: str | None
+    source: str | None
+
+
+class KafkaDocument(TypedDict):
+    """Version and mode of the cluster."""
+
+    version: GivenDocument
+    mode: GivenDocument
+
+
+class DecisionDocument(TypedDict):
+    """A change of one setting that removes a risk, and its price."""
+
+    setting: str
+    value: str
+    source: str
+    change: str
+    cost: str
+
+
+class RunsDocument(TypedDict):
+    """Stored runs on real brokers that showed a risk, of all that tried."""
+
+    showed: int
+    of: int
+
+
+class ProofDocument(TypedDict):
+    """A run of this configuration on real brokers, by `--prove`."""
+
+    acked: int
+    lost: int
+    run: str
+
+
+class RiskDocument(TypedDict):
+    """A smallest set of failures with its effect."""
+
+    effect: Effect
+    likelihood: Literal["possible", "certain"]
+    failures: list[Failure]
+    when: dict[str, str]
+    case: str | None
+    text: str
+    at_risk: str
+    trace: list[str]
+    decided_by: list[DecisionDocument]
+    runs: RunsDocument | None
+    accepted: str | None
+    here: ProofDocument | None
+
+
+class AlternativeDocument(TypedDict):
+    """The answer after the least changes of settings."""
+
+    changes: list[DecisionDocument]
+    risks: list[RiskDocument]
+    survives: list[list[Failure]]
+
+
+class AnswerDocument(TypedDict):
+    """The answer for a topic and a producer or consumer; null where no file names one."""
+
+    topic: str | None
+    producer: str | None
+    consumer: str | None
+    settings: dict[str, GivenDocument]
+    unstated: list[str]
+    risks: list[RiskDocument]
+    survives: list[list[Failure]]
+    undecided: list[list[Failure]]
+    alternatives: list[AlternativeDocument]
+
+
+class FindingDocument(TypedDict):
+    """A risk of a topic and client, with the file and line that decides it."""
+
+    topic: str | None
+    producer: str | None
+    consumer: str | None
+    file: str
+    line: int
+    risk: RiskDocument
+
+
+class DifferenceDocument(TypedDict):
+    """What a change makes possible, and what it ends, compared with `base`."""
+
+    base: str
+    new: list[FindingDocument]
+    ended: list[FindingDocument]
+
+
+class AuditDocument(TypedDict):
+    """The answers about all files of an audit."""
+
+    schema: Literal["ackproof.audit/1"]
+    read: list[ReadDocument]
+    refused: list[RefusedDocument]
+    warnings: list[str]
+    kafka: KafkaDocument
+    answers: list[AnswerDocument]
+    not_looked_at: list[str]
+    against: DifferenceDocument | None
+
+
+def document(audit: Audit, difference: Difference | None = None) -> AuditDocument:
+    """Return the object that `audit --json` prints."""
+    of_audit: Any = {
+        "schema": SCHEMA,
+        "read": [asdict(one) for one in audit.read],
+        "refused": [asdict(one) for one in audit.refused],
+        "warnings": audit.warnings,
+        "kafka": {"version": _given(audit.version), "mode": _given(audit.mode)},
+        "answers": [_answer(one) for one in audit.answers],
+        "not_looked_at": audit.not_looked_at,
+        "against": _difference(difference) if difference else None,
+    }
+    return cast("AuditDocument", of_audit)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of the document; `docs/audit.v1.json` stores it."""
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(AuditDocument).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def risk_document(risk: Risk) -> dict[str, Any]:
+    return {**asdict(risk), "case": risk.case or None, "accepted": risk.accepted or None}
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "base": difference.base,
+        "new": [_finding(one) for one in difference.new],
+        "ended": [_finding(one) for one in difference.ended],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        **_parts(finding.answer),
+        "file": finding.file,
+        "line": finding.line,
+        "risk": risk_document(finding.risk),
+    }
+
+
+def _parts(answer: Answer) -> dict[str, str | None]:
+    return {
+        "topic": answer.topic or None,
+        "producer": answer.producer or None,
+        "consumer": answer.consumer or None,
+    }
+
+
+def _given(given: Given | None) -> dict[str, Any]:
+    return asdict(given) if given else {"value": None, "source": None}
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        **_parts(answer),
+        "settings": {key: _given(given) for key, given in answer.settings.items()},
+        "unstated": answer.unstated,
+        "risks": [risk_document(risk) for risk in answer.risks],
+        "survives": answer.survives,
+        "undecided": answer.undecided,
+        "alternatives": [_alternative(one) for one in answer.alternatives],
+    }
+
+
+def _alternative(alternative: Alternative) -> dict[str, Any]:
+    return {
+        "changes": [asdict(change) for change in alternative.changes],
+        "risks": [risk_document(risk) for risk, _ in merging.risks(alternative.assumed)],
+        "survives": merging.survives(alternative.assumed),
+    }

@@ -1,0 +1,119 @@
+"""The value of a setting that is in force, with its source: a file, or a default of a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import REPLICAS
+from ackproof.own_config.configuration import Client, Given, Settings
+from ackproof.scenario.librdkafka import ALIASES
+from ackproof_model.configuration import Profile
+from ackproof_model.removal import DAY_S, SYNONYMS
+
+NOT_STATED = "not stated"
+
+#: Defaults of brokers and topics that no version of the model changes.
+_BROKER_DEFAULTS: Mapping[str, str] = {
+    "min.insync.replicas": "1",
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "cleanup.policy": "delete",
+    "retention.ms": str(7 * DAY_S * 1000),
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+}
+#: KIP-186: 7 days from 2.0 on, 1 day before.
+_OFFSETS_RETENTION = ("offsets.retention.minutes", "10080", "1440")
+
+#: Defaults of consumers, by library.
+_CONSUMER_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "java": {
+        "enable.auto.commit": "true",
+        "auto.offset.reset": "latest",
+        "isolation.level": "read_uncommitted",
+    },
+    "librdkafka": {
+        "enable.auto.commit": "true",
+        "enable.auto.offset.store": "true",
+        "auto.offset.reset": "largest",
+        "isolation.level": "read_committed",
+    },
+}
+#: Frameworks that commit offsets themselves: they set enable.auto.commit to false unless the
+#: application sets it (Spring Kafka from 2.3 on, SmallRye Reactive Messaging, Kafka Streams).
+COMMITTING_FRAMEWORKS = ("spring", "quarkus", "smallrye", "kafka streams")
+
+
+def of_broker(setup: Setup, key: str) -> Given:
+    """Return a setting of the brokers."""
+    if given := setup.own.broker.get(key):
+        return given
+    version = setup.partition.kafka_version
+    return Given(_broker_default(key, version), f"default of Kafka {version}")
+
+
+def _broker_default(key: str, version: str) -> str:
+    name, value, before = _OFFSETS_RETENTION
+    if key == name:
+        return value if Profile.of(version).group_fencing else before
+    if key == "unclean.leader.election.enable":
+        return str(Profile.of(version).unclean_by_default).lower()
+    return _BROKER_DEFAULTS.get(key, "")
+
+
+def of_topic(setup: Setup, key: str) -> Given:
+    """Return a setting of the topic: its own, that of the brokers, or Kafka's default."""
+    if given := setup.settings.get(key) or setup.topic.settings.get(key):
+        return given
+    for name, _ in SYNONYMS.get(key, ()):
+        if given := setup.own.broker.get(name):
+            return given
+    return of_broker(setup, key)
+
+
+def replication_factor(setup: Setup) -> Given:
+    """Return the topic's replication factor; `NOT_STATED` if it is assumed."""
+    given = setup.settings.get(REPLICAS)
+    return given or Given(str(setup.partition.replication_factor), NOT_STATED)
+
+
+def of_producer(setup: Setup, key: str, value: object) -> Given:
+    """Return a setting of the producer; `value` is that in force, if no file states it."""
+    settings = {} if setup.producer is None else setup.producer.settings
+    given = setup.settings.get(key) or stated(settings, key)
+    return given or Given(str(value), default_of(setup.producer, setup.partition.kafka_version))
+
+
+def of_consumer(setup: Setup, consumer: Client, key: str) -> Given:
+    """Return a setting of a consumer; frameworks have defaults of their own."""
+    if given := stated(consumer.settings, key):
+        return given
+    if key == "enable.auto.commit" and commits_itself(consumer):
+        return Given("false", f"default of {consumer.framework}")
+    value = _CONSUMER_DEFAULTS[consumer.library].get(key, "")
+    return Given(value, default_of(consumer, setup.partition.kafka_version))
+
+
+def commits_itself(consumer: Client) -> bool:
+    """Whether the consumer's framework commits what its listener has processed."""
+    framework = consumer.framework.lower()
+    return any(name in framework for name in COMMITTING_FRAMEWORKS)
+
+
+def stated(settings: Settings, key: str) -> Given | None:
+    """Return the value that a file states, also under another name of librdkafka."""
+    names = [key, *(alias for alias, name in ALIASES.items() if name == key)]
+    return next((settings[name] for name in names if name in settings), None)
+
+
+def default_of(client: Client | None, kafka: str) -> str:
+    """Return the source of a client's default."""
+    if client is None:
+        return NOT_STATED
+    if client.library == "librdkafka":
+        return "default of librdkafka"
+    version = kafka if client.version is None else client.version.value
+    return f"default of the Java client {version}"

@@ -1,0 +1,69 @@
+"""Which risks make an audit fail: `--fail-on lost`, `certain`, `duplicated,possible`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ackproof.audit.answer import Audit, Effect, Risk
+from ackproof.errors import ScenarioError
+
+_LIKELIHOODS = ("possible", "certain")
+_ALL, _NONE = "all", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Effects that count, from a likelihood on."""
+
+    effects: Collection[Effect]
+    likelihood: str
+
+    def reached_by(self, risk: Risk) -> bool:
+        likely = _LIKELIHOODS.index(risk.likelihood) >= _LIKELIHOODS.index(self.likelihood)
+        return risk.effect in self.effects and likely and not risk.accepted
+
+
+#: A configuration that no client or broker accepts fails, too.
+DEFAULT_EFFECTS = (Effect.LOST, Effect.REFUSED)
+
+
+def thresholds(values: Sequence[str]) -> tuple[Threshold, ...]:
+    """Return the thresholds of the values of `--fail-on`; without a value lost, possible.
+
+    A value has effects, a likelihood, or both, separated by commas or spaces. Raises ScenarioError
+    for an unknown word.
+    """
+    return tuple(map(_threshold, values or ["possible"]))
+
+
+def _threshold(value: str) -> Threshold:
+    effects: list[Effect] = []
+    likelihood, none = "possible", False
+    words = re.split(r"[,:\s]+", value.strip().lower())
+    for word in words:
+        if word in _LIKELIHOODS:
+            likelihood = word
+        elif word in list(Effect):
+            effects.append(Effect(word))
+        elif word == _ALL:
+            effects += list(Effect)
+        elif word == _NONE:
+            none = True
+        else:
+            legal = ", ".join([*_LIKELIHOODS, *Effect, _ALL, _NONE])
+            raise ScenarioError(f"--fail-on: {word!r} is none of {legal}")
+    if none:
+        return Threshold((), likelihood)
+    return Threshold(effects or DEFAULT_EFFECTS, likelihood)
+
+
+def failing(audit: Audit, of: Sequence[Threshold]) -> set[int]:
+    """Return the `id` of each risk that reaches a threshold."""
+    return {
+        id(risk)
+        for answer in audit.answers
+        for risk in answer.risks
+        if any(threshold.reached_by(risk) for threshold in of)
+    }

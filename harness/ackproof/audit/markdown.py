@@ -1,0 +1,84 @@
+"""An audit in Markdown, for the comment of a pull request or a job's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ackproof.audit.against import Difference
+from ackproof.audit.answer import Audit
+from ackproof.audit.summary import Summary, summaries
+
+_SIGNS = {"YES": "❌", "NO": "✅"}
+_MOST_GROUPS = 20
+
+
+def markdown(audit: Audit, difference: Difference | None = None) -> str:
+    """Return the text: the difference first if there is one, then each group of topics."""
+    lines = list(_difference(difference)) if difference else []
+    for refused in audit.refused:
+        lines += [f"> not read: `{refused.file}`: {_cell(refused.reason)}", ""]
+    for warning in audit.warnings:
+        lines += [f"> warning: {_cell(warning)}", ""]
+    groups = summaries(audit)
+    for summary in groups[:_MOST_GROUPS]:
+        lines += _group(summary)
+    if len(groups) > _MOST_GROUPS:
+        lines += [f"and {len(groups) - _MOST_GROUPS:,} more groups of topics", ""]
+    if audit.not_looked_at:
+        lines += [f"Not looked at: {'; '.join(audit.not_looked_at)}.", ""]
+    return "\n".join(lines)
+
+
+def _difference(difference: Difference) -> Iterator[str]:
+    yield f"### Compared with {difference.base}"
+    yield ""
+    if not difference.new and not difference.ended:
+        yield "This change makes no risk possible, and ends none."
+    for name, sign, findings in (
+        ("makes possible", "❌", difference.new),
+        ("ends", "✅", difference.ended),
+    ):
+        for finding in findings:
+            place = f" (`{finding.file}:{finding.line}`)" if sign == "❌" else ""
+            yield f"- {sign} {name}: {_cell(finding.title)}{place}"
+    yield ""
+
+
+def _group(summary: Summary) -> Iterator[str]:
+    sign = _SIGNS.get(summary.verdict, "⚠️")
+    yield f"### {sign} {summary.question} {summary.verdict}, {summary.verdict_text}"
+    yield ""
+    for fact in summary.facts:
+        yield f"{_cell(fact)}  "
+    if summary.answer.unstated:
+        yield f"Nobody states {', '.join(summary.answer.unstated)}.  "
+    yield ""
+    yield from _row(("after", "", *summary.columns, "runs"))
+    yield from _row(("---",) * (len(summary.columns) + 3))
+    for row in summary.rows:
+        cells = [f"**{cell}**" if cell[:3].isupper() else cell for cell in row.cells]
+        yield from _row((row.label, row.cases, *cells, row.runs))
+    yield ""
+    for at, change in enumerate(summary.changes):
+        cost = f"; costs: {change.cost}" if change.cost else ""
+        place = f"`{change.setting}={change.change}` ({change.source})"
+        yield f"- {'then' if at else '**Change first**'}: {place}{_cell(cost)}"
+    for note in (*summary.notes, *(f"Accepted: {one}" for one in summary.accepted)):
+        yield f"- {_cell(note)}"
+    yield ""
+    if summary.how:
+        case = f" ({summary.how_case})" if summary.how_case else ""
+        yield f"<details><summary>How, in the fewest steps{case}</summary>"
+        yield ""
+        yield from (f"{number}. {_cell(step)}" for number, step in enumerate(summary.how, start=1))
+        yield ""
+        yield "</details>"
+        yield ""
+
+
+def _row(cells: Sequence[str]) -> Iterator[str]:
+    yield "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,133 @@
+"""Joins the risks of all setups of a topic and producer, and says under which values each holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ackproof.audit.answer import Assumed, Failures, Risk
+from ackproof.audit.words import covers
+
+When = Mapping[str, str]
+_VERSION = "kafka.version"
+
+
+def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
+    """Yield each risk once for each set of assumed values, with the index of one of its answers.
+
+    Values on which a risk does not depend are left out of `when`; values that differ in one setting
+    only are joined: `2 or 3`, `3.5 to 3.8`.
+    """
+    space = Space([one.when for one in answers])
+    grouped: dict[object, dict[int, Risk]] = defaultdict(dict)
+    for at, one in enumerate(answers):
+        for risk in one.risks:
+            grouped[_identity(risk, one.when)].setdefault(at, risk)
+    for group in grouped.values():
+        latest = group[max(group)]
+        extra = {key: value for key, value in latest.when.items() if key not in space.keys}
+        for points, when in space.boxes(group):
+            last = max(points)
+            yield replace(group[last], when={**when, **extra}), last
+
+
+def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
+    """Return the sets of failures that every setup survives."""
+    every = dict.fromkeys(failures for one in answers for failures in one.survives)
+    return tuple(
+        failures
+        for failures in every
+        if all(any(covers(failures, larger) for larger in one.survives) for one in answers)
+    )
+
+
+def undecided(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
+    return tuple(dict.fromkeys(failures for one in answers for failures in one.undecided))
+
+
+def _identity(risk: Risk, when: When) -> object:
+    extra = tuple(sorted((key, value) for key, value in risk.when.items() if key not in when))
+    return (risk.effect, tuple(sorted(risk.failures)), risk.likelihood, risk.case, extra)
+
+
+class Space:
+    """The combinations of assumed values of some setups, by their index."""
+
+    def __init__(self, whens: Sequence[When]) -> None:
+        self._whens = whens
+        self.keys = list(dict.fromkeys(key for when in whens for key in when))
+        self._values = {key: self._along(key, range(len(whens))) for key in self.keys}
+
+    def _along(self, key: str, points: Iterable[int]) -> list[str]:
+        return list(dict.fromkeys(self._whens[at].get(key, "") for at in points))
+
+    def _point(self, at: int, keys: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self._whens[at].get(key, "") for key in keys)
+
+    def boxes(self, holds: Iterable[int]) -> Iterator[tuple[list[int], dict[str, str]]]:
+        """Yield boxes of points that cover `holds`, each with its values."""
+        inside = set(holds)
+        keys = self._relevant(inside)
+        boxes: dict[tuple[frozenset[str], ...], list[int]] = defaultdict(list)
+        for at in sorted(inside):
+            boxes[tuple(frozenset([value]) for value in self._point(at, keys))].append(at)
+        for number in range(len(keys)):
+            boxes = _joined(boxes, number)
+        for box, points in boxes.items():
+            texts = {key: self._text(key, values) for key, values in zip(keys, box, strict=True)}
+            yield points, {key: text for key, text in texts.items() if text}
+
+    def _relevant(self, inside: set[int]) -> list[str]:
+        """Return the keys on which membership depends."""
+        keys = list(self.keys)
+        for key in self.keys:
+            without = [one for one in keys if one != key]
+            sides: dict[tuple[str, ...], set[bool]] = defaultdict(set)
+            for at in range(len(self._whens)):
+                sides[self._point(at, without)].add(at in inside)
+            if all(len(side) == 1 for side in sides.values()):
+                keys = without
+        return keys
+
+    def _text(self, key: str, values: frozenset[str]) -> str:
+        """Return the joined values; '' if they are all there are."""
+        ordered = [value for value in self._values[key] if value in values and value]
+        if len(ordered) == len(self._values[key]):
+            return ""
+        if key == _VERSION and len(ordered) > 1:
+            return _versions(ordered, self._values[key])
+        return " or ".join(ordered)
+
+
+def _joined(
+    boxes: Mapping[tuple[frozenset[str], ...], list[int]], number: int
+) -> dict[tuple[frozenset[str], ...], list[int]]:
+    """Join boxes that differ in one coordinate only."""
+    alike: dict[tuple[frozenset[str], ...], list[tuple[frozenset[str], list[int]]]] = {}
+    for box, points in boxes.items():
+        others = (*box[:number], *box[number + 1 :])
+        alike.setdefault(others, []).append((box[number], points))
+    return {
+        (*others[:number], frozenset().union(*(one for one, _ in parts)), *others[number:]): [
+            at for _, points in parts for at in points
+        ]
+        for others, parts in alike.items()
+    }
+
+
+def _versions(labels: Sequence[str], every: Sequence[str]) -> str:
+    """Join labels such as `3.5 to 3.6` and `3.7 to 3.8`, those that follow each other to one."""
+    spans: list[list[str]] = []
+    for label in labels:
+        at = every.index(label)
+        if spans and every.index(spans[-1][-1]) == at - 1:
+            spans[-1].append(label)
+        else:
+            spans.append([label])
+    texts = []
+    for span in spans:
+        first, last = span[0].split(" ")[0], span[-1]
+        end = "or later" if last.endswith("or later") else f"to {last.split(' ')[-1]}"
+        texts.append(span[0] if len(span) == 1 else f"{first} {end}")
+    return " or ".join(texts)

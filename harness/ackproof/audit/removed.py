@@ -1,0 +1,61 @@
+"""Acked records that Kafka removes on purpose: by retention and by compaction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ackproof.audit.answer import Decision, Effect, Risk
+from ackproof.audit.effective import of_topic
+from ackproof.audit.risk import decision, risk
+from ackproof.audit.setup import Setup
+from ackproof_model.removal import Records, Removal, appended, inherited, removals
+
+_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+_AT_RISK = {
+    "cleanup.policy": "all but the newest record of each key",
+    "retention.ms": "records that are older, and with CreateTime those whose producers date them "
+    "back, as soon as they are written",
+    "retention.bytes": "the oldest records of each partition",
+}
+_COST = "the topic grows without limit"
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the settings by which the topic's records end, without a failure."""
+    settings: dict[str, object] = {
+        **inherited({key: given.value for key, given in setup.own.broker.items()}),
+        **{key: given.value for key, given in setup.topic.settings.items()},
+    }
+    for key in _KEYS:
+        settings.setdefault(key, of_topic(setup, key).value)
+    forever = Records(lasts_s=math.inf, misdated_s=math.inf, misdated_by="producers set them")
+    for removal in removals(settings, forever):
+        yield risk(
+            setup,
+            Effect.REMOVED,
+            (),
+            _text(removal, by_producers=not appended(settings)),
+            case="B28",
+            at_risk=_AT_RISK[removal.key] if not appended(settings) else removal.reason,
+            decided_by=[*_remedies(setup, removal)],
+        )
+
+
+def _text(removal: Removal, *, by_producers: bool) -> str:
+    if removal.key != "retention.ms":
+        return removal.reason.replace("may remove", "removes")
+    whose = "the timestamps that producers set" if by_producers else "the brokers' timestamps"
+    days = int(removal.value) / 86_400_000
+    return (
+        f"retention (retention.ms={removal.value}, {days:g} days) removes acked records; it counts "
+        f"from {whose}"
+    )
+
+
+def _remedies(setup: Setup, removal: Removal) -> Iterator[Decision]:
+    if removal.key == "cleanup.policy":
+        given = of_topic(setup, removal.key)
+        yield decision(removal.key, given, "delete", "older records of a key are kept, too")
+        return
+    yield decision(removal.key, of_topic(setup, removal.key), -1, _COST)

@@ -1,0 +1,54 @@
+"""Makes the risk of a setup: with the values that were assumed, its case and the stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ackproof.audit import cases
+from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
+from ackproof.audit.setup import Setup
+from ackproof.audit.words import covers
+from ackproof.own_config.configuration import Given
+
+
+def risk(
+    setup: Setup,
+    effect: Effect,
+    failures: Sequence[Failure],
+    text: str,
+    *,
+    certain: bool = False,
+    when: Mapping[str, str] | None = None,
+    case: str = "",
+    at_risk: str = "",
+    trace: Sequence[str] = (),
+    decided_by: Sequence[Decision] = (),
+) -> Risk:
+    """Return a risk. when: values assumed besides those of the setup."""
+    return Risk(
+        effect=effect,
+        likelihood="certain" if certain else "possible",
+        failures=tuple(failures),
+        when={**setup.when, **(when or {})},
+        case=case,
+        text=text,
+        at_risk=at_risk,
+        trace=tuple(trace),
+        decided_by=tuple(decided_by),
+        runs=cases.runs_of(case, effect) if case else None,
+    )
+
+
+def decision(setting: str, given: Given, change: object, cost: str = "") -> Decision:
+    return Decision(
+        setting=setting, value=given.value, source=given.source, change=str(change), cost=cost
+    )
+
+
+def antichain(sets: Collection[Failures]) -> Iterator[Failures]:
+    """Yield the smallest of some sets of failures, the small ones first."""
+    smallest: list[Failures] = []
+    for candidate in sorted(set(sets), key=lambda one: (len(one), one)):
+        if not any(covers(one, candidate) for one in smallest):
+            smallest.append(candidate)
+            yield candidate

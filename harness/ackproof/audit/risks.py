@@ -1,0 +1,127 @@
+"""Losses of acked records: after which failures, on which way, and what nobody loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ackproof.audit.answer import Effect, Failure, Failures, Risk
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import LAST_ZOOKEEPER_RULES
+from ackproof.audit.words import phrase
+from ackproof_model.bounds.answer import never_acked
+from ackproof_model.bounds.failure_sets import (
+    Exposed,
+    FailureSets,
+    Loss,
+    failure_sets,
+    largest_sets,
+)
+from ackproof_model.bounds.losing import Minimum, Question
+from ackproof_model.bounds.story import Story, story
+from ackproof_model.configuration import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """The losses of one setup, the largest sets of failures that lose nothing, and the rest."""
+
+    risks: tuple[Risk, ...]
+    survives: tuple[Failures, ...]
+    undecided: tuple[Failures, ...]
+
+
+def lost(setup: Setup) -> Lost:
+    """Return the losses, without their traces (`told`). A refused producer sends nothing."""
+    if setup.refusal:
+        return Lost(risks=(), survives=(), undecided=())
+    found = found_sets(setup)
+    return Lost(
+        risks=tuple(_risk(setup, one) for one in found.losing),
+        survives=tuple(map(_failures, found.survived)),
+        undecided=tuple(map(_failures, found.undecided)),
+    )
+
+
+def found_sets(setup: Setup) -> FailureSets:
+    exposed = _exposed(setup)
+    if never_acked(setup.partition):
+        return FailureSets(losing=(), survived=largest_sets(exposed), undecided=())
+    return failure_sets(exposed)
+
+
+def _exposed(setup: Setup) -> Exposed:
+    partition = setup.partition
+    combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
+    return Exposed(
+        question=question_of(setup),
+        acks_0=partition.acks == "0",
+        flushed=setup.flushes_every_record,
+        racks=setup.racks,
+        combined=int(combined),
+    )
+
+
+def question_of(setup: Setup) -> Question:
+    """Return the rules of a setup; a broker in ZooKeeper mode keeps those of the last version."""
+    partition = setup.partition
+    version = partition.kafka_version
+    if setup.zookeeper and not Profile.of(version).zookeeper:
+        version = LAST_ZOOKEEPER_RULES
+    return Question(
+        kafka_version=version,
+        elr=partition.profile.elr and not setup.zookeeper,
+        acks="all" if partition.acks == "all" else "1",
+        replicas=partition.replication_factor,
+        min_insync_replicas=min(partition.min_insync_replicas, partition.replication_factor),
+        unclean=Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
+    )
+
+
+def _failures(names: Iterable[str]) -> Failures:
+    return tuple(map(Failure, names))
+
+
+def _risk(setup: Setup, loss: Loss) -> Risk:
+    failures = _failures(loss.failures)
+    verb = "are lost" if loss.certain else "may be lost"
+    return Risk(
+        effect=Effect.LOST,
+        likelihood="certain" if loss.certain else "possible",
+        failures=failures,
+        when=setup.when,
+        text=f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}",
+    )
+
+
+def told(setup: Setup, risk: Risk) -> Risk:
+    """Return a loss of this setup with its trace, and with the records that are at risk."""
+    loss = next(one for one in found_sets(setup).losing if _failures(one.failures) == risk.failures)
+    if loss.found is None:
+        return replace(risk, trace=tuple(_argument(setup, loss)), at_risk=_at_risk(loss))
+    disks = risk.failures.count(Failure.DISK_REPLACED)
+    way = _story(question_of(setup), loss.found, disks)
+    text = f"{risk.text}: {way.at_risk}"
+    return replace(risk, trace=way.sentences, at_risk=way.at_risk, text=text)
+
+
+@cache
+def _story(question: Question, found: Minimum, disks: int) -> Story:
+    return story(question, found, disks=disks)
+
+
+def _argument(setup: Setup, loss: Loss) -> Iterator[str]:
+    replicas = setup.partition.replication_factor
+    if setup.partition.acks == "0":
+        yield "The producer sends records and does not wait for an answer."
+        yield f"{phrase(_failures(loss.failures)).capitalize()}: the connection or the leader ends."
+        yield "What was sent and not yet appended is gone, and the producer reports no error."
+        return
+    yield f"All {replicas} replicas have the acked records, in part only in memory."
+    yield f"{phrase(_failures(loss.failures), replicas).capitalize()}: {loss.reason}."
+    yield "The leader that is elected afterwards lacks these records: they are lost."
+
+
+def _at_risk(loss: Loss) -> str:
+    return loss.at_risk

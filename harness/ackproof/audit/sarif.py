@@ -1,0 +1,94 @@
+"""An audit in SARIF 2.1.0, for code scanning: a rule for each effect and known case."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from pathlib import PurePath
+from typing import Any
+
+from ackproof.audit.answer import Audit
+from ackproof.audit.places import Finding, findings
+from ackproof.audit.words import EFFECTS
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_DOCS = "https://github.com/ackproof/ackproof/blob/main/docs"
+
+
+def sarif(audit: Audit, failing: Collection[int], *, version: str) -> dict[str, Any]:
+    """Return the log. failing: the `id` of each risk that `--fail-on` counts; they are errors.
+
+    version: of ackproof.
+    """
+    every = findings(audit)
+    rules = {finding.rule: _rule(finding) for finding in every}
+    index = {rule: at for at, rule in enumerate(rules)}
+    refused = [
+        {
+            "level": "warning",
+            "message": {"text": f"{one.file}: {one.reason}"},
+            "locations": [_location(one.file, 1)],
+        }
+        for one in audit.refused
+    ]
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "ackproof",
+                        "version": version,
+                        "informationUri": "https://github.com/ackproof/ackproof",
+                        "rules": list(rules.values()),
+                    }
+                },
+                "invocations": [
+                    {"executionSuccessful": True, "toolConfigurationNotifications": refused}
+                ],
+                "results": [
+                    _result(one, index[one.rule], failing=id(one.risk) in failing) for one in every
+                ],
+            }
+        ],
+    }
+
+
+def _rule(finding: Finding) -> dict[str, Any]:
+    case, effect = finding.risk.case, EFFECTS[finding.risk.effect]
+    page = "catalogue/README.md" if case else "reference/audit.md"
+    return {
+        "id": finding.rule,
+        "name": finding.rule.replace("/", "-"),
+        "shortDescription": {"text": f"{effect} ({case})" if case else effect},
+        "helpUri": f"{_DOCS}/{page}",
+    }
+
+
+def _result(finding: Finding, rule: int, *, failing: bool) -> dict[str, Any]:
+    risk, answer = finding.risk, finding.answer
+    identity = (finding.rule, answer.topic, answer.producer, answer.consumer, *risk.failures)
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": rule,
+        "level": "error" if failing else "note",
+        "message": {"text": finding.text},
+        "locations": [_location(finding.file, finding.line)],
+        "partialFingerprints": {
+            "risk/v1": hashlib.sha256("\0".join(identity).encode()).hexdigest()
+        },
+        "properties": {"likelihood": risk.likelihood, "failures": list(risk.failures)},
+    }
+    if risk.accepted:
+        result["suppressions"] = [{"kind": "external", "justification": risk.accepted}]
+    return result
+
+
+def _location(file: str, line: int) -> dict[str, Any]:
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": PurePath(file).as_posix()},
+            "region": {"startLine": line},
+        }
+    }

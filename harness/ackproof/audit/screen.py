@@ -1,0 +1,165 @@
+"""An audit in the terminal: the answer, the table of failures, the way to a loss, the changes."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ackproof.audit.against import Difference
+from ackproof.audit.answer import NOT_STATED, Audit
+from ackproof.audit.summary import Summary, summaries
+
+_TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
+#: Groups of topics that are listed after the first one.
+_MOST_GROUPS = 12
+
+
+def print_audit(
+    console: Console, audit: Audit, difference: Difference | None = None, *, verbose: bool = False
+) -> None:
+    """Print the difference, the worst answer in full, and a line for each further group of topics.
+
+    With `verbose` every group is printed in full.
+    """
+    if difference:
+        _print_difference(console, difference)
+    groups = summaries(audit)
+    for refused in audit.refused:
+        _say(console, f"not read: {refused.file}: {refused.reason}", style="yellow")
+    for warning in audit.warnings:
+        _say(console, f"warning: {warning}", style="yellow")
+    for at, summary in enumerate(groups if verbose else groups[:1]):
+        if at or audit.refused or audit.warnings:
+            console.print()
+        _print_summary(console, audit, summary, files=[one.file for one in audit.read])
+    if not verbose and len(groups) > 1:
+        _print_others(console, groups[1:])
+    if audit.not_looked_at:
+        _item(console, "Not looked at: ", "; ".join(audit.not_looked_at) + ".", style="dim")
+
+
+def _print_difference(console: Console, difference: Difference) -> None:
+    _say(console, f"Compared with {difference.base}:", style="bold")
+    for finding in difference.new:
+        _item(
+            console, " makes possible: ", f"{finding.text} ({finding.file}:{finding.line})", "red"
+        )
+    for finding in difference.ended:
+        _item(console, " ends: ", finding.title, "green")
+    if not difference.new and not difference.ended:
+        _say(console, " this change makes no risk possible, and ends none")
+    console.print()
+
+
+def _print_summary(console: Console, audit: Audit, summary: Summary, files: list[str]) -> None:
+    head = Text(f"{summary.question}  ", style="bold")
+    head.append(f"{summary.verdict}", style=_TONES.get(summary.verdict, "bold yellow"))
+    head.append(f", {summary.verdict_text}." if summary.verdict != "NO" else "")
+    if summary.verdict == "NO":
+        head.append(f": {summary.verdict_text}.")
+    console.print(head, highlight=False)
+    version = f"Kafka {audit.version.value}" if audit.version else "Kafka, version not stated"
+    for at, fact in enumerate(summary.facts or ("",)):
+        text = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
+        _item(console, "  ", text, style="dim")
+    if summary.answer.unstated:
+        names = ", ".join(summary.answer.unstated)
+        _item(console, "  ", f"Nobody states {names}: the answers are for each value.")
+    console.print()
+    console.print(Padding(_table(summary), (0, 0, 0, 1), expand=False))
+    if summary.more:
+        _say(console, f"  and {summary.more} more sets of failures (--json has all)", style="dim")
+    if summary.how:
+        case = f" ({summary.how_case})" if summary.how_case else ""
+        console.print()
+        _item(console, " ", f"How, in the fewest steps{case}: {' '.join(summary.how)}")
+    _print_changes(console, summary)
+    for note in summary.notes:
+        _item(console, " ", note)
+    for accepted in summary.accepted:
+        _item(console, " ", f"Accepted: {accepted}", style="dim")
+    if summary.how_case:
+        named = " ".join(files[:2]) + (" …" if len(files) > 2 else "")
+        console.print()
+        _item(console, "", f"See it happen: ackproof audit {named} --prove {summary.how_case}")
+
+
+def _table(summary: Summary) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+    )
+    runs, cases = (any(getattr(row, name) for row in summary.rows) for name in ("runs", "cases"))
+    table.add_column("after")
+    if cases:
+        table.add_column("")
+    for column in summary.columns:
+        table.add_column(column)
+    if runs:
+        table.add_column("runs")
+    for row in summary.rows:
+        cells = [Text(cell or "-", style=_tone(cell)) for cell in row.cells]
+        table.add_row(
+            Text(row.label),
+            *([Text(row.cases)] if cases else []),
+            *cells,
+            *([Text(row.runs, style="dim")] if runs else []),
+        )
+    return table
+
+
+def _tone(cell: str) -> str:
+    if cell in ("safe", "no"):
+        return "green"
+    if cell[:3].isupper():
+        return "bold red"
+    return "yellow" if cell[:1].isalpha() else ""
+
+
+def _print_changes(console: Console, summary: Summary) -> None:
+    if not summary.changes:
+        return
+    console.print()
+    labels = ("Change first: ", "then: ")
+    for at, change in enumerate(summary.changes):
+        stated = change.source != NOT_STATED
+        where = f"now {change.value}, {change.source}" if stated else "no file states it"
+        label = labels[min(at, 1)].ljust(len(labels[0]))
+        _item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
+        if change.cost:
+            _item(console, " " * len(labels[0]), f"costs: {change.cost}")
+
+
+def _print_others(console: Console, groups: list[Summary]) -> None:
+    console.print()
+    console.print(Text("Other topics, the weakest first:", style="bold"))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 1))
+    for group in groups[:_MOST_GROUPS]:
+        more = f" and {len(group.topics) - 1:,} alike" if len(group.topics) > 1 else ""
+        named = f"{group.topics[0]}{more}" if group.topics else "any topic"
+        client = group.answer.producer or group.answer.consumer
+        verdict = Text(group.verdict, style=_TONES.get(group.verdict, "bold yellow"))
+        table.add_row(Text(named), Text(client), verdict, Text(group.verdict_text))
+    console.print(table)
+    if len(groups) > _MOST_GROUPS:
+        _say(console, f" and {len(groups) - _MOST_GROUPS:,} more groups", style="dim")
+    _say(console, " --topic NAME shows one of them, -v all, --json has every answer", style="dim")
+
+
+def _say(console: Console, text: str, *, style: str = "") -> None:
+    console.print(Text(text, style=style), highlight=False)
+
+
+def _item(console: Console, label: str, text: str, style: str = "") -> None:
+    """Print a text after a label; later lines are indented by the width of the label."""
+    grid = Table.grid(padding=0)
+    grid.add_column(width=len(label))
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(label), Text(text, style=style))
+    console.print(grid)

@@ -1,0 +1,411 @@
+"""Makes the setups of an audit: for each topic and producer, one for each value nobody states.
+
+A stated value counts by Kafka's precedence: the topic's setting, the brokers', the default of the
+version. A setting that decides about acked records and has no value gets each of its values in
+turn, and `Setup.when` names the value. So no answer depends on an assumption that it does not name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from ackproof.audit.setup import Setup
+from ackproof.errors import ScenarioError
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.scenario.client import JavaProducerSettings
+from ackproof.scenario.kafka_keys import ignored
+from ackproof.scenario.librdkafka import ALIASES, AcksValue, parse_acks, require_legal
+from ackproof_model.configuration import OLDEST, Configuration, Profile
+
+REPLICAS = "replication.factor"
+MINIMUM = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+ACKS = "acks"
+IDEMPOTENCE = "enable.idempotence"
+KAFKA = "kafka.version"
+CLIENT = "producer.version"
+ELR = "eligible.leader.replicas.version"
+
+#: The topic that stands for those that no file names.
+ANY_TOPIC = Topic(name="")
+
+_DEFAULT_REPLICAS = "default.replication.factor"
+#: A topic's name of a setting, and the brokers'.
+_FLUSHES = ("flush.messages", "log.flush.interval.messages")
+_LAG_TIME = "replica.lag.time.max.ms"
+_SESSIONS = {True: "zookeeper.session.timeout.ms", False: "broker.session.timeout.ms"}
+#: Replication factors of a topic whose replication factor nobody states.
+_USUAL_REPLICAS = (1, 2, 3)
+
+#: The sets of rules by which records are lost or clients behave differently: the first and the last
+#: of the versions ('' for all later ones), and the version whose rules stand for them.
+_ERAS = (
+    ("0.10.2", "0.10.2", "0.10.2.2"),
+    ("0.11", "1.1", "1.1.1"),
+    ("2.0", "2.0", "2.0.1"),
+    ("2.1", "2.3", "2.3.1"),
+    ("2.4", "3.2", "2.8.2"),
+    ("3.3", "3.6", "3.6.2"),
+    ("3.7", "3.8", "3.8.1"),
+    ("3.9", "3.9", "3.9.1"),
+    ("4.0", "4.0", "4.0.1"),
+    ("4.1", "4.2", "4.2.0"),
+    ("4.3", "", "4.3.1"),
+)
+#: With ZooKeeper the rules of elections did not change after 2.4.
+_ZOOKEEPER_ERAS = (*_ERAS[:4], ("2.4", "3.6", "2.8.2"), ("3.7", "3.9", "3.9.1"))
+_FIRST_KRAFT, _FIRST_WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
+_NO_VERSION = (1000,)
+#: The last version whose rules with ZooKeeper are modelled; they did not change afterwards.
+LAST_ZOOKEEPER_RULES = "3.2.3"
+#: KIP-679: from 3.0 the Java producer's defaults are acks=all and idempotence.
+_CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version:
+    release: str
+    source: Given | None
+    when: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Producer:
+    """The effective settings of a producer; refusal: why its library refuses them."""
+
+    acks: AcksValue
+    idempotence: bool
+    retries: int
+    max_in_flight: int
+    delivery_timeout_ms: int
+    settings: Mapping[str, Given]
+    when: Mapping[str, str]
+    refusal: str = ""
+
+
+def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
+    """Yield the setups of each topic and producer.
+
+    topic: only the topic of this name. Raises ScenarioError if there is none, or for a version that
+    is not modelled.
+    """
+    topics = [one for one in own.topics if not topic or one.name == topic]
+    if topic and not topics:
+        names = ", ".join(sorted(one.name for one in own.topics)) or "none"
+        raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
+    versions = tuple(_versions(own))
+    for one in topics or [ANY_TOPIC]:
+        for producer in own.producers or [None]:
+            yield tuple(_of(own, one, producer, versions))
+
+
+def _of(
+    own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
+) -> Iterator[Setup]:
+    replicas = tuple(_replicas(own, topic))
+    for version in versions:
+        kafka = version.release
+        zookeeper = _zookeeper(own, kafka)
+        minima = tuple(_minima(own, topic, kafka))
+        writing = tuple(_producers(producer, kafka))
+        for factor, minimum, writes in product(replicas, minima, writing):
+            unclean = _effective(own, topic, UNCLEAN, str(Profile.of(kafka).unclean_by_default))
+            flushed = _flushed(own, topic)
+            stated = {
+                REPLICAS: factor[1],
+                MINIMUM: minimum[1],
+                UNCLEAN: Given(unclean.value.lower(), _named(unclean.source, kafka)),
+                **({_FLUSHES[1]: flushed} if flushed else {}),
+                **writes.settings,
+            }
+            yield Setup(
+                own=own,
+                topic=topic,
+                producer=producer,
+                consumers=own.consumers,
+                partition=_configuration(
+                    own,
+                    kafka,
+                    writes,
+                    replicas=factor[0],
+                    minimum=minimum[0],
+                    unclean=stated[UNCLEAN].value == "true",
+                ),
+                when={**version.when, **factor[2], **minimum[2], **writes.when},
+                settings={key: one for key, one in stated.items() if one.source},
+                topic_settings={
+                    **{key: given.value for key, given in topic.settings.items()},
+                    MINIMUM: str(minimum[0]),
+                    UNCLEAN: stated[UNCLEAN].value,
+                },
+                zookeeper=zookeeper,
+                controllers=_whole(own.controllers, 0),
+                combined=_whole(own.combined, 0) > 0,
+                racks=len({given.value for given in own.racks.values()}),
+                flushes_every_record=flushed is not None and flushed.value.strip() == "1",
+                refusal=writes.refusal,
+            )
+
+
+def _configuration(
+    own: OwnConfig, kafka: str, writes: _Producer, *, replicas: int, minimum: int, unclean: bool
+) -> Configuration:
+    brokers = _whole(own.brokers, 0)
+    level = own.broker.get(ELR)
+    session = own.broker.get(_SESSIONS[_zookeeper(own, kafka)])
+    lag, session_s = _seconds(own.broker.get(_LAG_TIME)), _seconds(session)
+    return Configuration(
+        kafka_version=kafka,
+        acks=writes.acks,
+        idempotence=writes.idempotence and not writes.refusal,
+        retries=writes.retries,
+        max_in_flight=writes.max_in_flight,
+        replication_factor=replicas,
+        min_insync_replicas=minimum,
+        unclean_leader_election=unclean,
+        replica_lag_time_max_s=lag,
+        session_timeout_s=session_s,
+        delivery_timeout_s=writes.delivery_timeout_ms / 1000,
+        brokers=brokers if brokers >= replicas else None,
+        elr=None if level is None else level.value.strip() not in ("", "0"),
+    )
+
+
+def _whole(given: Given | None, default: int) -> int:
+    """Return a count from 1; `default` for what is not a number, such as a placeholder."""
+    text = given.value.strip() if given else ""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) and int(text) else default
+
+
+def _seconds(given: Given | None) -> float | None:
+    milliseconds = _whole(given, 0)
+    return milliseconds / 1000 if milliseconds else None
+
+
+def _named(source: str, kafka: str) -> str:
+    return source or f"default of Kafka {kafka}"
+
+
+def _effective(own: OwnConfig, topic: Topic, key: str, default: str) -> Given:
+    """Return a setting by Kafka's precedence; a default has no source."""
+    return topic.settings.get(key) or own.broker.get(key) or Given(default.lower(), "")
+
+
+def _flushed(own: OwnConfig, topic: Topic) -> Given | None:
+    """Return after how many records a log is flushed, if it is stated."""
+    return topic.settings.get(_FLUSHES[0]) or own.broker.get(_FLUSHES[1])
+
+
+_Assumed = tuple[int, Given, Mapping[str, str]]
+"""A number, its origin (without a source if it is assumed), and `Setup.when`."""
+
+
+def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
+    """Yield the replication factors; that of the brokers counts for topics that they create."""
+    given = topic.replication_factor
+    if given is None and not topic.name:
+        given = own.broker.get(_DEFAULT_REPLICAS)
+    if given and (number := _whole(given, 0)):
+        yield number, given, {}
+        return
+    most = _whole(own.brokers, max(_USUAL_REPLICAS))
+    for number in _USUAL_REPLICAS:
+        if number <= most:
+            yield number, Given(str(number), ""), {REPLICAS: str(number)}
+
+
+def _minima(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
+    """Yield min.insync.replicas.
+
+    With eligible leader replicas (KIP-966) a cluster takes its value from its controllers' files.
+    So a file of a node that is a broker only does not decide, unless a running broker answered.
+    """
+    default = Given("1", f"default of Kafka {kafka}")
+    given = topic.settings.get(MINIMUM) or own.broker.get(MINIMUM) or default
+    number = _whole(given, 0)
+    if not number:
+        for one in (1, 2):
+            yield one, Given(str(one), ""), {MINIMUM: str(one)}
+        return
+    roles = own.broker.get("process.roles")
+    brokers_only = roles is not None and "controller" not in roles.value
+    elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
+    if number == 1 or not (elr and brokers_only):
+        yield number, given, {}
+        return
+    for one in (1, number):
+        yield one, given if one == number else Given("1", ""), {MINIMUM: str(one)}
+
+
+def _versions(own: OwnConfig) -> Iterator[_Version]:
+    """Yield the stated version, or one version for each set of rules that is possible."""
+    if own.kafka is not None:
+        release = own.release
+        try:
+            Profile.of(release)
+        except ValueError as error:
+            raise ScenarioError(f"{own.kafka.source}: {error}") from None
+        yield _Version(release=release, source=own.kafka, when={})
+        return
+    for since, until, release in _possible(own):
+        label = since if since == until else f"{since} to {until}" if until else f"{since} or later"
+        yield _Version(release=release, source=None, when={KAFKA: label})
+
+
+def _mode(own: OwnConfig) -> str:
+    return own.mode.value if own.mode else ""
+
+
+def _possible(own: OwnConfig) -> Sequence[tuple[str, str, str]]:
+    """Return the eras that the files allow: by the mode, and by what only some versions know."""
+    eras = _ZOOKEEPER_ERAS if _mode(own) == "zookeeper" else _ERAS
+    since = _line(own.since.value) if own.since else OLDEST[:2]
+    below = _line(own.below.value) if own.below else _NO_VERSION
+    if _mode(own) == "kraft":
+        since = max(since, _FIRST_KRAFT)
+    if _mode(own) == "zookeeper":
+        below = min(below, _FIRST_WITHOUT_ZOOKEEPER)
+    allowed = [
+        era for era in eras if (not era[1] or _line(era[1]) >= since) and _line(era[0]) < below
+    ]
+    known = [
+        era for era in allowed if not any(ignored("broker", key, era[2]) for key in own.broker)
+    ]
+    return known or allowed or eras[-1:]
+
+
+def _line(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version; no set of rules begins within a line."""
+    return tuple(map(int, version.split(".")[:2]))
+
+
+def _release(version: str) -> str:
+    return version + ".0" * (2 - version.count("."))
+
+
+def _zookeeper(own: OwnConfig, kafka: str) -> bool:
+    if mode := _mode(own):
+        return mode == "zookeeper"
+    return Profile.of(kafka).zookeeper
+
+
+def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
+    """Yield the effective settings of a producer, for each value of what nobody states."""
+    if producer is None:
+        for acks, idempotence in (("0", False), ("1", False), ("all", False), ("all", True)):
+            if idempotence and not Profile.of(kafka).transactions:
+                continue
+            yield _Producer(
+                acks=parse_acks(acks),
+                idempotence=idempotence,
+                retries=_UNLIMITED,
+                max_in_flight=5,
+                delivery_timeout_ms=120_000,
+                settings={ACKS: Given(acks, ""), IDEMPOTENCE: Given(str(idempotence).lower(), "")},
+                when={ACKS: acks, IDEMPOTENCE: str(idempotence).lower()},
+            )
+    elif producer.library == "librdkafka":
+        yield _librdkafka(producer)
+    elif producer.version is not None:
+        yield _java(producer, _release(producer.version.value), {})
+    else:
+        old, new = (_java(producer, release, {CLIENT: era}) for era, release in _CLIENTS)
+        if (old.acks, old.idempotence) == (new.acks, new.idempotence):
+            yield _java(producer, _CLIENTS[-1][1], {})
+        else:
+            yield from (old, new)
+
+
+_UNLIMITED = 2147483647
+#: librdkafka's default of max.in.flight.requests.per.connection; 5 with idempotence.
+_LIBRDKAFKA_IN_FLIGHT = 1_000_000
+
+
+def _librdkafka(producer: Client) -> _Producer:
+    values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
+    refusal = ""
+    try:
+        acks = parse_acks(values[ACKS].value if ACKS in values else "all")
+    except ValueError as error:
+        acks, refusal = "all", str(error)
+    idempotence = IDEMPOTENCE in values and values[IDEMPOTENCE].value.strip().lower() == "true"
+    in_flight = values.get("max.in.flight.requests.per.connection")
+    timeout = values.get("delivery.timeout.ms")
+    default = "default of librdkafka"
+    return _checked(
+        acks=acks,
+        idempotence=idempotence,
+        retries=_number(values.get("retries"), _UNLIMITED),
+        max_in_flight=_whole(in_flight, 5 if idempotence else _LIBRDKAFKA_IN_FLIGHT),
+        delivery_timeout_ms=_whole(timeout, 300_000),
+        settings={
+            ACKS: values.get(ACKS) or Given(acks, default),
+            IDEMPOTENCE: values.get(IDEMPOTENCE) or Given("false", default),
+        },
+        when={},
+        refusal=refusal,
+    )
+
+
+def _number(given: Given | None, default: int) -> int:
+    """Return a number from 0."""
+    return 0 if given and given.value.strip() == "0" else _whole(given, default)
+
+
+def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
+    values = {key: given.value.strip() for key, given in producer.settings.items()}
+    settings = JavaProducerSettings.unchecked(values, release)
+    refusal = ""
+    try:
+        effective = (settings.acks, settings.idempotence, settings.retries, settings.max_in_flight)
+        timeout = settings.delivery_timeout_ms
+    except ValueError as error:
+        effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
+    acks, idempotence, retries, in_flight = effective
+    default = f"default of the Java client {release}"
+    return _checked(
+        acks=acks,
+        idempotence=idempotence,
+        retries=retries,
+        max_in_flight=max(in_flight, 1),
+        delivery_timeout_ms=timeout,
+        settings={
+            ACKS: producer.settings.get(ACKS) or Given(acks, default),
+            IDEMPOTENCE: producer.settings.get(IDEMPOTENCE)
+            or Given(str(idempotence).lower(), default),
+        },
+        when=when,
+        refusal=refusal,
+    )
+
+
+def _checked(
+    *,
+    acks: AcksValue,
+    idempotence: bool,
+    retries: int,
+    max_in_flight: int,
+    delivery_timeout_ms: int,
+    settings: Mapping[str, Given],
+    when: Mapping[str, str],
+    refusal: str,
+) -> _Producer:
+    try:
+        require_legal(
+            idempotence=idempotence, acks=acks, retries=retries, max_in_flight=max_in_flight
+        )
+    except ValueError as error:
+        refusal = refusal or str(error)
+    return _Producer(
+        acks=acks,
+        idempotence=idempotence,
+        retries=retries,
+        max_in_flight=max_in_flight,
+        delivery_timeout_ms=delivery_timeout_ms,
+        settings=settings,
+        when=when,
+        refusal=refusal,
+    )

@@ -1,0 +1,185 @@
+"""One answer as a question, a table of failures, a way to the loss, and changes.
+
+The terminal, Markdown and the page show the same summary. Answers that differ only in the name of
+the topic share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ackproof.audit.answer import (
+    Answer,
+    Audit,
+    Decision,
+    Effect,
+    Risk,
+)
+from ackproof.audit.table import STOPS, Row, table
+from ackproof.audit.words import EFFECTS, condition, phrase, spelled
+
+_CLIENT_SETTINGS = (
+    "acks",
+    "enable.idempotence",
+    "retries",
+    "max.in.flight.requests.per.connection",
+    "delivery.timeout.ms",
+    "transactional.id",
+    "enable.auto.commit",
+    "auto.offset.reset",
+    "isolation.level",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a reader wants to know about the topics and the producer of alike answers.
+
+    verdict: `YES`, `NO`, `DEPENDS` or `NOT DECIDED`. changes: each with the cost. notes: a sentence
+    for each other risk that the table cannot explain.
+    """
+
+    answer: Answer
+    topics: tuple[str, ...]
+    question: str
+    verdict: str
+    verdict_text: str
+    facts: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    more: int
+    how: tuple[str, ...]
+    how_case: str
+    changes: tuple[Decision, ...]
+    notes: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+
+def summaries(audit: Audit) -> list[Summary]:
+    """Return a summary for each group of alike answers, the worst first."""
+    groups: dict[object, list[Answer]] = {}
+    for answer in audit.answers:
+        groups.setdefault(_key(answer), []).append(answer)
+    ordered = sorted(groups.values(), key=lambda group: _severity(group[0]), reverse=True)
+    return [_summary(group) for group in ordered]
+
+
+def losses(risks: Iterable[Risk]) -> list[Risk]:
+    """Return the losses that nobody accepted, the worst first.
+
+    Of those under assumptions, the ones with acks=all are the most surprising.
+    """
+    lost = [risk for risk in risks if risk.effect is Effect.LOST and not risk.accepted]
+    return sorted(
+        lost,
+        key=lambda risk: (
+            bool(risk.when),
+            risk.when.get("acks", "all") != "all",
+            risk.likelihood != "certain",
+            len(risk.when),
+            len(risk.failures),
+        ),
+    )
+
+
+def _key(answer: Answer) -> object:
+    return (
+        answer.producer,
+        answer.consumer,
+        tuple(sorted((key, given.value) for key, given in answer.settings.items())),
+        answer.unstated,
+        tuple(
+            (risk.effect, risk.likelihood, risk.failures, str(risk.when), bool(risk.accepted))
+            for risk in answer.risks
+        ),
+        answer.survives,
+    )
+
+
+def _severity(answer: Answer) -> tuple[int, ...]:
+    lost = losses(answer.risks)
+    certain = sum(risk.likelihood == "certain" for risk in lost)
+    unconditional = sum(not risk.when for risk in lost)
+    return (certain, unconditional, len(lost), len(answer.undecided), len(answer.risks))
+
+
+def _summary(group: Sequence[Answer]) -> Summary:
+    answer = group[0]
+    topics = tuple(one.topic for one in group if one.topic)
+    lost = losses(answer.risks)
+    verdict, text = _verdict(answer, lost)
+    how = next((risk for risk in lost if risk.trace), None)
+    shown = table(answer)
+    return Summary(
+        answer=answer,
+        topics=topics,
+        question=_question(topics),
+        verdict=verdict,
+        verdict_text=text,
+        facts=tuple(_facts(answer)),
+        columns=shown.columns,
+        rows=shown.rows,
+        more=shown.more,
+        how=how.trace if how else (),
+        how_case=how.case if how else "",
+        changes=answer.alternatives[-1].changes if answer.alternatives else (),
+        notes=tuple(_notes(answer)),
+        accepted=tuple(
+            f"{risk.case or risk.effect} after {phrase(risk.failures)}: {risk.accepted}"
+            for risk in answer.risks
+            if risk.accepted
+        ),
+    )
+
+
+def _question(topics: Sequence[str]) -> str:
+    if not topics:
+        return "Can you lose acknowledged records?"
+    names = topics[0] if len(topics) == 1 else f"{topics[0]} and {len(topics) - 1:,} alike topics"
+    return f"Can you lose acknowledged records of {names}?"
+
+
+def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
+    always = {risk.failures for risk in lost if not risk.when}
+    others = {risk.failures for risk in lost} - always
+    keys = ", ".join(dict.fromkeys(key for risk in lost for key in risk.when))
+    if always:
+        ways = f"in {spelled(len(always))} way{'s' if len(always) > 1 else ''}"
+        return "YES", f"{ways}, and in {len(others)} more that depend on {keys}" if others else ways
+    if lost:
+        return "DEPENDS", f"on {keys}, which nobody states"
+    if answer.undecided:
+        return "NOT DECIDED", f"the search did not end for {phrase(answer.undecided[0])}"
+    if any(risk.effect is Effect.REFUSED and not risk.when for risk in answer.risks):
+        return "NO", "nothing is acknowledged, because the configuration is refused"
+    return "NO", "not by any failures that were looked at"
+
+
+def _facts(answer: Answer) -> Iterator[str]:
+    """Yield the settings that decide, without their sources: of the cluster, then of the client."""
+    shown = {
+        key: f"{key}={given.value}" + (" (default)" if given.source.startswith("default") else "")
+        for key, given in answer.settings.items()
+    }
+    client = [text for key, text in shown.items() if key in _CLIENT_SETTINGS]
+    cluster = [text for key, text in shown.items() if key not in _CLIENT_SETTINGS]
+    if cluster:
+        yield ", ".join(cluster)
+    name = answer.producer or answer.consumer
+    if client or name:
+        role = "consumer" if answer.consumer and not answer.producer else "producer"
+        yield f"{role} {name}: ".replace(" :", ":") + (", ".join(client) or "all by default")
+
+
+def _notes(answer: Answer) -> Iterator[str]:
+    """Yield the sentences of risks that are no losses of records by brokers, each once."""
+    said: dict[tuple[str, str], Risk] = {}
+    for risk in answer.risks:
+        if risk.effect not in (Effect.LOST, *STOPS) and not risk.accepted:
+            said.setdefault((EFFECTS[risk.effect], risk.text), risk)
+    for (effect, text), risk in said.items():
+        changes = [f"{one.setting}={one.change} ({one.source})" for one in risk.decided_by[:1]]
+        remedy = f" To end that: {changes[0]}." if changes else ""
+        held = f" {condition(risk.when)}" if risk.when else ""
+        yield f"{effect.capitalize()}{held}: {text.rstrip('.')}.{remedy}"

@@ -1,0 +1,110 @@
+"""Failures, effects and settings in an operator's words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from ackproof.audit.answer import Effect, Failure, Failures
+
+#: A failure, and several of it.
+_EVENTS: Mapping[Failure, tuple[str, str]] = {
+    Failure.LAG: ("followers fall behind", ""),
+    Failure.CRASH: ("a broker crashes", "{} brokers crash"),
+    Failure.CLEAN_RESTART: ("a clean restart", "{} clean restarts"),
+    Failure.LEADER_MOVE: ("a planned leader move", "{} planned leader moves"),
+    Failure.POWER_LOSS: ("a broker loses power", "{} brokers lose power"),
+    Failure.DISK_REPLACED: ("a broker's disk is replaced", "the disks of {} brokers are replaced"),
+    Failure.LOST_SESSION: ("a running broker is fenced", "{} running brokers are fenced"),
+    Failure.RACK: ("a rack loses power", "{} racks lose power"),
+    Failure.CONTROLLERS: ("the controllers' majority is gone", ""),
+    Failure.CLIENT_CRASH: ("the producer crashes", "the producer crashes {} times"),
+    Failure.CLIENT_TIMEOUT: ("a send times out", "{} sends time out"),
+    Failure.CONSUMER_CRASH: ("a consumer crashes", "{} consumers crash"),
+    Failure.REBALANCE: ("the group rebalances", "{} rebalances"),
+    Failure.PARTITIONS_ADDED: ("partitions are added", ""),
+}
+
+#: What becomes of acked records, or of those who read and write.
+EFFECTS: Mapping[Effect, str] = {
+    Effect.LOST: "acknowledged records are lost",
+    Effect.DUPLICATED: "records are written twice",
+    Effect.REORDERED: "records change their order",
+    Effect.UNPROCESSED: "consumers skip records",
+    Effect.REPROCESSED: "consumers process records again",
+    Effect.WRITES_STOP: "writes are refused",
+    Effect.READS_STOP: "reads are refused",
+    Effect.REMOVED: "retention or compaction removes acknowledged records",
+    Effect.REFUSED: "the configuration is refused",
+}
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def spelled(number: int) -> str:
+    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
+
+
+def phrase(failures: Iterable[Failure], replicas: int | None = None) -> str:
+    """Return failures in words, lag first. replicas: their number, if it is known."""
+    counts = Counter(failures)
+    if not counts:
+        return "without any failure"
+    parts = []
+    for failure, (once, several) in _EVENTS.items():
+        count = counts[failure]
+        if failure is Failure.POWER_LOSS and 1 < count == replicas:
+            parts.append(f"all {count} replicas lose power")
+        elif count > 1 and several:
+            parts.append(several.format(count))
+        elif count:
+            parts.append(once)
+    if counts[Failure.LAG] and len(parts) > 1:
+        return f"{parts[0]}, then {_joined(parts[1:])}"
+    return _joined(parts)
+
+
+def _joined(parts: list[str]) -> str:
+    *head, last = parts
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+#: Short names for the heads of columns.
+_SHORT = {
+    "min.insync.replicas": "min.isr",
+    "replication.factor": "replicas",
+    "unclean.leader.election.enable": "unclean",
+    "enable.idempotence": "idempotence",
+    "kafka.version": "Kafka",
+}
+
+
+def short(setting: str, value: str) -> str:
+    """Return a setting and its value as briefly as readers know them: `min.isr=2`, `Kafka 4.1`."""
+    name = _SHORT.get(setting, setting)
+    return f"{name} {value}" if name == "Kafka" else f"{name}={value}"
+
+
+def condition(when: Mapping[str, str]) -> str:
+    """Return the assumed values of a risk: `with acks=1`; '' if it holds for all."""
+    pairs = ", ".join(short(key, value) for key, value in when.items())
+    return f"with {pairs}" if pairs else ""
+
+
+@cache
+def covers(smaller: Failures, larger: Failures) -> bool:
+    """Whether all events of `smaller` are among those of `larger`."""
+    return not Counter(smaller) - Counter(larger)
+
+
+#: The ends of a broker, each worse than the one before it.
+_ENDS = (Failure.CLEAN_RESTART, Failure.CRASH, Failure.POWER_LOSS, Failure.DISK_REPLACED)
+
+
+def milder(one: Failures, other: Failures) -> bool:
+    """Whether brokers end in milder ways in one set than in another, with the same other events."""
+    ends = [sorted(map(_ENDS.index, filter(_ENDS.__contains__, each))) for each in (one, other)]
+    rest = [Counter(event for event in each if event not in _ENDS) for each in (one, other)]
+    alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
+    return alike and all(left <= right for left, right in zip(*ends, strict=True))

@@ -1,0 +1,289 @@
+"""`ackproof audit`: whether a configuration can lose acknowledged records, and why."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.cli import own_files
+from ackproof.cli.options import RUNS, Json, print_json, stderr, stdout
+from ackproof.errors import ExitCode, ScenarioError
+
+if TYPE_CHECKING:
+    from ackproof.audit.against import Difference
+    from ackproof.audit.answer import Audit
+    from ackproof.own_config.configuration import OwnConfig
+
+_OUTPUT = "Further outputs"
+
+
+def audit(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILES",
+            show_default=False,
+            help="Configuration files and folders, of any shape: server, producer and consumer "
+            "properties, compose files, Kubernetes and Strimzi resources, Helm values, Spring, "
+            "Terraform, the output of Kafka's commands. Their shape is recognised.",
+        ),
+    ] = None,
+    *,
+    kafka: Annotated[
+        str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
+    ] = "",
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="NAME", help="Only this topic; all without it.")
+    ] = "",
+    from_cluster: Annotated[
+        str,
+        typer.Option(
+            "--from-cluster",
+            metavar="HOST:PORT",
+            help="Ask this running cluster for the settings of its brokers and topics. It is only "
+            "read.",
+        ),
+    ] = "",
+    client_config: own_files.ClientConfig = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="EFFECT,LIKELIHOOD",
+            help="End with 1 for these risks: an effect (lost, duplicated, …, all), a likelihood "
+            "(possible, certain), or both; none never fails. May be repeated. [default: lost, "
+            "possible]",
+            show_default=False,
+        ),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            "--against",
+            metavar="REV|PATH",
+            help="Compare with the files of a git revision, or of another folder: which risks "
+            "the change makes possible, and which it ends. Only new risks make it fail.",
+        ),
+    ] = "",
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove",
+            help="Run the losses on real brokers with this configuration: all of them, or those "
+            "of the cases named after it (--prove B5 B9).",
+        ),
+    ] = False,
+    scenario: Annotated[
+        str,
+        typer.Option(
+            "--scenario",
+            metavar="CASE",
+            help="Write the scenario of a risk, such as B5 or lag+power_loss, with this "
+            "configuration.",
+        ),
+    ] = "",
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the scenarios of --scenario and --prove.")
+    ] = Path("audit"),
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print the answer for every topic in full.")
+    ] = False,
+    as_json: Json = False,
+    sarif: Annotated[
+        Path | None,
+        typer.Option("--sarif", metavar="FILE", help="For code scanning.", rich_help_panel=_OUTPUT),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", rich_help_panel=_OUTPUT)
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help="For a pull request; - is standard output.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="A page.", rich_help_panel=_OUTPUT),
+    ] = None,
+    annotations: Annotated[
+        bool,
+        typer.Option(
+            "--annotations",
+            help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
+) -> None:
+    """Say whether acknowledged records can be lost, after which failures, and what to change.
+
+    Needs no brokers. Exit codes: 0 no risk that --fail-on counts, 1 such a risk, 2 bad input.
+    Examples: [bold]ackproof audit docker-compose.yml application.yml[/],
+    [bold]ackproof audit deploy/ --against main[/]
+    """
+    from ackproof.audit.accepted import with_accepted
+    from ackproof.audit.failing import failing, thresholds
+
+    counted = thresholds(fail_on or [])
+    words = files or []
+    cases = [word for word in words if prove and _is_case(word)]
+    paths = [Path(word) for word in words if word not in cases]
+    own = _read(paths, kafka, topic, from_cluster, client_config)
+    today = datetime.datetime.now(datetime.UTC).date()
+    answer = with_accepted(_audit_of(own, topic), paths, today)
+    if scenario or prove:
+        from ackproof.audit import prove as proving
+
+        risks_to_show = proving.wanted(answer, [scenario] if scenario else cases)
+        scenarios = proving.write_scenarios(own, risks_to_show, out=out)
+        if scenario:
+            typer.echo(scenarios[0])
+            return
+        from ackproof.progress import ConsoleReporter
+
+        answer = proving.prove(
+            answer, risks_to_show, scenarios, runs=RUNS, reporter=ConsoleReporter(stderr())
+        )
+    compared = _compared(answer, paths, against, kafka=kafka, topic=topic) if against else None
+    risks = failing(answer, counted)
+    if compared:
+        risks &= {id(finding.risk) for finding in compared.new}
+    _write(answer, compared, risks, sarif=sarif, junit=junit, markdown=markdown, html=html)
+    if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
+        from ackproof.report.audit_ci import audit_annotations
+
+        for line in audit_annotations(answer, risks):
+            typer.echo(line, err=True)
+    if as_json:
+        from ackproof.audit.document import document
+
+        print_json(document(answer, compared))
+    elif str(markdown) != "-":
+        from ackproof.audit.screen import print_audit
+
+        print_audit(stdout(), answer, compared, verbose=verbose)
+    if risks:
+        raise typer.Exit(ExitCode.VIOLATED)
+
+
+def _is_case(word: str) -> bool:
+    """Whether a word after --prove names a risk: `B5`, or failures such as `lag+power_loss`."""
+    from ackproof.audit.answer import Failure
+
+    named = re.fullmatch(r"[Bb][0-9]+[a-z]?", word) or set(word.split("+")) <= set(Failure)
+    return bool(named) and not Path(word).exists()
+
+
+def _read(
+    paths: Sequence[Path], kafka: str, topic: str, from_cluster: str, client_config: Path | None
+) -> OwnConfig:
+    """Read the files, or ask the cluster. Raises ScenarioError if nothing is understood."""
+    from ackproof.audit.accepted import FILE
+    from ackproof.own_config.reading import read
+
+    if not paths and not from_cluster:
+        raise ScenarioError(
+            "name configuration files or a folder, or a running cluster with --from-cluster",
+            hint="`ackproof audit --help` lists what is read.",
+        )
+    own = read([path for path in paths if path.name != FILE], kafka=kafka)
+    if from_cluster:
+        from ackproof.own_config.reading import client_settings
+        from ackproof.own_config.running import ask
+
+        if own.describes_brokers or own.topics:
+            raise ScenarioError(
+                f"--from-cluster replaces files about brokers and topics, such as "
+                f"{own.read[0].file}: leave out one of them"
+            )
+        client = client_settings(client_config) if client_config else {}
+        asked = ask(from_cluster, topic, client)
+        own = replace(
+            asked,
+            kafka=asked.kafka or own.kafka,
+            producers=own.producers,
+            consumers=own.consumers,
+            read=(*asked.read, *own.read),
+            refused=own.refused,
+            warnings=(*asked.warnings, *own.warnings),
+        )
+    if not own.read:
+        raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))
+    return own
+
+
+def _audit_of(own: OwnConfig, topic: str) -> Audit:
+    from ackproof.audit.auditing import audit as answer
+
+    return answer(own, topic=topic)
+
+
+def _compared(
+    after: Audit, paths: Sequence[Path], against: str, *, kafka: str, topic: str
+) -> Difference:
+    """Compare with the same files of a git revision, or with those of another path."""
+    from ackproof.audit.against import at_revision, difference
+    from ackproof.own_config.reading import read, read_texts
+
+    if Path(against).exists():
+        own = read([Path(against)], kafka=kafka)
+    else:
+        own = read_texts(at_revision(paths, against), kafka=kafka)
+    names = {one.name for one in own.topics}
+    nothing = not own.read or (topic and topic not in names)
+    before = None if nothing else _audit_of(own, topic)
+    return difference(before, after, base=against)
+
+
+def _write(
+    audit: Audit,
+    compared: Difference | None,
+    failing: set[int],
+    *,
+    sarif: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+    html: Path | None,
+) -> None:
+    """Write the files of further outputs. Raises DiskError."""
+    from ackproof.runs.directory import disk_errors
+
+    if sarif:
+        import json
+
+        from ackproof import __version__
+        from ackproof.audit.sarif import sarif as log
+
+        with disk_errors(sarif):
+            sarif.write_text(
+                json.dumps(log(audit, failing, version=__version__), indent=2) + "\n",
+                encoding="utf-8",
+            )
+    if junit:
+        from ackproof.report.audit_ci import write_audit_junit
+
+        with disk_errors(junit):
+            write_audit_junit(junit, audit, failing)
+    if markdown:
+        from ackproof.audit.markdown import markdown as text
+
+        if str(markdown) == "-":
+            typer.echo(text(audit, compared))
+        else:
+            with disk_errors(markdown):
+                markdown.write_text(text(audit, compared), encoding="utf-8")
+    if html:
+        from ackproof.report.html import write_audit_page
+
+        with disk_errors(html):
+            write_audit_page(html, audit, compared)

@@ -1,0 +1,369 @@
+"""Reads the configuration of applications: Spring Boot, Quarkus, Micronaut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import PurePath
+
+from ackproof.own_config.configuration import Client
+from ackproof.own_config.parts import Part, RefusalError, Source
+from ackproof.own_config.properties import client, is_consumers, is_producers, parse, with_defaults
+from ackproof.own_config.tree import Block, NotYamlError, Text, flat
+
+#: Spring Boot's names that are not Kafka's in another spelling (KafkaProperties).
+_SPRING_NAMES = {
+    "transactionidprefix": "transactional.id",
+    "fetchmaxwait": "fetch.max.wait.ms",
+    "fetchminsize": "fetch.min.bytes",
+    "heartbeatinterval": "heartbeat.interval.ms",
+    "autocommitinterval": "auto.commit.interval.ms",
+    "maxpollinterval": "max.poll.interval.ms",
+    "enableautocommit": "enable.auto.commit",
+    "autooffsetreset": "auto.offset.reset",
+    "isolationlevel": "isolation.level",
+    "maxpollrecords": "max.poll.records",
+    "groupid": "group.id",
+    "clientid": "client.id",
+    "batchsize": "batch.size",
+    "buffermemory": "buffer.memory",
+    "compressiontype": "compression.type",
+    "acks": "acks",
+    "retries": "retries",
+}
+_SPRING = "spring.kafka."
+
+
+def read(source: Source) -> Part | None:
+    """Read an application's properties or YAML, with its profiles."""
+    documents = _documents(source)
+    if not any(_kind(pairs) for _, pairs in documents):
+        return None
+    base: dict[str, Text] = {}
+    parts: list[tuple[str, Part]] = []
+    profiles: list[tuple[str, dict[str, Text]]] = []
+    for profile, pairs in documents:
+        if profile:
+            profiles.append((profile, pairs))
+        else:
+            base |= pairs
+    if _kind(base) and (part := _one(source, base)):
+        parts.append(("", part))
+    for profile, pairs in profiles:
+        if _kind(pairs) and (part := _one(source, base | pairs)):
+            parts.append((profile, part))
+    if not parts:
+        return None
+    return Part(
+        shape=parts[0][1].shape,
+        topics=parts[0][1].topics,
+        producers=_named(source, [(profile, part.producers) for profile, part in parts]),
+        consumers=_named(source, [(profile, part.consumers) for profile, part in parts]),
+    )
+
+
+def _named(source: Source, clients: Iterable[tuple[str, tuple[Client, ...]]]) -> tuple[Client, ...]:
+    """Return clients with the profile in their names, if it changes them."""
+    found: list[Client] = []
+    for profile, of_profile in clients:
+        common = tuple(found)
+        found += [
+            replace(one, name=f"{one.name} (profile {profile})") if profile else one
+            for one in of_profile
+            if one not in common
+        ]
+    return tuple(found)
+
+
+def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:
+    """Return the settings of each profile; '' is the name of what all profiles share."""
+    named = re.fullmatch(
+        r"(?:application|bootstrap)-([\w-]+)\.(?:ya?ml|properties)", PurePath(source.name).name
+    )
+    default = named[1] if named else ""
+    found: list[tuple[str, dict[str, Text]]] = []
+    for pairs in _settings(source):
+        profile = next(
+            (
+                str(value)
+                for key, value in pairs.items()
+                if key in ("spring.config.activate.on-profile", "spring.profiles")
+            ),
+            default,
+        )
+        quarkus: dict[str, dict[str, Text]] = {}
+        for key, value in pairs.items():
+            match = re.fullmatch(r"\"?%([\w,-]+)\"?\.(.+)", key)
+            quarkus.setdefault(match[1] if match else profile, {})[match[2] if match else key] = (
+                value
+            )
+        found += list(quarkus.items())
+    return found
+
+
+def _settings(source: Source) -> list[dict[str, Text]]:
+    """Return the settings of each document of YAML, or of each section of properties."""
+    if _looks_like_properties(source):
+        sections = re.split(r"(?m)^[#!]---.*$", source.text)
+        line, found = 1, []
+        for section in sections:
+            found.append(parse(section, line))
+            line += section.count("\n")
+        return found
+    try:
+        roots = source.documents
+    except NotYamlError:
+        if re.search(r"(?m)^\s*(spring|kafka|mp|micronaut):", source.text):
+            raise
+        return []
+    return [
+        {_unquoted(key): value for key, value in flat(root).items()}
+        for root in roots
+        if isinstance(root, Block)
+    ]
+
+
+def _unquoted(key: str) -> str:
+    """Return a path without quotes and brackets around names that have dots."""
+    return re.sub(r"\.?\[\"?([A-Za-z][^\]]*?)\"?\]", r".\1", key).replace('"', "").replace("'", "")
+
+
+def _looks_like_properties(source: Source) -> bool:
+    lines = (line.strip() for line in source.lines)
+    first = next((line for line in lines if line and line[0] not in "#!"), "")
+    return bool(re.match(r"[\w.%\"\[\]\\*>-]+\s*=", first))
+
+
+def _kind(pairs: Mapping[str, Text]) -> str:
+    keys = [_relaxed(key) for key in pairs]
+    if any(key.startswith(("spring.kafka.", "spring.cloud.stream.kafka.")) for key in keys):
+        return "spring"
+    if any(key.startswith(("mp.messaging.", "quarkus.kafka")) for key in keys):
+        return "quarkus"
+    if any(re.match(r"kafka\.(producers|consumers)\.", key) for key in keys):
+        return "micronaut"
+    if any(key.startswith("kafka.bootstrap.servers") for key in keys):
+        return "micronaut" if any(key.startswith("micronaut.") for key in keys) else "quarkus"
+    return ""
+
+
+def _relaxed(key: str) -> str:
+    """Return a name of Spring in its canonical form as far as prefixes need it."""
+    return key.lower().replace("_", "-")
+
+
+def _one(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    kind = _kind(pairs)
+    if kind == "spring":
+        return spring(source, pairs)
+    return quarkus(source, pairs) if kind == "quarkus" else micronaut(source, pairs)
+
+
+def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    """Return the clients of Spring for Apache Kafka, or of Spring Cloud Stream's binder."""
+    if any(_relaxed(key).startswith("spring.cloud.stream.kafka.") for key in pairs):
+        return _stream(source, pairs)
+    common: dict[str, Text] = {}
+    of: dict[str, dict[str, Text]] = {"producer": {}, "consumer": {}, "listener": {}}
+    for key, value in pairs.items():
+        if not _relaxed(key).startswith(_SPRING):
+            continue
+        name = _unquoted(key)[len(_SPRING) :]
+        scope, _, rest = name.partition(".")
+        if scope in of and rest:
+            of[scope][rest if scope == "listener" else _spring_name(rest)] = value
+        elif scope == "properties":
+            common[rest] = value
+        elif re.sub(r"[-.]", "", name).lower() in ("bootstrapservers", "clientid"):
+            common[_spring_name(name.replace(".", "-"))] = value
+    consumes = bool(of["consumer"] or of["listener"])
+    produces = bool(of["producer"]) or any(map(is_producers, common))
+    if not (consumes or produces):
+        if not common:
+            raise RefusalError(
+                "a Spring application whose settings of Kafka do not say whether it produces or "
+                "consumes (spring.kafka.producer.…, spring.kafka.consumer.…)"
+            )
+        consumes = produces = True
+    listener = {f"spring.kafka.listener.{key}": value for key, value in of["listener"].items()}
+    return _clients(
+        source,
+        {**common, **of["producer"]} if produces else None,
+        {**common, **of["consumer"], **listener} if consumes else None,
+        framework="Spring",
+        shape="spring",
+    )
+
+
+def _spring_name(name: str) -> str:
+    """Return Kafka's name of a setting of Spring Boot."""
+    if name.startswith("properties."):
+        return name.removeprefix("properties.")
+    bare = re.sub(r"[-_.]", "", name).lower()
+    if bare in _SPRING_NAMES:
+        return _SPRING_NAMES[bare]
+    return re.sub(r"(?<=[a-z])([A-Z])", r"-\1", name).lower().replace("-", ".")
+
+
+def _clients(
+    source: Source,
+    producer: Mapping[str, Text] | None,
+    consumer: Mapping[str, Text] | None,
+    *,
+    framework: str,
+    shape: str,
+    name: str = "",
+) -> Part:
+    made = [
+        client(
+            source,
+            pairs,
+            name=name,
+            framework=framework,
+            library="java",
+            producer=produces,
+            consumer=not produces,
+        )
+        for pairs, produces in ((producer, True), (consumer, False))
+        if pairs is not None
+    ]
+    return Part(
+        shape=shape,
+        producers=tuple(one for part in made for one in part.producers),
+        consumers=tuple(one for part in made for one in part.consumers),
+    )
+
+
+_BINDER = re.compile(
+    r"spring\.cloud\.stream\.kafka\.(?:binder|default|bindings\.[^.]+)\."
+    r"(?P<scope>producer-?properties|consumer-?properties|configuration|producer\.configuration"
+    r"|consumer\.configuration)\.(?P<key>.+)",
+    re.IGNORECASE,
+)
+
+
+def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
+    """Read Spring Cloud Stream: its binder has acks=1 unless required-acks says otherwise."""
+    producer: dict[str, Text] = {}
+    consumer: dict[str, Text] = {}
+    for key, value in pairs.items():
+        match = _BINDER.fullmatch(key)
+        scope = match["scope"].lower() if match else ""
+        if match and not scope.startswith("consumer"):
+            producer[match["key"]] = value
+        if match and not scope.startswith("producer"):
+            consumer[match["key"]] = value
+        if re.fullmatch(
+            r"spring\.cloud\.stream\.kafka\.binder\.required-?acks", key, re.IGNORECASE
+        ):
+            producer["acks"] = value
+    consumer = {key: value for key, value in consumer.items() if not is_producers(key)}
+    part = _clients(
+        source,
+        {key: value for key, value in producer.items() if not is_consumers(key)},
+        consumer or None,
+        framework="Spring Cloud Stream",
+        shape="spring",
+    )
+    return replace(
+        part,
+        producers=tuple(
+            with_defaults(one, {"acks": "1"}, "default of Spring Cloud Stream")
+            for one in part.producers
+        ),
+    )
+
+
+_CHANNEL = re.compile(
+    r"mp\.messaging\.(?P<way>outgoing|incoming)\.(?P<channel>\"[^\"]+\"|[^.]+)\.(?P<key>.+)"
+)
+_CONNECTOR = "mp.messaging.connector.smallrye-kafka."
+
+
+def quarkus(source: Source, pairs: Mapping[str, Text]) -> Part:
+    """Return the clients of Quarkus: a producer for each outgoing channel, else a consumer.
+
+    SmallRye's connector has acks=1 unless a channel or `kafka.acks` says otherwise.
+    """
+    common = {
+        key.removeprefix("kafka."): value
+        for key, value in pairs.items()
+        if key.startswith("kafka.")
+    }
+    common |= {
+        key.removeprefix(_CONNECTOR): value
+        for key, value in pairs.items()
+        if key.startswith(_CONNECTOR)
+    }
+    channels: dict[tuple[str, str], dict[str, Text]] = {}
+    for key, value in pairs.items():
+        if match := _CHANNEL.fullmatch(key):
+            name = match["channel"].strip('"')
+            channels.setdefault((match["way"], name), {})[match["key"]] = value
+    of_kafka = {
+        key: own
+        for key, own in channels.items()
+        if "connector" not in own or own["connector"] == "smallrye-kafka"
+    }
+    if not of_kafka:
+        return client(source, common, framework="Quarkus", library="java", shape="quarkus")
+    parts = []
+    for (way, channel), own in of_kafka.items():
+        part = _clients(
+            source,
+            {**common, **own} if way == "outgoing" else None,
+            {**common, **own} if way == "incoming" else None,
+            framework="Quarkus",
+            shape="quarkus",
+            name=f"{source.name} ({channel})",
+        )
+        parts.append(part)
+    return Part(
+        shape="quarkus",
+        producers=tuple(
+            with_defaults(one, {"acks": "1"}, "default of SmallRye's Kafka connector")
+            for part in parts
+            for one in part.producers
+        ),
+        consumers=tuple(one for part in parts for one in part.consumers),
+    )
+
+
+_MICRONAUT = re.compile(r"kafka\.(?P<kind>producers|consumers)\.(?P<name>[^.]+)\.(?P<key>.+)")
+
+
+def micronaut(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    """Return the clients of Micronaut; `default` is what the others start with."""
+    common: dict[str, Text] = {}
+    named: dict[tuple[str, str], dict[str, Text]] = {}
+    for key, value in pairs.items():
+        if match := _MICRONAUT.fullmatch(key):
+            named.setdefault((match["kind"], match["name"]), {})[_dotted(match["key"])] = value
+        elif key.startswith("kafka."):
+            common[_dotted(key.removeprefix("kafka."))] = value
+    if not named:
+        return client(source, common, framework="Micronaut", library="java", shape="micronaut")
+    parts = []
+    for (kind, name), own in named.items():
+        default = named.get((kind, "default"), {}) if name != "default" else {}
+        merged = {**common, **default, **own}
+        parts.append(
+            _clients(
+                source,
+                merged if kind == "producers" else None,
+                merged if kind == "consumers" else None,
+                framework="Micronaut",
+                shape="micronaut",
+                name=source.name if name == "default" else f"{source.name} ({name})",
+            )
+        )
+    return Part(
+        shape="micronaut",
+        producers=tuple(one for part in parts for one in part.producers),
+        consumers=tuple(one for part in parts for one in part.consumers),
+    )
+
+
+def _dotted(key: str) -> str:
+    return key.replace("-", ".")

@@ -1,0 +1,278 @@
+"""Combines the parts of several files into one configuration, by Kafka's order of precedence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from ackproof.own_config.configuration import FileRead, FileRefused, Given, OwnConfig, Topic
+from ackproof.own_config.parts import Node, Part, Rank
+from ackproof.own_config.properties import misspelt
+
+_BOTH = frozenset({"broker", "controller"})
+#: Settings that list the controllers; since 3.9 brokers may have the second instead (KIP-853).
+_VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+#: Settings that each node has of its own.
+_OWN = ("node.id", "broker.id", "broker.rack", "process.roles", "client.id")
+#: Of values that differ between brokers: whether more is lost with a smaller one.
+_SMALLER_LOSES = {
+    "min.insync.replicas": True,
+    "default.replication.factor": True,
+    "offsets.topic.replication.factor": True,
+    "transaction.state.log.replication.factor": True,
+    "transaction.state.log.min.isr": True,
+    "unclean.leader.election.enable": False,
+}
+
+
+def combine(
+    parts: Sequence[tuple[str, Part]], refused: Iterable[FileRefused], *, kafka: str = ""
+) -> OwnConfig:
+    """Return the configuration that files describe together.
+
+    kafka: the version if an option states it.
+    """
+    notes: list[str] = [warning for _, part in parts for warning in part.warnings]
+    nodes = [node for _, part in parts for node in part.nodes]
+    brokers = [node for node in nodes if "broker" in node.roles]
+    settings, differing = _settings(brokers, notes)
+    for node in nodes:
+        if "broker" not in node.roles:
+            _controllers_only(node, brokers, notes)
+    version = _version(parts, kafka, notes)
+    static = [node for node in nodes if node.rank is Rank.STATIC]
+    combined = [node for node in static if node.roles >= _BOTH]
+    own = OwnConfig(
+        read=tuple(FileRead(file=file, shape=part.shape) for file, part in parts),
+        refused=tuple(refused),
+        kafka=version,
+        since=next((part.since for _, part in parts if part.since), None),
+        below=_below(parts, nodes),
+        mode=_mode(parts, nodes, version),
+        racks=_racks(nodes),
+        broker=settings,
+        differing=differing,
+        controller=next((one.settings for one in nodes if "controller" in one.roles), {}),
+        in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
+        topics=_topics([topic for _, part in parts for topic in part.topics], notes),
+        producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
+        consumers=tuple(chain.from_iterable(part.consumers for _, part in parts)),
+        brokers=_brokers(static),
+        controllers=_sum([node for node in static if "controller" in node.roles])
+        or _voters(static),
+        combined=_sum(combined) or _voters(combined, at_least=1),
+    )
+    _contradictions(own, notes)
+    notes += _misspelt(own)
+    return replace(own, warnings=tuple(dict.fromkeys(notes)))
+
+
+def _settings(
+    brokers: Sequence[Node], notes: list[str]
+) -> tuple[dict[str, Given], dict[str, tuple[Given, ...]]]:
+    """Return the settings of brokers, and those in which they differ."""
+    ranked: dict[str, dict[Rank, list[Given]]] = {}
+    for node in brokers:
+        for key, given in node.settings.items():
+            ranked.setdefault(key, {}).setdefault(node.rank, []).append(given)
+    settings: dict[str, Given] = {}
+    differing: dict[str, tuple[Given, ...]] = {}
+    for key, by_rank in ranked.items():
+        values = by_rank[max(by_rank)]
+        different = {given.value: given for given in reversed(values)}
+        settings[key] = values[0]
+        if len(different) > 1 and _matters(key):
+            settings[key] = _worse(key, values)
+            differing[key] = tuple(reversed(different.values()))
+            notes.append(
+                f"{key} differs between brokers: {_all(differing[key])}; the answer takes "
+                f"{settings[key].value}. A leader's own value counts, or the active controller's"
+            )
+        for rank in sorted(by_rank)[:-1]:
+            if any(given.value != settings[key].value for given in by_rank[rank]):
+                notes.append(
+                    f"{settings[key].source}: {key}={settings[key].value} outranks "
+                    f"{by_rank[rank][0].value} ({by_rank[rank][0].source}), by Kafka's precedence"
+                )
+    return settings, differing
+
+
+def _matters(key: str) -> bool:
+    """Whether brokers must agree in a setting; names, addresses and folders are their own."""
+    return key in _SMALLER_LOSES or not (
+        key in _OWN
+        or key.startswith(("advertised.", "listener", "inter.broker", "log.dir", "controller."))
+        or key.endswith((".dir", ".dirs", ".listeners", ".connect", ".host", ".port"))
+        or key in ("port", "host.name")
+        or "ssl." in key
+        or "sasl." in key
+    )
+
+
+def _worse(key: str, values: Sequence[Given]) -> Given:
+    if key == "unclean.leader.election.enable":
+        return next((given for given in values if given.value == "true"), values[0])
+    numbers = [given for given in values if given.value.isdecimal()]
+    if _SMALLER_LOSES.get(key) and numbers:
+        return min(numbers, key=lambda given: int(given.value))
+    return values[0]
+
+
+def _all(values: Iterable[Given]) -> str:
+    return ", ".join(f"{given.value} ({given.source})" for given in values)
+
+
+def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> None:
+    """Report the settings of a controller that count for brokers' topics."""
+    for key in ("min.insync.replicas", "unclean.leader.election.enable") if brokers else ():
+        given = node.settings.get(key)
+        theirs = next((broker.settings[key] for broker in brokers if key in broker.settings), None)
+        if given and (theirs is None or theirs.value != given.value):
+            notes.append(
+                f"{given.source}: {key}={given.value} of a controller: brokers have "
+                f"{f'{theirs.value} ({theirs.source})' if theirs else 'their own'}; the controller "
+                "elects leaders by its value"
+            )
+    if not brokers and "process.roles" in node.settings:
+        notes.append(
+            f"{node.settings['process.roles'].source}: a controller's file: of brokers, topics and "
+            "clients it says nothing; of its settings only min.insync.replicas counts, with "
+            "eligible leader replicas"
+        )
+
+
+def _version(parts: Sequence[tuple[str, Part]], kafka: str, notes: list[str]) -> Given | None:
+    stated = [part.kafka for _, part in parts if part.kafka]
+    if kafka:
+        if different := [given for given in stated if given.value != kafka]:
+            notes.append(f"--kafka {kafka} outranks {_all(different)}")
+        return Given(kafka, "--kafka")
+    values = {given.value: given for given in reversed(stated)}
+    if len(values) > 1:
+        oldest = min(stated, key=lambda given: [*map(_number, given.value.split("."))])
+        notes.append(
+            f"files state several versions of Kafka: {_all(reversed(values.values()))}; the answer "
+            f"takes the oldest, {oldest.value}: state one with --kafka"
+        )
+        return oldest
+    return stated[0] if stated else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _below(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | None:
+    if below := next((part.below for _, part in parts if part.below), None):
+        return below
+    mode = _mode(parts, nodes, None)
+    return Given("4.0", mode.source) if mode and mode.value == "zookeeper" else None
+
+
+def _mode(
+    parts: Sequence[tuple[str, Part]], nodes: Iterable[Node], version: Given | None
+) -> Given | None:
+    """Return where the cluster keeps its metadata, as far as a file shows it."""
+    if mode := next((part.mode for _, part in parts if part.mode), None):
+        return mode
+    for key, mode_name in (("process.roles", "kraft"), ("zookeeper.connect", "zookeeper")):
+        for node in nodes:
+            if key in node.settings:
+                return Given(mode_name, node.settings[key].source)
+    if version and _number(version.value.split(".")[0]) >= 4:
+        return Given("kraft", version.source)
+    return None
+
+
+def _racks(nodes: Iterable[Node]) -> dict[str, Given]:
+    racks = {}
+    for node in nodes:
+        if "broker.rack" in node.settings and node.rank is Rank.STATIC:
+            ids = (
+                node.settings[key].value for key in ("node.id", "broker.id") if key in node.settings
+            )
+            racks[next(ids, node.name)] = node.settings["broker.rack"]
+    return racks
+
+
+def _sum(nodes: Sequence[Node]) -> Given | None:
+    counted = [node.count for node in nodes if node.count and node.count.value.isdecimal()]
+    total = sum(int(given.value) for given in counted)
+    return Given(str(total), counted[0].source) if total else None
+
+
+def _brokers(static: Sequence[Node]) -> Given | None:
+    """Return the stated number, or that of several files of different brokers."""
+    brokers = [node for node in static if "broker" in node.roles]
+    if total := _sum(brokers):
+        return total
+    ids = {
+        given.value: given
+        for node in brokers
+        for key in ("node.id", "broker.id")
+        if (given := node.settings.get(key)) and given.value != "-1"
+    }
+    return Given(str(len(ids)), next(iter(ids.values())).source) if len(ids) > 1 else None
+
+
+def _voters(nodes: Sequence[Node], at_least: int = 0) -> Given | None:
+    """Return how many controllers a node's list of them has."""
+    for node in nodes:
+        lists = [node.settings[key] for key in _VOTERS if key in node.settings]
+        # A bootstrap list of one server may lead to more.
+        if lists and (_VOTERS[0] in node.settings or "," in lists[0].value):
+            longest = max(lists, key=lambda given: given.value.count(","))
+            return Given(str(longest.value.count(",") + 1), longest.source)
+    if at_least and nodes and "process.roles" in nodes[0].settings:
+        return Given(str(at_least), nodes[0].settings["process.roles"].source)
+    return None
+
+
+def _topics(topics: Sequence[Topic], notes: list[str]) -> tuple[Topic, ...]:
+    """Return topics by name, with the settings of all files; of equal settings the last counts."""
+    merged: dict[str, Topic] = {}
+    for topic in topics:
+        before = merged.get(topic.name)
+        if before is None:
+            merged[topic.name] = topic
+            continue
+        for key, given in _described(topic).items():
+            other = _described(before).get(key)
+            if other and other.value != given.value:
+                name = topic.name or "without a name"
+                notes.append(
+                    f"{given.source}: {key}={given.value} of the topic {name} outranks "
+                    f"{other.value} ({other.source}), which was read before"
+                )
+        merged[topic.name] = replace(
+            topic,
+            partitions=topic.partitions or before.partitions,
+            replication_factor=topic.replication_factor or before.replication_factor,
+            settings={**before.settings, **topic.settings},
+        )
+    return tuple(merged.values())
+
+
+def _described(topic: Topic) -> dict[str, Given]:
+    counts = {"partitions": topic.partitions, "replication.factor": topic.replication_factor}
+    return {**{key: given for key, given in counts.items() if given}, **topic.settings}
+
+
+def _contradictions(own: OwnConfig, notes: list[str]) -> None:
+    if own.kafka and own.below and _number(own.kafka.value.partition(".")[0]) >= 4:
+        notes.append(
+            f"{own.below.source}: shows a Kafka below 4.0, but {own.kafka.source} says "
+            f"{own.kafka.value}"
+        )
+
+
+def _misspelt(own: OwnConfig) -> list[str]:
+    """Return a warning for each name that is nearly a setting's."""
+    scopes = [(own.broker, "broker"), *((topic.settings, "topic") for topic in own.topics)]
+    return [
+        f"{given.source}: {key}: Kafka has no {scope} setting of this name; did you mean {near!r}?"
+        for settings, scope in scopes
+        for key, given in settings.items()
+        if (near := misspelt(key, (scope,)))
+    ]

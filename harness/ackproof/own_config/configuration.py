@@ -1,0 +1,109 @@
+"""The record that every reader of a user's files fills: brokers, topics, producers, consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The value of a setting, and its origin: `server.properties:4`, or a default of a version."""
+
+    value: str
+    source: str
+
+
+Settings = Mapping[str, Given]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRead:
+    """A file that was understood. shape: such as `compose`, `strimzi`, `server.properties`."""
+
+    file: str
+    shape: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRefused:
+    """A file of which nothing is used. reason: its looks, and a remedy."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as far as files describe it. settings: its own, without those of brokers.
+
+    internal: Kafka Connect or MirrorMaker 2 has it for itself.
+    """
+
+    name: str
+    partitions: Given | None = None
+    replication_factor: Given | None = None
+    settings: Settings = field(default_factory=dict)
+    source: str = ""
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A producer or a consumer.
+
+    name: the file, and the name in it if it has several. library: `java` or `librdkafka`. settings:
+    by the library's own names. version: of the client library. framework: such as `Spring`, whose
+    rules add to the library's; '' without one.
+    """
+
+    name: str
+    library: str
+    settings: Settings = field(default_factory=dict)
+    version: Given | None = None
+    framework: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnConfig:
+    """A user's cluster and clients, as far as files or a running cluster describe them.
+
+    kafka: the version, of some distributions without its last number (`3.6`). since: the version is
+    this or later; below: it is earlier. mode: `kraft` or `zookeeper`. brokers, controllers: how
+    many; combined: how many nodes are both and so count twice. racks: the rack of each broker, by
+    broker. broker: the settings of brokers, by Kafka's precedence; of values that differ between
+    brokers the one that loses more, and `differing` has all of them. controller: the settings of a
+    controller, from which leader elections and eligible leader replicas take theirs. in_force:
+    whether running brokers answered them. warnings: what contradicts itself or has no meaning, a
+    sentence each with file and line.
+    """
+
+    read: tuple[FileRead, ...] = ()
+    refused: tuple[FileRefused, ...] = ()
+    warnings: tuple[str, ...] = ()
+    kafka: Given | None = None
+    since: Given | None = None
+    below: Given | None = None
+    mode: Given | None = None
+    brokers: Given | None = None
+    controllers: Given | None = None
+    combined: Given | None = None
+    racks: Mapping[str, Given] = field(default_factory=dict)
+    broker: Settings = field(default_factory=dict)
+    differing: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
+    controller: Settings = field(default_factory=dict)
+    in_force: bool = False
+    topics: tuple[Topic, ...] = ()
+    producers: tuple[Client, ...] = ()
+    consumers: tuple[Client, ...] = ()
+
+    @property
+    def describes_brokers(self) -> bool:
+        return bool(self.broker or self.brokers or self.kafka)
+
+    @property
+    def release(self) -> str:
+        """The version with all its numbers, `3.6.0` for `3.6`; '' if it is not stated."""
+        if self.kafka is None:
+            return ""
+        return self.kafka.value + ".0" * (2 - self.kafka.value.count("."))

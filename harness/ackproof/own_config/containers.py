@@ -1,0 +1,370 @@
+"""Reads brokers and applications in containers: compose, Kubernetes, ECS tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+from ackproof.own_config import environment
+from ackproof.own_config.configuration import Client, Given, Topic
+from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
+from ackproof.own_config.properties import classify, parse
+from ackproof.own_config.tree import Block, Text, block, items, text
+
+
+@dataclass
+class _Found:
+    """What the containers of one file say."""
+
+    source: Source
+    nodes: list[Node] = field(default_factory=list)
+    producers: list[Client] = field(default_factory=list)
+    consumers: list[Client] = field(default_factory=list)
+    topics: list[Topic] = field(default_factory=list)
+    versions: list[Given] = field(default_factory=list)
+
+    def container(
+        self,
+        name: str,
+        image: Text | None,
+        variables: Mapping[str, Text],
+        *,
+        count: Given | None,
+        command: str = "",
+    ) -> None:
+        """Add a container: a node, or an application with clients."""
+        settings = environment.broker_settings(variables, str(image or ""), self.source)
+        bare = image is not None and environment.is_kafka(image) and not variables and not command
+        if settings or bare:
+            self.nodes.append(
+                environment.node(
+                    name, settings or {}, self.source, image=str(image or ""), count=count
+                )
+            )
+            stated = environment.version(image, self.source) if image else None
+            if image and "redpanda" in image:
+                self.source.warnings.append(
+                    f"{self.source.name}:{image.line}: {image} is not Kafka: its rules differ"
+                )
+            self.versions += [stated] if stated else []
+        if part := environment.clients(variables, self.source, name):
+            self.add(part)
+        if "KAFKA_CREATE_TOPICS" in variables:
+            self.topics += _created(variables["KAFKA_CREATE_TOPICS"], self.source)
+
+    def add(self, part: Part) -> None:
+        self.nodes += part.nodes
+        self.topics += part.topics
+        self.producers += part.producers
+        self.consumers += part.consumers
+        self.versions += [part.kafka] if part.kafka else []
+
+    def part(self, shape: str) -> Part:
+        different = list(dict.fromkeys(given.value for given in self.versions))
+        if len(different) > 1:
+            places = ", ".join(f"{given.value} ({given.source})" for given in self.versions)
+            self.source.warnings.append(f"images of several versions of Kafka: {places}")
+        return Part(
+            shape=shape,
+            kafka=min(self.versions, key=lambda given: _numbers(given.value), default=None),
+            nodes=tuple(self.nodes),
+            topics=tuple(self.topics),
+            producers=tuple(self.producers),
+            consumers=tuple(self.consumers),
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def compose(source: Source) -> Part | None:
+    """Read a compose file."""
+    root = next(iter(source.documents), None)
+    services = block(root, "services")
+    first = next(iter(root.values()), None) if isinstance(root, Block) else None
+    if not services and {"image", "environment"} <= block(first).keys():
+        services = block(root)  # version 1 of the format
+    if not services:
+        return None
+    found = _Found(source)
+    fill = _interpolation(source)
+    for name, stated in services.items():
+        if not isinstance(stated, Block):
+            continue
+        service = _extended(stated, services)
+        image = text(service, "image")
+        image = Text.at(fill(image, report=False), image.line) if image else None
+        found.container(
+            name,
+            image,
+            {
+                key: Text.at(fill(value), value.line, file=value.file)
+                for key, value in _variables(source, service).items()
+            },
+            count=_replicas(source, service, name),
+            command="\n".join(
+                map(str, _texts([service.get("command"), service.get("entrypoint")]))
+            ),
+        )
+        found.topics += _commands(source, service)
+    part = found.part("compose")
+    if not part.nodes and not part.producers and not part.consumers and not part.topics:
+        names = ", ".join([*services][:5])
+        raise RefusalError(
+            f"{UNKNOWN}: a compose file whose services ({names}) have no image of Kafka, and no "
+            "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"
+        )
+    return part
+
+
+def _extended(service: Block, services: Block) -> Block:
+    """Return a service with what it extends in the same file."""
+    base = service.get("extends")
+    name = str(base) if isinstance(base, Text) else str(text(base, "service") or "")
+    if name not in services or (isinstance(base, Block) and "file" in base):
+        return service
+    parent = services[name]
+    if not isinstance(parent, Block) or parent is service:
+        return service
+    merged = Block(service.line)
+    merged.update({**parent, **service})
+    merged.lines = {**parent.lines, **service.lines}
+    if isinstance(parent.get("environment"), Block) and isinstance(
+        service.get("environment"), Block
+    ):
+        environments = Block(service.line)
+        environments.update({**parent["environment"], **service["environment"]})
+        merged["environment"] = environments
+    return merged
+
+
+def _variables(source: Source, service: Block) -> dict[str, Text]:
+    """Return the variables of a service: its env files, then its own."""
+    variables: dict[str, Text] = {}
+    files = service.get("env_file")
+    for entry in files if isinstance(files, list) else [files]:
+        name = entry if isinstance(entry, Text) else text(entry, "path")
+        if not name:
+            continue
+        content = source.beside(str(name))
+        if content is None:
+            source.warnings.append(
+                f"{source.name}:{name.line}: env_file {name}: there is no such file"
+            )
+            continue
+        file = str(PurePath(source.name).parent / name)
+        parsed = environment.parse(Source(name=file, text=content, warnings=source.warnings))
+        variables |= {
+            key: Text.at(str(value), value.line, file=file) for key, value in parsed.items()
+        }
+    own = service.get("environment")
+    if isinstance(own, Block):
+        variables |= {key: value for key, value in own.items() if isinstance(value, Text)}
+    for entry in own if isinstance(own, list) else []:
+        if isinstance(entry, Text):
+            key, equals, value = entry.partition("=")
+            variables |= {key.strip(): Text.at(value, entry.line)} if equals else {}
+    return variables
+
+
+_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?+])([^}]*))?\}|(\w+))")
+
+
+def _interpolation(source: Source) -> Callable[..., str]:
+    """Return a function that puts variables of `.env` and their defaults into a text."""
+    beside = source.beside(".env")
+    variables = environment.parse(Source(name=".env", text=beside)) if beside else {}
+
+    def fill(value: Text, *, report: bool = True) -> str:
+        def put(match: re.Match[str]) -> str:
+            name = match[1] or match[4]
+            if name is None:
+                return "$"
+            if name in variables:
+                return str(variables[name])
+            if match[2] in (":-", "-"):
+                if report:
+                    source.warnings.append(
+                        f"{source.name}:{value.line}: {match[3]!r} is the default of {name}, which "
+                        "may replace it"
+                    )
+                return match[3]
+            return f"${{{name}}}"
+
+        return _VARIABLE.sub(put, value) if "$" in value else value
+
+    return fill
+
+
+def _replicas(source: Source, service: Block, name: str) -> Given:
+    stated = text(service, "deploy", "replicas") or text(service, "scale")
+    if stated and stated.isdecimal():
+        return source.given(stated)
+    return Given("1", f"{source.name}:{service.line}")
+
+
+def _created(value: Text, source: Source) -> list[Topic]:
+    """Return the topics of KAFKA_CREATE_TOPICS: `orders:3:2:compact,…` (partitions, replicas)."""
+    topics = []
+    where = f"{source.name}:{value.line}"
+    for entry in filter(None, map(str.strip, re.split(r"[,\n]", value))):
+        name, *rest = entry.split(":")
+        counts = [Given(number, where) for number in rest[:2] if number.isdecimal()]
+        if len(counts) == 2:
+            policy = {"cleanup.policy": Given(rest[2], where)} if len(rest) > 2 else {}
+            topics.append(
+                Topic(
+                    name=name,
+                    partitions=counts[0],
+                    replication_factor=counts[1],
+                    settings=policy,
+                    source=where,
+                )
+            )
+    return topics
+
+
+_CREATE = re.compile(r"kafka-topics(?:\.sh)?\b(?P<options>[^;&|]*--create\b[^;&|]*)")
+
+
+def _commands(source: Source, node: object) -> list[Topic]:
+    """Return the topics that commands in a service create: `kafka-topics --create --topic …`."""
+    topics: list[Topic] = []
+    for value in _texts(node):
+        for match in _CREATE.finditer(value.replace("\\\n", " ")):
+            line = value.line + value.block + value[: match.start()].count("\n")
+            if topic := created_topic(source, match["options"], line):
+                topics.append(topic)
+    return topics
+
+
+def created_topic(source: Source, options: str, line: int) -> Topic | None:
+    """Return the topic of one command; None if it does not name it."""
+    words = dict(re.findall(r"--([\w-]+)[ =]+[\"']?([^\s\"']+)", options))
+    where = f"{source.name}:{line}"
+    if not re.fullmatch(r"[\w.-]+", words.get("topic", "")):
+        return None
+    configs = re.findall(r"--config[ =]+[\"']?([\w.]+)=([^\s\"']+)", options)
+    counts = {key: Given(value, where) for key, value in words.items() if value.isdecimal()}
+    return Topic(
+        name=words["topic"],
+        partitions=counts.get("partitions"),
+        replication_factor=counts.get("replication-factor"),
+        settings=source.settings({key: Text.at(value, line) for key, value in configs}),
+        source=where,
+    )
+
+
+def _texts(node: object) -> Iterator[Text]:
+    """Yield the texts below a node; a list of words is one text."""
+    if isinstance(node, Text):
+        yield node
+    elif isinstance(node, list):
+        words = [item for item in node if isinstance(item, Text)]
+        if words:
+            yield Text.at(" ".join(words), words[0].line)
+        for item in node:
+            if not isinstance(item, Text):
+                yield from _texts(item)
+    elif isinstance(node, Block):
+        for key in ("command", "entrypoint", "args"):
+            if key in node:
+                yield from _texts(node[key])
+
+
+_COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
+
+
+def kubernetes(source: Source) -> Part | None:
+    """Read Kubernetes' resources, or a part of one: containers with env, ConfigMaps."""
+    found = _Found(source)
+    for root in source.documents:
+        if not isinstance(root, Block) or "services" in root:
+            continue
+        resources = items(root, "items") if root.get("kind") == "List" else [root]
+        for resource in resources:
+            _resource(found, resource)
+    part = found.part("kubernetes")
+    return None if part.empty else part
+
+
+def _resource(found: _Found, resource: object) -> None:
+    kind = str(text(resource, "kind") or "")
+    if kind == "ConfigMap":
+        for key, value in block(resource, "data").items():
+            if isinstance(value, Text) and (part := embedded(found.source, value, key)):
+                found.add(part)
+        data = {
+            key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
+        }
+        settings = environment.broker_settings(data, "", found.source)
+        if settings:
+            name = str(text(resource, "metadata", "name") or "ConfigMap")
+            found.nodes.append(environment.node(name, settings, found.source, image="", count=None))
+        return
+    replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
+    name = str(text(resource, "metadata", "name") or found.source.name)
+    for container in containers(resource):
+        variables = _named_values(container)
+        image = text(container, "image")
+        if variables or (image and kind):
+            count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
+            if count is None and kind in _COUNTED:
+                count = Given("1", f"{found.source.name}:{block(resource).line}")
+            found.container(
+                name, image, variables, count=count, command="x" if "command" in container else ""
+            )
+        found.topics += _commands(found.source, container)
+
+
+def embedded(source: Source, value: Text, name: str = "") -> Part | None:
+    """Read a text of settings inside another file, such as `server.properties: |`."""
+    if "=" not in value or not (value.block or "\n" in value):
+        return None
+    try:
+        pairs = parse(str(value), value.line + value.block)
+    except RefusalError:
+        return None
+    return classify(replace(source, hint="broker" if "server" in name else ""), pairs)
+
+
+def containers(node: object, depth: int = 0) -> Iterator[Block]:
+    """Yield every mapping with a list `env`, or `environment`, of names and values."""
+    if depth > 30:
+        return
+    if isinstance(node, Block):
+        if _named_values(node) or isinstance(node.get("image"), Text):
+            yield node
+        for key, value in node.items():
+            if key not in ("env", "environment"):
+                yield from containers(value, depth + 1)
+    elif isinstance(node, list):
+        for item in node:
+            yield from containers(item, depth + 1)
+
+
+def _named_values(container: Block) -> dict[str, Text]:
+    """Return the variables of `env: [{name: …, value: …}]`."""
+    return {
+        str(name): value
+        for key in ("env", "environment")
+        for entry in items(container, key)
+        if (name := text(entry, "name")) and (value := text(entry, "value"))
+    }
+
+
+def ecs(source: Source) -> Part | None:
+    """Read a task definition of ECS."""
+    root = next(iter(source.documents), None)
+    task = block(root, "taskDefinition") or root
+    if not isinstance(task, Block) or "containerDefinitions" not in task:
+        return None
+    found = _Found(source)
+    for container in items(task, "containerDefinitions"):
+        name = str(text(container, "name") or source.name)
+        found.container(name, text(container, "image"), _named_values(container), count=None)
+    part = found.part("ECS task")
+    return None if part.empty else part

@@ -1,0 +1,297 @@
+"""Reads the output of commands: kafka-topics, kafka-configs, `rpk topic describe`, client logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ackproof.own_config.configuration import Client, Given, Topic
+from ackproof.own_config.parts import Node, Part, Rank, RefusalError, Source, secret
+from ackproof.own_config.tree import Text
+
+_TOPIC = re.compile(
+    r"\s*Topic:\s*(?P<name>\S+)\s.*?PartitionCount:\s*(?P<partitions>\d+)\s+"
+    r"ReplicationFactor:\s*(?P<replicas>\d+)\b(?P<rest>.*)"
+)
+_PARTITION = re.compile(r"\s*Topic:\s*(?P<name>\S+)\s+Partition:\s*\d+\s+Leader:(?P<rest>.*)")
+
+
+def topics(source: Source) -> Part | None:
+    """Read `kafka-topics --describe`."""
+    found: dict[str, Topic] = {}
+    lines = [
+        (number, line) for number, line in enumerate(source.lines, start=1) if "Topic:" in line
+    ]
+    partitions = [(number, match) for number, line in lines if (match := _PARTITION.match(line))]
+    for number, line in lines:
+        if match := _TOPIC.match(line):
+            where = f"{source.name}:{number}"
+            _, _, configs = _joined(source, number, match["rest"]).partition("Configs:")
+            found[match["name"]] = Topic(
+                name=match["name"],
+                partitions=Given(match["partitions"], where),
+                replication_factor=Given(match["replicas"], where),
+                settings=source.settings(_listed(configs, number)),
+                source=where,
+            )
+    if not found and not partitions:
+        return None
+    if not found:
+        raise RefusalError(
+            "lines of partitions from kafka-topics --describe: the first line of the topic "
+            "(PartitionCount, ReplicationFactor, Configs) is missing"
+        )
+    below, since = _eligible(source, partitions)
+    return Part(
+        shape="kafka-topics --describe", topics=tuple(found.values()), below=below, since=since
+    )
+
+
+def _joined(source: Source, number: int, rest: str) -> str:
+    """Return the rest of a topic's line with the lines into which a terminal wrapped it."""
+    for line in source.lines[number:]:
+        if not line.strip() or "Topic:" in line:
+            break
+        rest += line.strip()
+    return rest
+
+
+def _eligible(
+    source: Source, partitions: list[tuple[int, re.Match[str]]]
+) -> tuple[Given | None, Given | None]:
+    """Return bounds of the version by the columns of eligible leader replicas.
+
+    TopicCommand prints N/A if brokers do not know DescribeTopicPartitions, which came with 4.0.
+    """
+    for number, match in partitions:
+        if elr := re.search(r"\bElr:\s*(N/A)?", match["rest"]):
+            bound = Given("4.0", f"{source.name}:{number}")
+            return (bound, None) if elr[1] else (None, bound)
+    return None, None
+
+
+def _listed(text: str, number: int) -> dict[str, Text]:
+    """Return the settings of `a=1,b=delete,compact`: a value may have commas."""
+    pairs = re.split(r",(?=[A-Za-z0-9._-]+=)", text.strip())
+    return {
+        key.strip(): Text.at(value, number)
+        for key, equals, value in (pair.partition("=") for pair in pairs)
+        if equals
+    }
+
+
+_HEADING = re.compile(
+    r"\s*(?:(?P<kind>All user provided|All|Dynamic|Default|User provided) )?configs for "
+    r"(?:the )?(?P<scope>topic|brokers|broker|client|user)s?\b\s*(?P<name>.*?)\s*are:?\s*"
+    r"(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_SETTING = re.compile(
+    r"\s*(?P<key>[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+)=(?P<value>.*?)"
+    r"(?:\s+sensitive=(?P<sensitive>true|false)\b\s*(?:synonyms=\{(?P<synonyms>[^}]*)\}?)?.*)?"
+)
+
+
+@dataclass
+class _Entity:
+    """A broker, all brokers, or a topic whose settings a command printed."""
+
+    scope: str
+    name: str
+    in_force: bool
+    pairs: dict[str, Text] = field(default_factory=dict)
+    defaults: list[str] = field(default_factory=list)
+
+
+def configs(source: Source) -> Part | None:
+    """Read `kafka-configs --describe`, also lines of it without their heading."""
+    entities = list(_entities(source))
+    if not any(entity.pairs for entity in entities):
+        return _no_settings(source, entities)
+    nodes = [
+        Node(
+            name=f"broker {entity.name}" if entity.name else "all brokers",
+            settings=source.settings(entity.pairs),
+            rank=_rank(entity),
+        )
+        for entity in entities
+        if entity.scope != "topic" and entity.pairs
+    ]
+    return Part(
+        shape="kafka-configs --describe",
+        nodes=tuple(nodes),
+        topics=tuple(
+            Topic(name=entity.name, settings=source.settings(entity.pairs), source=source.name)
+            for entity in entities
+            if entity.scope == "topic"
+        ),
+    )
+
+
+def _no_settings(source: Source, entities: list[_Entity]) -> Part | None:
+    """Return what headings without settings say: topics with the brokers' settings."""
+    topics = tuple(
+        Topic(name=entity.name, source=source.name)
+        for entity in entities
+        if entity.scope == "topic"
+    )
+    if topics:
+        return Part(shape="kafka-configs --describe", topics=topics)
+    if any(entity.scope.startswith("broker") for entity in entities):
+        raise RefusalError(
+            "the output of kafka-configs --describe without a setting: ask with --all, which also "
+            "prints the brokers' static settings and defaults"
+        )
+    return None
+
+
+def _rank(entity: _Entity) -> Rank:
+    if entity.in_force:
+        return Rank.IN_FORCE
+    return Rank.DYNAMIC_BROKER if entity.name else Rank.DYNAMIC_DEFAULT
+
+
+def _entities(source: Source) -> Iterator[_Entity]:
+    entity: _Entity | None = None
+    for number, line in _unwrapped(source.lines):
+        if heading := _HEADING.match(line):
+            if entity:
+                yield entity
+            scope = "broker" if heading["scope"] == "brokers" else heading["scope"].lower()
+            name = re.sub(r"^(?:entity )?['\"]?(.*?)['\"]?$", r"\1", heading["name"])
+            name = "" if heading["scope"] == "brokers" else name
+            kind = (heading["kind"] or "").lower()
+            entity = _Entity(scope, name, kind == "all" and scope == "broker")
+            entity.pairs |= _listed(heading["rest"], number)  # before 2.5 all are on this line
+        elif (match := _SETTING.fullmatch(line)) and (entity or match["sensitive"]):
+            entity = entity or _Entity(_scope(match["synonyms"] or "", source.hint), "", True)
+            if match["sensitive"] != "true" and match["value"] not in ("null", ""):
+                entity.pairs[match["key"]] = Text.at(match["value"], number)
+    if entity:
+        yield entity
+
+
+def _scope(synonyms: str, hint: str) -> str:
+    """Return whose setting a line without a heading has."""
+    if "DYNAMIC_TOPIC_CONFIG" in synonyms:
+        return "topic"
+    return "topic" if hint == "topic" and "BROKER" not in synonyms else "broker"
+
+
+def _unwrapped(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield lines with their numbers; a line that a terminal wrapped is joined.
+
+    A setting ends with its synonyms in braces.
+    """
+    first, text = 0, ""
+    for number, line in enumerate(lines, start=1):
+        if text:
+            text += line if text.endswith(" ") or line.startswith(" ") else f"{line}"
+        else:
+            first, text = number, line
+        is_open = "sensitive=" in text and "synonyms={" in text and "}" not in text
+        cut = re.fullmatch(r"\s+[a-z0-9._-]+=\S*\s*(sensiti?v?e?=?\w*|synonyms=?)?", text)
+        following = lines[number] if number < len(lines) else ""
+        begins = _HEADING.match(following) or re.match(r"\s+[a-z0-9._-]+=", following)
+        if (
+            following.strip()
+            and not begins
+            and (is_open or (cut and not _SETTING_ALONE.match(following)))
+        ):
+            continue
+        yield first, text
+        text = ""
+    if text:
+        yield first, text
+
+
+_SETTING_ALONE = re.compile(r"\s*[a-z0-9-]+(\.[a-z0-9-]+)+=")
+
+
+def rpk(source: Source) -> Part | None:
+    """Read `rpk topic describe`: sections SUMMARY, CONFIGS, PARTITIONS."""
+    if not any(line.strip() == "SUMMARY" for line in source.lines):
+        return None
+    found: list[Topic] = []
+    section = ""
+    for number, line in enumerate(source.lines, start=1):
+        words = line.split()
+        if len(words) == 1 and words[0].isupper():
+            section = words[0]
+        elif section == "SUMMARY" and len(words) == 2:
+            value = Given(words[1], f"{source.name}:{number}")
+            if words[0] == "NAME":
+                found.append(Topic(name=words[1], source=value.source))
+            elif found and words[0] == "PARTITIONS":
+                found[-1] = replace(found[-1], partitions=value)
+            elif found and words[0] == "REPLICAS":
+                found[-1] = replace(found[-1], replication_factor=value)
+        elif section == "CONFIGS" and found and len(words) >= 2 and "." in words[0]:
+            added = source.settings({words[0]: Text.at(words[1], number)})
+            found[-1] = replace(found[-1], settings={**found[-1].settings, **added})
+    return Part(shape="rpk topic describe", topics=tuple(found)) if found else None
+
+
+_NO_VALUE = ("null", "[hidden]", "[]", "")
+_VALUE = re.compile(r"\s+(?P<key>[a-z][a-z0-9._-]*) = (?P<value>.*)")
+_APP_INFO = re.compile(r".*Kafka version: (?P<version>\d+\.\d+\.\d+)\b")
+
+
+def client_log(source: Source) -> Part | None:
+    """Read the blocks `ProducerConfig values:` of a log, those of brokers (`KafkaConfig`), too."""
+    blocks: list[tuple[str, int, dict[str, Text]]] = []
+    versions: list[Given] = []
+    inside = False
+    for number, line in enumerate(source.lines, start=1):
+        if heading := re.search(r"\b(Producer|Consumer|Kafka)Config values:\s*$", line):
+            blocks.append((heading[1], number, {}))
+            inside = True
+        elif inside and (match := _VALUE.fullmatch(line)):
+            if match["value"] not in _NO_VALUE and not secret(match["key"]):
+                blocks[-1][2][match["key"]] = Text.at(match["value"], number)
+        else:
+            inside = inside and not line.strip()
+            if match := _APP_INFO.match(line):
+                versions.append(Given(match["version"], f"{source.name}:{number}"))
+    if not blocks:
+        return None
+    version = versions[0] if len({given.value for given in versions}) == 1 else None
+    return _logged(source, blocks, version)
+
+
+def _logged(
+    source: Source, blocks: list[tuple[str, int, dict[str, Text]]], version: Given | None
+) -> Part:
+    clients: dict[str, list[Client]] = {"Producer": [], "Consumer": []}
+    nodes = []
+    for kind, number, pairs in blocks:
+        settings = source.settings(
+            {
+                key: Text.at(re.sub(r"^\[(.*)\]$", r"\1", value), value.line)
+                for key, value in pairs.items()
+            }
+        )
+        if kind == "Kafka":
+            nodes.append(
+                Node(name=f"{source.name}:{number}", settings=settings, rank=Rank.IN_FORCE)
+            )
+            continue
+        of_kind = sum(1 for other, _, _ in blocks if other == kind)
+        name = f"{source.name} ({settings['client.id'].value})" if "client.id" in settings else ""
+        name = name or f"{source.name}:{number}"
+        clients[kind].append(
+            Client(
+                name=name if of_kind > 1 else source.name,
+                library="java",
+                settings=settings,
+                version=version,
+            )
+        )
+    return Part(
+        shape="a log with the values of a configuration",
+        kafka=version if nodes else None,
+        nodes=tuple(nodes),
+        producers=tuple(clients["Producer"]),
+        consumers=tuple(clients["Consumer"]),
+    )

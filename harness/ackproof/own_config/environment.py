@@ -1,0 +1,207 @@
+"""Variables of container images that become settings of Kafka, and versions of these images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ackproof.own_config.configuration import Given
+from ackproof.own_config.parts import Node, Part, RefusalError, Source
+from ackproof.own_config.properties import classify, misspelt, process_roles
+from ackproof.own_config.tree import Text
+from ackproof.scenario.kafka_keys import known
+
+_IMAGE = re.compile(
+    r"(?:.*/)?(?P<name>cp-kafka|cp-server|cp-enterprise-kafka|confluent-local|kafka|kafka-native"
+    r"|cp-kafka-connect(?:-base)?|cp-schema-registry)(?:[:@](?P<tag>.*))?"
+)
+#: Confluent Platform -> Apache Kafka (docs: "Supported versions and interoperability").
+_CONFLUENT_KAFKA = {
+    **{f"3.{minor}": kafka for minor, kafka in ((2, "0.10.2"), (3, "0.11.0"))},
+    **{f"4.{minor}": f"1.{minor}" for minor in (0, 1)},
+    **{f"5.{minor}": f"2.{minor}" for minor in range(6)},
+    **{f"6.{minor}": f"2.{minor + 6}" for minor in range(3)},
+    **{f"7.{minor}": f"3.{minor}" for minor in range(10)},
+    **{f"8.{minor}": f"4.{minor}" for minor in range(4)},
+}
+#: Variables of images that are no settings.
+_NOT_SETTINGS = re.compile(
+    r"KAFKA_(CFG_)?(HEAP_OPTS|OPTS|JMX_.*|LOG4J.*|JVM_PERFORMANCE_OPTS|VERSION|(KRAFT_)?CLUSTER_ID|HOME"
+    r"|GC_LOG.*|CLUSTERS_\d.*|CREATE_TOPICS|.*PASSWORD.*|.*_USERS?|ENABLE_KRAFT|TOOLS.*|DEBUG)"
+)
+#: Settings by which a set of variables shows that it is a broker's.
+_SHOWS_BROKER = frozenset(
+    {"node.id", "broker.id", "process.roles", "zookeeper.connect", "advertised.listeners"}
+)
+
+
+def version(image: Text, source: Source) -> Given | None:
+    """Return the version of Kafka in an image; None if its tag does not say."""
+    match = _IMAGE.fullmatch(image)
+    if not match:
+        return None
+    tag = match["tag"] or ""
+    if match["name"].startswith("cp-") or match["name"] == "confluent-local":
+        release = re.match(r"(\d+\.\d+)", tag)
+        kafka = _CONFLUENT_KAFKA.get(release[1]) if release else None
+    else:
+        numbers = re.search(r"(?:kafka-|^\d\.\d+-)?(\d+\.\d+\.\d+)(?!.*kafka-\d)(?:$|[-_.])", tag)
+        numbers = (
+            re.search(r"kafka-(\d+\.\d+\.\d+)", tag)
+            or re.match(r"2\.1[0-3]-(\d+\.\d+\.\d+)", tag)
+            or numbers
+        )
+        minor = re.match(r"(\d+\.\d+)(?:$|-)", tag)
+        kafka = numbers[1] if numbers else minor[1] if minor else None
+    if kafka is None:
+        source.warnings.append(
+            f"{source.name}:{image.line}: {image}: its tag does not say which version of Kafka "
+            "it is: state it with --kafka"
+        )
+        return None
+    return Given(kafka, f"{source.name}:{image.line}")
+
+
+def is_kafka(image: str) -> bool:
+    match = _IMAGE.fullmatch(image)
+    return bool(match and match["name"] != "cp-schema-registry" and "connect" not in match["name"])
+
+
+def is_bitnami(image: str) -> bool:
+    return "bitnami" in image
+
+
+def broker_settings(
+    variables: Mapping[str, Text], image: str, source: Source
+) -> dict[str, Text] | None:
+    """Return the settings that variables make; None if they are not a broker's.
+
+    Bitnami's image reads KAFKA_CFG_…, the others KAFKA_…; without an image both count.
+    """
+    settings: dict[str, Text] = {}
+    other: dict[str, Text] = {}
+    for name, value in variables.items():
+        if not name.startswith("KAFKA_") or _NOT_SETTINGS.fullmatch(name):
+            continue
+        bitnami = name.startswith("KAFKA_CFG_")
+        fits = not image or not is_kafka(image) or bitnami == is_bitnami(image)
+        (settings if fits else other)[_key(name)] = value
+    keys = known("broker")
+    for key, value in other.items():
+        if key in keys and key not in settings and key not in _SHOWS_BROKER:
+            right = "KAFKA_CFG_" if is_bitnami(image) else "KAFKA_"
+            source.warnings.append(
+                f"{source.name}:{value.line}: {key}: the image {image} does not read a variable of "
+                f"this form, but {right}…: not used"
+            )
+    if not (is_kafka(image) and settings) and not (settings.keys() & _SHOWS_BROKER):
+        decisive = {key for key in settings if key in keys and "." in key} - {"bootstrap.servers"}
+        if not decisive or image:
+            return None
+    for key in [key for key in settings if key not in keys]:
+        near = misspelt(key, ("broker",))
+        if near:
+            source.warnings.append(
+                f"{source.name}:{settings[key].line}: {key}: Kafka has no broker setting of this "
+                f"name; did you mean {near!r}?"
+            )
+        del settings[key]
+    return settings
+
+
+def _key(name: str) -> str:
+    """Return the setting of a variable: one underscore is a dot, two are one, three a dash."""
+    bare = name.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_").lower()
+    return bare.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+
+
+def node(
+    name: str, settings: Mapping[str, Text], source: Source, *, image: str, count: Given | None
+) -> Node:
+    """Return the node of a container."""
+    given = source.settings(settings)
+    roles = process_roles(given)
+    default = re.fullmatch(r"(.*/)?(apache/kafka|confluent-local).*", image)
+    if default and not {"process.roles", "zookeeper.connect"} & given.keys():
+        roles = frozenset({"broker", "controller"})  # the image's own server.properties
+    return Node(name=name, count=count, roles=roles, settings=given)
+
+
+def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
+    """Return the clients that an application's variables describe: Connect's image, Spring Boot."""
+    part = None
+    if any(key.startswith("CONNECT_") for key in variables):
+        connect = {
+            _key(key.replace("CONNECT_", "KAFKA_", 1)): value
+            for key, value in variables.items()
+            if key.startswith("CONNECT_")
+        }
+        try:
+            part = classify(source, connect)
+        except RefusalError:
+            return None
+    elif any(key.startswith("SPRING_KAFKA_") for key in variables):
+        from ackproof.own_config.applications import spring
+
+        settings = {
+            key.lower().replace("_", "."): value
+            for key, value in variables.items()
+            if key.startswith("SPRING_")
+        }
+        try:
+            part = spring(source, settings)
+        except RefusalError:
+            return None
+    if part is None:
+        return None
+    return replace(
+        part,
+        producers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.producers),
+        consumers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.consumers),
+    )
+
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+
+
+def parse(source: Source) -> dict[str, Text]:
+    """Return the variables of an env file."""
+    variables: dict[str, Text] = {}
+    for number, line in enumerate(source.lines, start=1):
+        if match := _LINE.fullmatch(line):
+            value = match[2].strip()
+            quoted = re.fullmatch(r"""(["'])(.*)\1\s*(#.*)?""", value)
+            plain = quoted[2] if quoted else re.sub(r"\s+#.*$", "", value)
+            if match[1] in variables:
+                source.warnings.append(
+                    f"{source.name}:{number}: {match[1]} stands twice (first in line "
+                    f"{variables[match[1]].line}): the last one is taken"
+                )
+            variables[match[1]] = Text.at(plain, number)
+    return variables
+
+
+def read(source: Source) -> Part | None:
+    """Read an env file with the variables of a Kafka image, or of an application."""
+    significant = [
+        line for line in source.lines if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not significant or not all(
+        re.match(r"\s*(export\s+)?[A-Z_][A-Z0-9_]*=", line) for line in significant
+    ):
+        return None
+    variables = parse(source)
+    settings = broker_settings(variables, "", source)
+    if settings:
+        made = node(source.name, settings, source, image="", count=None)
+        return Part(shape="env file", nodes=(made,))
+    part = clients(variables, source, "variables")
+    if part is None:
+        return None
+    return replace(
+        part,
+        shape="env file",
+        producers=tuple(replace(one, name=source.name) for one in part.producers),
+        consumers=tuple(replace(one, name=source.name) for one in part.consumers),
+    )

@@ -1,0 +1,249 @@
+"""Reads settings in other notations: dict literals of Python, JSON and YAML, Helm's values."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ackproof.own_config import environment
+from ackproof.own_config.configuration import Given, Settings, Topic
+from ackproof.own_config.containers import embedded
+from ackproof.own_config.parts import Node, Part, RefusalError, Source
+from ackproof.own_config.properties import classify, warn_of_library
+from ackproof.own_config.tree import Block, Text, block, items, text
+from ackproof.scenario.kafka_keys import known
+
+
+def python(source: Source) -> Part | None:
+    """Read the dict literals of Python that have a client's settings."""
+    if not re.search(r"""["'][a-z]+(\.[a-z]+)+["']\s*:|["']acks["']\s*:""", source.text):
+        return None
+    try:
+        json.loads(source.text)
+    except ValueError:
+        pass
+    else:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(source.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    literals = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    # Dotted names in Python are librdkafka's: other clients have keyword arguments.
+    return _joined(
+        source, "dict of Python", [_literal(source, one) for one in literals], "librdkafka"
+    )
+
+
+def _literal(source: Source, node: ast.Dict) -> dict[str, Text]:
+    """Return the settings of a dict; a value that is no literal is a placeholder."""
+    pairs: dict[str, Text] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            plain = ast.unparse(value)
+            if isinstance(value, ast.Constant):
+                literal = value.value
+                plain = str(literal).lower() if isinstance(literal, bool) else str(literal)
+            elif not re.fullmatch(r"-\d+", plain):
+                plain = "${" + re.sub(r"[{}:\n]", " ", plain)[:60] + "}"
+            pairs[key.value] = Text.at(plain, value.lineno)
+    return pairs
+
+
+def _joined(
+    source: Source, shape: str, found: list[dict[str, Text]], library: str = ""
+) -> Part | None:
+    """Return the clients, brokers and topics of several sets of settings."""
+    parts = []
+    for pairs in found:
+        if not any("." in key or key in ("acks", "partitions") for key in pairs):
+            continue
+        try:
+            part = classify(source, pairs)
+        except RefusalError:
+            continue
+        if part:
+            line = min(value.line for value in pairs.values())
+            parts.append((line, part))
+    if not parts:
+        return None
+    several = len(parts) > 1
+    producers, consumers = (
+        tuple(
+            replace(
+                one,
+                name=f"{source.name}:{line}" if several else one.name,
+                library=library or one.library,
+            )
+            for line, part in parts
+            for one in (part.producers if produces else part.consumers)
+        )
+        for produces in (True, False)
+    )
+    for one in producers:
+        warn_of_library(source, one)
+    return Part(
+        shape=shape,
+        nodes=tuple(node for _, part in parts for node in part.nodes),
+        topics=tuple(topic for _, part in parts for topic in part.topics),
+        producers=producers,
+        consumers=consumers,
+    )
+
+
+def mapping(source: Source) -> Part | None:
+    """Read JSON or YAML whose mappings have settings by Kafka's own names."""
+    return _joined(
+        source,
+        "settings in JSON" if source.text.lstrip()[:1] == "{" else "settings in YAML",
+        [
+            {key: value for key, value in node.items() if isinstance(value, Text)}
+            for root in source.documents
+            for node in _blocks(root)
+        ],
+    )
+
+
+def _blocks(node: object, depth: int = 0) -> Iterator[Block]:
+    if depth > 20:
+        return
+    if isinstance(node, Block):
+        yield node
+    children = node.values() if isinstance(node, Block) else node if isinstance(node, list) else ()
+    for child in children:
+        yield from _blocks(child, depth + 1)
+
+
+#: Names of a sub-chart in the values of another chart.
+_CHARTS = ("kafka", "cp-kafka", "bitnami-kafka")
+#: Where charts have settings by Kafka's names (a mapping), or as properties (a text).
+_OVERRIDES = (
+    *(
+        "configurationOverrides",
+        "overrideConfiguration",
+        "config",
+        "extraConfig",
+        "extraConfigYaml",
+    ),
+    *("configOverrides", "serverProperties", "server.properties", "existingConfig"),
+)
+
+
+def helm(source: Source) -> Part | None:
+    """Read the values of a Helm chart of Kafka: Bitnami's, Confluent's and those like them."""
+    for root in source.documents:
+        if not isinstance(root, Block) or "apiVersion" in root or "services" in root:
+            continue
+        for chart in (root, *(block(root, name) for name in _CHARTS)):
+            if part := _chart(source, chart):
+                return part
+    return None
+
+
+def _chart(source: Source, chart: Block) -> Part | None:
+    common = _overrides(source, chart)
+    nodes = []
+    for name, key in (("controller", "controller"), ("broker", "broker")):
+        pool = block(chart, key)
+        count = text(pool, "replicaCount")
+        if not pool or count == "0":
+            continue
+        only = text(pool, "controllerOnly") == "true"
+        roles = (
+            {"broker"} if name == "broker" else {"controller"} if only else {"broker", "controller"}
+        )
+        nodes.append(
+            Node(
+                name=name,
+                count=source.given(count) if count and count.isdecimal() else None,
+                roles=frozenset(roles),
+                settings={**common, **_overrides(source, pool)},
+            )
+        )
+    count = text(chart, "replicaCount") or text(chart, "brokers") or text(chart, "replicas")
+    if not nodes and common:
+        nodes.append(
+            Node(
+                name="brokers",
+                count=source.given(count) if count and count.isdecimal() else None,
+                settings=common,
+            )
+        )
+    topics = tuple(_topics(source, chart))
+    image = _image(chart)
+    if not topics and not any(node.settings for node in nodes) and not (image and nodes):
+        return None
+    stated = environment.version(image, source) if image else None
+    zookeeper = text(chart, "zookeeper", "enabled")
+    mode = Given("zookeeper", f"{source.name}:{zookeeper.line}") if zookeeper == "true" else None
+    shape = "Helm values" if nodes else "list of topics"
+    return Part(shape=shape, kafka=stated, mode=mode, nodes=tuple(nodes), topics=topics)
+
+
+def _image(chart: Block) -> Text | None:
+    """Return the image of a chart with its tag; None if it is not Kafka's."""
+    tag = text(chart, "image", "tag") or text(chart, "imageTag")
+    name = text(chart, "image", "repository") or text(chart, "image")
+    if not tag:
+        return None
+    full = f"{name or 'kafka'}:{tag}"
+    return Text.at(full, tag.line) if environment.is_kafka(full) else None
+
+
+def _overrides(source: Source, chart: Block) -> Settings:
+    """Return the settings of brokers in a chart's values."""
+    pairs: dict[str, Text] = {}
+    for key, value in chart.items():
+        dotted = re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower()
+        fits = "." in dotted and dotted in known("broker") and dotted != "log.dirs"
+        if isinstance(value, Text) and value and fits:
+            pairs[dotted] = value
+    settings: dict[str, Given] = {**source.settings(pairs)}
+    for place in _OVERRIDES:
+        override = chart.get(place)
+        if isinstance(override, Block):
+            settings |= source.settings(
+                {key: one for key, one in override.items() if key in known("broker")}
+            )
+        elif isinstance(override, Text) and (part := embedded(source, override, "server")):
+            for node in part.nodes:
+                settings |= node.settings
+    variables = {
+        str(name): stated
+        for entry in items(chart, "extraEnvVars")
+        if (name := text(entry, "name")) and (stated := text(entry, "value"))
+    }
+    if found := environment.broker_settings(variables, "", source):
+        settings |= source.settings(found)
+    return settings
+
+
+_REPLICAS = ("replicationFactor", "replication_factor", "replicas", "replication")
+
+
+def _topics(source: Source, node: Block) -> Iterator[Topic]:
+    """Yield the topics of lists `topics:` whose entries have partitions or replicas."""
+    for parent in _blocks(node):
+        listed = parent.get("topics")
+        entries: list[tuple[str, object]] = []
+        if isinstance(listed, list):
+            entries = [(str(text(entry, "name") or ""), entry) for entry in listed]
+        elif isinstance(listed, Block):
+            entries = list(listed.items())
+        for name, entry in entries:
+            replicas = next((found for key in _REPLICAS if (found := text(entry, key))), None)
+            partitions = text(entry, "partitions")
+            if not name or not (replicas or partitions):
+                continue
+            yield Topic(
+                name=name,
+                partitions=source.given(partitions) if partitions else None,
+                replication_factor=source.given(replicas) if replicas else None,
+                settings=source.settings({**block(entry, "config"), **block(entry, "configs")}),
+                source=f"{source.name}:{block(entry).line}",
+            )

@@ -1,0 +1,258 @@
+"""Reads the resources of operators: Strimzi, Confluent for Kubernetes, Koperator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.environment import version
+from ackproof.own_config.parts import Node, Part, RefusalError, Source, refuse_template
+from ackproof.own_config.properties import classify, parse
+from ackproof.own_config.tree import Block, Text, block, flat, items, text
+
+
+def _resources(source: Source, group: str) -> list[Block]:
+    found = []
+    for root in source.documents:
+        listed = items(root, "items") if text(root, "kind") == "List" else [root]
+        found += [
+            one
+            for one in listed
+            if isinstance(one, Block) and group in (text(one, "apiVersion") or "")
+        ]
+    return found
+
+
+def _name(resource: Block) -> str:
+    return str(text(resource, "metadata", "name") or text(resource, "kind") or "")
+
+
+def _count(source: Source, node: Block, key: str, least: int) -> Given | None:
+    """Return a count. Raises RefusalError if it is not a whole number of at least `least`."""
+    value = node.get(key)
+    if value is None or value == "":
+        return None
+    if isinstance(value, Text):
+        refuse_template(value)
+    if not isinstance(value, Text) or not value.isdecimal() or int(value) < least or len(value) > 9:
+        line = node.lines[key]
+        raise RefusalError(f"line {line}: {key}: {value!r} is not a whole number from {least}")
+    return source.given(value)
+
+
+def strimzi(source: Source) -> Part | None:
+    """Read Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaMirrorMaker2 of Strimzi."""
+    resources = _resources(source, "kafka.strimzi.io") or [
+        root
+        for root in source.documents
+        if isinstance(root, Block)
+        and "apiVersion" not in root
+        and text(root, "kind") in ("Kafka", "KafkaNodePool", "KafkaTopic")
+    ]
+    if not resources:
+        return None
+    of_kind: dict[str, list[Block]] = {}
+    for resource in resources:
+        of_kind.setdefault(str(text(resource, "kind") or ""), []).append(resource)
+    clusters, pools = of_kind.get("Kafka", []), of_kind.get("KafkaNodePool", [])
+    if len(clusters) > 1:
+        names = ", ".join(map(_name, clusters))
+        raise RefusalError(
+            f"it has {len(clusters)} resources of the kind Kafka ({names}): put the one that you "
+            "mean into a file of its own"
+        )
+    kafka = block(clusters[0], "spec", "kafka") if clusters else Block()
+    settings = source.settings(flat(block(kafka, "config")))
+    nodes = [_pool(source, pool, settings) for pool in pools]
+    if clusters and not pools:
+        nodes.append(
+            Node(
+                name=_name(clusters[0]),
+                count=_count(source, kafka, "replicas", 1),
+                settings=settings,
+            )
+        )
+    clients = [
+        part
+        for kind in ("KafkaConnect", "KafkaMirrorMaker2", "KafkaMirrorMaker")
+        for resource in of_kind.get(kind, ())
+        if (part := _connect(source, resource))
+    ]
+    topics = [_topic(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())]
+    topics += [topic for part in clients for topic in part.topics]
+    part = Part(
+        shape="strimzi",
+        kafka=_stated(source, kafka),
+        mode=_mode(source, clusters, pools),
+        nodes=tuple(node for node in nodes if node.count is None or node.count.value != "0"),
+        topics=tuple(topics),
+        producers=tuple(one for part in clients for one in part.producers),
+        consumers=tuple(one for part in clients for one in part.consumers),
+    )
+    if part.empty:
+        raise RefusalError(
+            f"Strimzi's resources {', '.join(sorted(of_kind))}: none of Kafka, KafkaNodePool, "
+            "KafkaTopic, KafkaConnect, KafkaMirrorMaker2"
+        )
+    return part
+
+
+def _pool(source: Source, pool: Block, settings: Mapping[str, Given]) -> Node:
+    spec = block(pool, "spec")
+    roles = frozenset(str(role) for role in items(spec, "roles")) or frozenset({"broker"})
+    return Node(
+        name=_name(pool), count=_count(source, spec, "replicas", 0), roles=roles, settings=settings
+    )
+
+
+def _stated(source: Source, kafka: Block) -> Given | None:
+    value = text(kafka, "version")
+    if value:
+        return source.given(value)
+    image = text(kafka, "image")
+    return version(image, source) if image else None
+
+
+def _mode(source: Source, clusters: Sequence[Block], pools: Sequence[Block]) -> Given | None:
+    for pool in pools:
+        for role in items(pool, "spec", "roles"):
+            if role == "controller":
+                return Given("kraft", f"{source.name}:{role.line}")
+    for cluster in clusters:
+        annotation = text(cluster, "metadata", "annotations", "strimzi.io/kraft")
+        if annotation == "enabled":
+            return Given("kraft", f"{source.name}:{annotation.line}")
+        spec = block(cluster, "spec")
+        if "zookeeper" in spec:
+            return Given("zookeeper", f"{source.name}:{spec.lines['zookeeper']}")
+    return None
+
+
+def _topic(source: Source, resource: Block, replicas: str, config: str) -> Topic:
+    spec = block(resource, "spec")
+    partitions = "partitionCount" if "partitionCount" in spec else "partitions"
+    name = text(spec, "topicName") or text(spec, "name") or text(resource, "metadata", "name")
+    return Topic(
+        name=str(name or ""),
+        partitions=_count(source, spec, partitions, 1),
+        replication_factor=_count(source, spec, replicas, 1),
+        settings=source.settings(flat(block(spec, config))),
+        source=f"{source.name}:{resource.line}",
+    )
+
+
+def _connect(source: Source, resource: Block) -> Part | None:
+    """Read a worker; the clusters of MirrorMaker 2 have settings of their own."""
+    pairs: dict[str, Text] = {**flat(block(resource, "spec", "config"))}
+    for cluster in items(resource, "spec", "clusters"):
+        pairs |= flat(block(cluster, "config"))
+    target = block(resource, "spec", "target", "config")
+    pairs |= flat(target)
+    pairs.setdefault("config.storage.topic", Text.at("", resource.line))
+    part = classify(replace(source, hint=""), pairs)
+    if part is None:
+        return None
+    name = f"{source.name} ({_name(resource)})"
+    return replace(
+        part,
+        producers=tuple(replace(one, name=name) for one in part.producers),
+        consumers=tuple(replace(one, name=name) for one in part.consumers),
+    )
+
+
+def confluent(source: Source) -> Part | None:
+    """Read Kafka, KRaftController and KafkaTopic of Confluent for Kubernetes."""
+    resources = _resources(source, "platform.confluent.io")
+    if not resources:
+        return None
+    nodes: list[Node] = []
+    topics: list[Topic] = []
+    versions: list[Given] = []
+    mode = None
+    for resource in resources:
+        kind, spec = text(resource, "kind"), block(resource, "spec")
+        if kind in ("Kafka", "KRaftController"):
+            image = text(spec, "image", "application")
+            stated = version(image, source) if image else None
+            versions += [stated] if stated else []
+            nodes.append(
+                Node(
+                    name=_name(resource),
+                    count=_count(source, spec, "replicas", 1),
+                    roles=frozenset({"broker" if kind == "Kafka" else "controller"}),
+                    settings=source.settings(_lines(items(spec, "configOverrides", "server"))),
+                )
+            )
+        elif kind == "KafkaTopic":
+            topics.append(_topic(source, resource, "replicas", "configs"))
+        if kind in ("KRaftController", "Zookeeper"):
+            name = "kraft" if kind == "KRaftController" else "zookeeper"
+            mode = Given(name, f"{source.name}:{resource.line}")
+    part = Part(
+        shape="confluent operator",
+        kafka=versions[0] if versions else None,
+        mode=mode,
+        nodes=tuple(nodes),
+        topics=tuple(topics),
+    )
+    if part.empty:
+        kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
+        raise RefusalError(
+            f"resources of Confluent's operator ({kinds}): none of Kafka, KafkaTopic"
+        )
+    return part
+
+
+def _lines(entries: Sequence[Any]) -> dict[str, Text]:
+    """Return the settings of a list of `key=value`."""
+    pairs: dict[str, Text] = {}
+    for entry in entries:
+        if isinstance(entry, Text):
+            pairs |= parse(str(entry), entry.line)
+    return pairs
+
+
+def koperator(source: Source) -> Part | None:
+    """Read KafkaCluster and KafkaTopic of Koperator (banzaicloud.io)."""
+    resources = _resources(source, "kafka.banzaicloud.io")
+    if not resources:
+        return None
+    nodes: list[Node] = []
+    topics: list[Topic] = []
+    kafka = mode = None
+    for resource in resources:
+        kind, spec = text(resource, "kind"), block(resource, "spec")
+        if kind == "KafkaTopic":
+            topics.append(_topic(source, resource, "replicationFactor", "config"))
+        elif kind == "KafkaCluster":
+            image = text(spec, "clusterImage")
+            kafka = version(image, source) if image else None
+            cluster = _embedded(text(spec, "readOnlyConfig")) | _embedded(
+                text(spec, "clusterWideConfig")
+            )
+            for broker in items(spec, "brokers"):
+                identity = text(broker, "id")
+                own = cluster | _embedded(text(broker, "readOnlyConfig"))
+                roles = frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
+                nodes.append(
+                    Node(
+                        name=f"{_name(resource)} {identity or ''}".strip(),
+                        count=Given("1", f"{source.name}:{broker.line}"),
+                        roles=roles or frozenset({"broker"}),
+                        settings=source.settings(own),
+                    )
+                )
+            if (quorum := text(spec, "kRaft")) == "true":
+                mode = Given("kraft", source.where(quorum))
+            elif "zkAddresses" in spec:
+                mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
+    part = Part(shape="koperator", kafka=kafka, mode=mode, nodes=tuple(nodes), topics=tuple(topics))
+    if part.empty:
+        raise RefusalError("resources of Koperator: none of KafkaCluster, KafkaTopic")
+    return part
+
+
+def _embedded(value: Text | None) -> dict[str, Text]:
+    return parse(str(value), value.line + value.block) if value else {}

@@ -1,0 +1,165 @@
+"""The content of one file, as its reader understood it; `combining` makes an OwnConfig of many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, Literal
+
+from ackproof.own_config.configuration import Client, Given, Settings, Topic
+from ackproof.own_config.tree import Text, documents
+
+#: Settings whose values are never stored.
+_SECRET = re.compile(
+    r".*(password|passphrase|secret|credential|token|jaas|private.?key|api.?key|user\.?info"
+    r"|certificate).*|.*ssl\.(keystore|key)\.(key|pem)|.*keystore\.key",
+    re.IGNORECASE,
+)
+#: A value that contains one: of a login module, or of an address.
+_SECRET_VALUE = re.compile(
+    r"(password|secret|token)[\"']?\s*[=:]|://[^/@\s]+:[^/@\s]+@|LoginModule", re.IGNORECASE
+)
+#: A value that a program fills in: `${NAME}` of a shell, Spring or Terraform.
+_PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
+_TEMPLATE = re.compile(r"\{\{|\{%|<%=")
+
+
+#: The kind of settings that an option names, for a file that does not show it.
+Hint = Literal["", "broker", "topic", "producer"]
+
+
+#: How a reason begins if nothing of Kafka is in a file: a folder has many such files.
+UNKNOWN = "no setting of Kafka is recognised"
+
+
+class RefusalError(Exception):
+    """A file is not used; its message is a reason for a user."""
+
+
+class Rank(IntEnum):
+    """Kafka's order of precedence for settings of brokers; a higher rank wins."""
+
+    STATIC = 1
+    DYNAMIC_DEFAULT = 2
+    DYNAMIC_BROKER = 3
+    IN_FORCE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Brokers or controllers with the same settings: a service, a pool, a file.
+
+    name: distinguishes nodes of one file. count: how many; None if the file describes a node, of
+    which there may be more. roles: `broker`, `controller` or both.
+    """
+
+    name: str
+    count: Given | None = None
+    roles: frozenset[str] = frozenset({"broker"})
+    settings: Settings = field(default_factory=dict)
+    rank: Rank = Rank.STATIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one file says. shape: its kind, in words. nodes: empty if it describes none."""
+
+    shape: str
+    kafka: Given | None = None
+    since: Given | None = None
+    below: Given | None = None
+    mode: Given | None = None
+    nodes: tuple[Node, ...] = ()
+    topics: tuple[Topic, ...] = ()
+    producers: tuple[Client, ...] = ()
+    consumers: tuple[Client, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not (self.nodes or self.topics or self.producers or self.consumers or self.kafka)
+
+
+def _nothing(_: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file's text. beside: returns the text of a file that it names; None if there is none."""
+
+    name: str
+    text: str
+    hint: Hint = ""
+    beside: Callable[[str], str | None] = _nothing
+    warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def documents(self) -> list[Any]:
+        """The documents of YAML or JSON. Raises RefusalError if it is neither."""
+        return documents(self.text, self.name, self.warnings)
+
+    def given(self, value: Text) -> Given:
+        return Given(str(value), self.where(value))
+
+    def where(self, value: Text) -> str:
+        return f"{value.file or self.name}:{value.line}"
+
+    def settings(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Settings:
+        """Return settings with their sources; secrets and values without text are left out.
+
+        A warning is added for a value that a program fills in.
+        """
+        items = pairs.items() if isinstance(pairs, Mapping) else pairs
+        settings: dict[str, Given] = {}
+        for key, value in items:
+            if isinstance(value, Text) and not secret(key) and not _SECRET_VALUE.search(value):
+                settings.update(self._setting(key, value))
+        return settings
+
+    def _setting(self, key: str, value: Text) -> dict[str, Given]:
+        where = self.where(value)
+        refuse_template(value)
+        if match := _PLACEHOLDER.search(value):
+            variable, default = match[1], match[2]
+            if default is None:
+                self.warnings.append(f"{where}: {key}: not stated: {variable} fills it in")
+                return {}
+            filled = _PLACEHOLDER.sub(lambda found: found[2] or "", value)
+            self.warnings.append(
+                f"{where}: {key}={filled}: the default of {variable}, which may replace it"
+            )
+            return {key: Given(filled, where)}
+        if not value.isprintable():
+            raise RefusalError(f"line {value.line}: the value of {key} does not print")
+        if not value.strip():
+            self.warnings.append(f"{where}: {key} is empty: taken as not stated")
+            return {}
+        return {key: Given(value.strip(), where)}
+
+
+def refuse_template(value: Text) -> None:
+    """Raise RefusalError if a value is one of a template that was not rendered."""
+    if match := _TEMPLATE.search(value):
+        raise RefusalError(template(match[0], value.line))
+
+
+def secret(key: str) -> bool:
+    return bool(_SECRET.fullmatch(key))
+
+
+def template(mark: str, line: int) -> str:
+    """Return why a template is refused. mark: the characters that show it."""
+    if mark == "<%=":
+        return f"a template (line {line}): render it first"
+    return (
+        f"a template of Helm, Jinja or the like (line {line}): render it first (`helm template`, "
+        "`ansible --check --diff`)"
+    )

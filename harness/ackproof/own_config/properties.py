@@ -1,0 +1,385 @@
+"""Reads settings `key=value`: Java properties, and each kind of file that consists of settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import cache
+
+from ackproof.own_config.configuration import Client, Given, Settings, Topic
+from ackproof.own_config.parts import Node, Part, RefusalError, Source
+from ackproof.own_config.tree import Text
+from ackproof.scenario.kafka_keys import known
+from ackproof.scenario.librdkafka import ALIASES, KNOWN
+
+_CONNECTION = {"bootstrap.servers", "client.id"}
+#: Keys that describe a topic without being its settings, as people write them.
+_PARTITIONS = ("partitions", "num.partitions", "partition.count")
+_REPLICAS = ("replication.factor", "replication_factor", "replication-factor")
+_TOPIC_NAMES = ("topic", "topic.name")
+
+#: librdkafka's names besides those of scenarios (CONFIGURATION.md); none of them is Java's.
+_LIBRDKAFKA = re.compile(
+    r"metadata\.broker\.list|log\.(connection\.close|queue|thread\.name)|socket\..+"
+    r"|topic\.metadata\..+|topic\.blacklist|message\.copy\.max\.bytes|queue\.buffering\..+"
+    r"|queued\..+|enable\.(auto\.offset\.store|partition\.eof|sparse\.connections|random\.seed)"
+    r"|api\.version\..+|broker\.(version\.fallback|address\..+)|statistics\.interval\.ms|debug"
+    r"|delivery\.report\.only\.error|produce\.offset\.report|compression\.codec|enabled_events"
+    r"|auto\.commit\.enable|offset\.store\..+|fetch\.(wait\.max\.ms|message\.max\.bytes)"
+    r"|fetch\.(error|queue)\.backoff\.ms|log_level|builtin\.features|reconnect\.backoff\.jitter\.ms"
+    r"|batch\.num\.messages|plugin\.library\.paths|ssl\.(ca|certificate|key)\.(location|pem)"
+    r"|sasl\.(mechanisms|username)|queuing\.strategy|receive\.message\.max\.bytes"
+)
+_OF_CONSUMERS = re.compile(
+    r"group\.(id|protocol|instance\.id|remote\.assignor)|auto\.(offset\.reset|commit\..+)"
+    r"|enable\.(auto\.(commit|offset\.store)|partition\.eof)|isolation\.level|fetch\..+|max\.poll\..+"
+    r"|queued\..+|offset\.store\..+|partition\.assignment\.strategy"
+)
+_OF_PRODUCERS = re.compile(
+    r"acks|request\.required\.acks|enable\.(idempotence|gapless\.guarantee)|linger\.ms|batch\..+"
+    r"|queue\.buffering\..+|message\.(timeout\.ms|send\.max\.retries)|transaction(al)?\..+|buffer\.memory"
+    r"|max\.(in\.flight.*|block\.ms|request\.size)|delivery\..+|retries|compression\..+|partitioner.*"
+    r"|produce\..+|sticky\..+"
+)
+
+
+def parse(text: str, first: int = 1) -> dict[str, Text]:
+    """Return the settings of Java properties; the last of equal keys counts, as in Java.
+
+    first: the number of the first line. Raises RefusalError for a malformed escape.
+    """
+    import javaproperties
+
+    settings: dict[str, Text] = {}
+    line = first
+    try:
+        for element in javaproperties.parse(text):
+            if isinstance(element, javaproperties.KeyValue):
+                settings[element.key.strip()] = Text.at(element.value.strip(), line)
+            line += len(element.source.splitlines())
+    except javaproperties.InvalidUEscapeError as error:
+        raise RefusalError(f"line {line}: {error}") from None
+    return settings
+
+
+def read(source: Source) -> Part | None:
+    """Read a file of settings."""
+    repeated = _repeated(source)
+    part = classify(source, parse(source.text))
+    source.warnings.extend(repeated if part else ())
+    return part
+
+
+def warn_of_library(source: Source, who: Client) -> None:
+    """Warn of a client whose names both libraries have, and whose defaults would differ."""
+    names = who.settings.keys()
+    of_java = any(key in known("producer") and key not in KNOWN for key in names - _CONNECTION)
+    if who.library == "java" and "enable.idempotence" not in names and not of_java:
+        source.warnings.append(
+            f"{who.name}: only names that the Java client and librdkafka have; the answer takes "
+            "the Java client, which is idempotent by default: state enable.idempotence"
+        )
+
+
+def _repeated(source: Source) -> list[str]:
+    seen: dict[str, int] = {}
+    warnings = []
+    for number, line in enumerate(source.lines, start=1):
+        match = re.match(r"\s*([\w.%\"\-]+)\s*=", line)
+        if not match:
+            continue
+        if match[1] in seen:
+            warnings.append(
+                f"{source.name}:{number}: {match[1]} stands twice (first in line "
+                f"{seen[match[1]]}): the last one is taken, as in Java"
+            )
+        seen.setdefault(match[1], number)
+    return warnings
+
+
+def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    """Return what settings say, by the kind of file that has them; None if none is Kafka's."""
+    for kind in (_mirror_maker, _prefixed):
+        if part := kind(source, pairs):
+            return part
+    keys = [key for key in pairs if source.hint or key not in _VAGUE]
+    votes = {scope: sum(map(own, keys)) for scope, own in _VOTES.items()}
+    clients = votes["producer"] + votes["consumer"] + votes["client"]
+    if source.hint == "topic" and not votes["broker"] and not clients:
+        return topic(source, pairs) if votes["topic"] or votes["shared"] else None
+    read_as: Callable[[Source, Mapping[str, Text]], Part] | None = None
+    if votes["broker"] and votes["broker"] >= clients:
+        read_as = broker
+    elif clients or (source.hint == "producer" and votes["connection"]):
+        read_as = client
+    elif votes["topic"] or votes["shared"]:
+        read_as = topic if votes["topic"] else broker
+    elif votes["connection"]:
+        raise RefusalError(
+            "it has only connection settings of a client, and does not say whether it produces or "
+            "consumes: name its file of settings such as acks or group.id"
+        )
+    return read_as(source, pairs) if read_as else None
+
+
+@cache
+def _only(scope: str) -> frozenset[str]:
+    """Return the keys by which a file shows that it is a broker's, a topic's, a client's."""
+    keys = {name: known(name) for name in ("broker", "topic", "producer", "consumer")}
+    others = frozenset[str]().union(*(keys[name] for name in keys if name != scope))
+    return keys[scope] - others
+
+
+def is_librdkafka(key: str) -> bool:
+    """Whether only librdkafka has a setting of this name."""
+    if key in known("producer") or key in known("consumer"):
+        return False
+    return key in KNOWN or key in ALIASES or bool(_LIBRDKAFKA.fullmatch(key))
+
+
+def is_producers(key: str) -> bool:
+    return key in _only("producer") or bool(_OF_PRODUCERS.fullmatch(key))
+
+
+def is_consumers(key: str) -> bool:
+    return key in _only("consumer") or bool(_OF_CONSUMERS.fullmatch(key))
+
+
+#: Names that programs without Kafka have, too: they do not show a Kafka client.
+_VAGUE = {"debug", "log_level", "retries", "partitioner", "client.id", "batch.size"}
+_VOTES: Mapping[str, Callable[[str], bool]] = {
+    "broker": lambda key: key in _only("broker"),
+    "topic": lambda key: key in _only("topic") or key in (*_PARTITIONS[::2], *_REPLICAS),
+    "shared": lambda key: key in ("min.insync.replicas", "unclean.leader.election.enable"),
+    "producer": lambda key: is_producers(key) and key not in known("broker"),
+    "consumer": lambda key: is_consumers(key) and key not in known("broker"),
+    "client": is_librdkafka,
+    "connection": lambda key: key in known("producer") and key not in known("broker"),
+}
+
+
+def broker(source: Source, pairs: Mapping[str, Text]) -> Part:
+    """Return a broker's or a controller's file."""
+    settings = source.settings(pairs)
+    roles = process_roles(settings)
+    name = next((settings[key].value for key in ("node.id", "broker.id") if key in settings), "")
+    shape = "server.properties" if "broker" in roles else "server.properties of a controller"
+    return Part(
+        shape=shape,
+        nodes=(Node(name=f"{source.name} {name}".strip(), roles=roles, settings=settings),),
+    )
+
+
+def process_roles(settings: Settings) -> frozenset[str]:
+    """Return the roles of a node; a broker if the settings do not say."""
+    roles = settings["process.roles"].value if "process.roles" in settings else ""
+    return frozenset(role.strip() for role in roles.split(",") if role.strip()) or frozenset(
+        {"broker"}
+    )
+
+
+def topic(source: Source, pairs: Mapping[str, Text]) -> Part:
+    """Return a topic's file."""
+    rest = {
+        key: value
+        for key, value in pairs.items()
+        if key not in (*_PARTITIONS, *_REPLICAS, *_TOPIC_NAMES)
+    }
+    return Part(
+        shape="topic settings",
+        topics=(
+            Topic(
+                name=str(next((pairs[key] for key in _TOPIC_NAMES if key in pairs), "")),
+                partitions=_count(source, pairs, _PARTITIONS),
+                replication_factor=_count(source, pairs, _REPLICAS),
+                settings=source.settings(rest),
+                source=source.name,
+            ),
+        ),
+    )
+
+
+def _count(source: Source, pairs: Mapping[str, Text], names: tuple[str, ...]) -> Given | None:
+    """Return a count; None if it is not stated, or -1, the brokers' default."""
+    values = {name: pairs[name] for name in names if name in pairs and pairs[name] != "-1"}
+    return next(iter(source.settings(values).values()), None)
+
+
+def client(
+    source: Source,
+    pairs: Mapping[str, Text],
+    *,
+    name: str = "",
+    framework: str = "",
+    shape: str = "",
+    library: str = "",
+    producer: bool | None = None,
+    consumer: bool | None = None,
+) -> Part:
+    """Return the producer, the consumer, or both that settings describe.
+
+    producer, consumer: whether it is one if the settings need not show it.
+    """
+    settings = source.settings(pairs)
+    library = library or ("librdkafka" if any(map(is_librdkafka, pairs)) else "java")
+    consumes = any(map(is_consumers, pairs)) if consumer is None else consumer
+    produces = any(map(is_producers, pairs)) if producer is None else producer
+    if source.hint == "producer" or not (consumes or produces):
+        produces = True
+    who = Client(name=name or source.name, library=library, settings=settings, framework=framework)
+    if not shape:
+        kind = "producer" if not consumes else "client" if produces else "consumer"
+        shape = f"{kind} settings of librdkafka" if library != "java" else f"{kind}.properties"
+    return Part(
+        shape=shape,
+        producers=(_without(who, is_consumers, is_producers),) if produces else (),
+        consumers=(_without(who, is_producers, is_consumers),) if consumes else (),
+    )
+
+
+def _without(who: Client, other: Callable[[str], bool], own: Callable[[str], bool]) -> Client:
+    """Return a client without the settings that only the other kind of client has."""
+    settings = {key: given for key, given in who.settings.items() if own(key) or not other(key)}
+    return Client(name=who.name, library=who.library, settings=settings, framework=who.framework)
+
+
+#: Worker.baseProducerConfigs: the settings of Connect's producers unless the worker changes them.
+_CONNECT = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "max.in.flight.requests.per.connection": "1",
+    "delivery.timeout.ms": "2147483647",
+}
+_WORKER = re.compile(
+    r"(config|offset|status)\.storage\..+|connector\.client\.config\.override\.policy"
+    r"|(key|value|header)\.converter|exactly\.once\.source\.support|connector\.class"
+    r"|plugin\.path"
+)
+_EXACTLY_ONCE = {"acks": "all", "enable.idempotence": "true"}
+
+
+def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    """Read a Connect worker or a Streams application: `producer.acks=1`, `consumer.…`."""
+    streams = "application.id" in pairs
+    prefixes = ("main.consumer.", "producer.", "consumer.")
+    of = {prefix: under(pairs, prefix) for prefix in prefixes}
+    worker = any(map(_WORKER.fullmatch, pairs))
+    clients = any(map(is_producers, of["producer."])) or any(map(is_consumers, of["consumer."]))
+    if not (streams or worker or clients):
+        return None
+    framework = "Kafka Streams" if streams else "Kafka Connect"
+    defaults, origin = ({} if streams else _CONNECT), f"default of {framework}"
+    guarantee = pairs.get("processing.guarantee", Text.at("", 0))
+    if guarantee.startswith("exactly_once"):
+        identity = str(pairs.get("application.id", ""))
+        defaults = {**_EXACTLY_ONCE, "transactional.id": identity}
+        origin = source.where(guarantee)
+    producer = client(source, of["producer."], framework=framework, producer=True, consumer=False)
+    consumed = {**of["consumer."], **of["main.consumer."]}
+    consumers = (
+        client(source, consumed, framework=framework, producer=False, consumer=True).consumers
+        if consumed
+        else ()
+    )
+    return Part(
+        shape="Kafka Streams" if streams else "Connect worker",
+        producers=tuple(with_defaults(one, defaults, origin) for one in producer.producers),
+        consumers=consumers,
+        topics=_internal_topics(source, pairs),
+    )
+
+
+def with_defaults(who: Client, defaults: Mapping[str, str], source: str) -> Client:
+    """Return a client with the defaults of its framework."""
+    added = {key: Given(value, source) for key, value in defaults.items()}
+    return Client(
+        name=who.name,
+        library=who.library,
+        settings={**added, **who.settings},
+        framework=who.framework,
+    )
+
+
+def _internal_topics(source: Source, pairs: Mapping[str, Text]) -> tuple[Topic, ...]:
+    """Return the topics that a worker creates for itself, as far as their replicas are stated."""
+    return tuple(
+        Topic(
+            name=str(pairs.get(f"{kind}.storage.topic") or f"the {kind} topic of Connect"),
+            partitions=_count(source, pairs, (f"{kind}.storage.partitions",)),
+            replication_factor=_count(source, pairs, (f"{kind}.storage.replication.factor",)),
+            source=source.name,
+            internal=True,
+        )
+        for kind in ("config", "offset", "status")
+        if f"{kind}.storage.replication.factor" in pairs
+    ) + (
+        (
+            Topic(
+                name="the internal topics of Kafka Streams",
+                replication_factor=_count(source, pairs, _REPLICAS),
+                source=source.name,
+                internal=True,
+            ),
+        )
+        if "application.id" in pairs and "replication.factor" in pairs
+        else ()
+    )
+
+
+def under(pairs: Mapping[str, Text], prefix: str) -> dict[str, Text]:
+    """Return the settings whose names begin with a prefix, without it."""
+    return {
+        key.removeprefix(prefix): value for key, value in pairs.items() if key.startswith(prefix)
+    }
+
+
+_MIRRORED = re.compile(
+    r"(?:(?P<cluster>[\w.\-]+?)(?:->[\w.\-]+?)?\.)?(?P<kind>producer|consumer)\.(?P<key>.+)"
+)
+
+
+def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    """Read MirrorMaker 2: `clusters = A, B`, `A->B.enabled`, `B.producer.acks`."""
+    if "clusters" not in pairs and not any("->" in key for key in pairs):
+        return None
+    found: dict[tuple[str, str], dict[str, Text]] = {}
+    for key, value in pairs.items():
+        if match := _MIRRORED.fullmatch(key):
+            found.setdefault((match["kind"], match["cluster"] or ""), {})[match["key"]] = value
+    found.setdefault(("producer", ""), {})
+    clients = [
+        client(
+            source,
+            {**found.get((kind, ""), {}), **own},
+            name=f"{source.name} ({cluster})" if cluster else source.name,
+            framework="MirrorMaker 2",
+            producer=kind == "producer",
+            consumer=kind == "consumer",
+        )
+        for (kind, cluster), own in found.items()
+        if cluster or not any(other for of, other in found if of == kind)
+    ]
+    replicas = _count(source, pairs, ("replication.factor",))
+    return Part(
+        shape="MirrorMaker 2",
+        producers=tuple(
+            with_defaults(one, _CONNECT, "default of Kafka Connect")
+            for part in clients
+            for one in part.producers
+        ),
+        consumers=tuple(one for part in clients for one in part.consumers),
+        topics=(
+            (Topic(name="mirrored topics", replication_factor=replicas, source=source.name),)
+            if replicas
+            else ()
+        ),
+    )
+
+
+def misspelt(key: str, scopes: tuple[str, ...]) -> str:
+    """Return the setting that a name probably means; '' if it is known, or like none."""
+    names = [name for scope in scopes for name in known(scope)]  # type: ignore[arg-type]
+    if key in names:
+        return ""
+    return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")

@@ -1,0 +1,324 @@
+"""Reads a user's files into one configuration: finds the kind of each file by its content."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
+
+from ackproof import safe_files
+from ackproof.errors import ScenarioError
+from ackproof.own_config import (
+    applications,
+    containers,
+    described,
+    environment,
+    literals,
+    operators,
+    terraform,
+)
+from ackproof.own_config import properties as settings_files
+from ackproof.own_config.combining import combine
+from ackproof.own_config.configuration import FileRefused, OwnConfig
+from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source, template
+from ackproof.own_config.tree import Block, NotYamlError
+
+#: More than any configuration has.
+MOST_BYTES = 4_000_000
+#: Folders in which nobody has a configuration of their own.
+_SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycache__", ".idea"}
+#: Names of files that a folder is searched for; a file that is named itself may have any name.
+_WANTED = (
+    *(".properties", ".yml", ".yaml", ".env", ".conf", ".cfg", ".ini"),
+    *(".json", ".tf", ".tfvars", ".txt", ".log", ".py"),
+)
+_MOST_FILES = 2_000
+
+_READ = (
+    "Files that are read: properties of brokers, topics, producers, consumers, Connect; compose, "
+    "Kubernetes, Strimzi and Helm's values in YAML; Spring, Quarkus, Micronaut; Terraform; the "
+    "output of kafka-topics and kafka-configs --describe."
+)
+
+Reader = Callable[[Source], Part | None]
+
+
+def _yaml(reader: Reader) -> Reader:
+    """Return a reader that leaves out a text that is no tree of YAML or JSON."""
+
+    def read(source: Source) -> Part | None:
+        if not _is_tree(source):
+            return None
+        return reader(source)
+
+    return read
+
+
+def _lines(reader: Reader) -> Reader:
+    """Return a reader that leaves out a text that is a tree of YAML or JSON."""
+    return lambda source: None if _is_tree(source) else reader(source)
+
+
+#: One reader a shape, in the order in which they are tried.
+READERS: tuple[Reader, ...] = (
+    described.topics,
+    described.configs,
+    described.rpk,
+    described.client_log,
+    _yaml(containers.compose),
+    _yaml(operators.strimzi),
+    _yaml(operators.confluent),
+    _yaml(operators.koperator),
+    _yaml(containers.ecs),
+    _yaml(containers.kubernetes),
+    terraform.read,
+    environment.read,
+    applications.read,
+    literals.python,
+    _yaml(literals.helm),
+    _yaml(literals.mapping),
+    _lines(settings_files.read),
+)
+
+
+def read(paths: Sequence[Path], *, kafka: str = "") -> OwnConfig:
+    """Return the configuration that files and folders describe together.
+
+    kafka: the version if an option states it. Raises ScenarioError for a path that does not exist.
+    """
+    return _combined([(path, "") for path in paths], kafka=kafka)
+
+
+def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
+    """Read the files of options. Raises ScenarioError for a file that cannot be used."""
+    own = _combined(files)
+    for refused in own.refused:
+        raise ScenarioError(f"{refused.file}: {refused.reason}", hint=_READ)
+    return own
+
+
+def client_settings(path: Path) -> dict[str, str]:
+    """Return the properties of a client, with its secrets. Raises ScenarioError."""
+    name, data = _data(path)
+    if isinstance(data, str):
+        raise ScenarioError(f"{name}: {data}")
+    return {key: str(value) for key, value in settings_files.parse(_decoded(data)).items()}
+
+
+def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> OwnConfig:
+    """Return the configuration of texts by their names, such as the files of a git revision."""
+
+    def beside(name: str) -> Callable[[str], str | None]:
+        folder = PurePosixPath(name).parent
+
+        def find(other: str) -> str | None:
+            data = texts.get(str(folder / other))
+            return None if data is None else _decoded(data)
+
+        return find
+
+    outcomes = [
+        _outcome(name, data, "", beside(name)) if not (reason := _unfit(data)) else (name, reason)
+        for name, data in texts.items()
+    ]
+    return _together(outcomes, kafka)
+
+
+def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> OwnConfig:
+    outcomes: list[tuple[str, Part | str]] = []
+    for path, hint in paths:
+        if path.is_dir():
+            found = [_read(one, hint) for one in _walk(path)]
+            understood = [outcome for outcome in found if not _irrelevant(outcome)]
+            outcomes += understood or [
+                (str(path), "a folder without a file in which a setting of Kafka is recognised")
+            ]
+        else:
+            outcomes.append(_read(path, hint))
+    return _together(outcomes, kafka)
+
+
+def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> OwnConfig:
+    return combine(
+        [(name, part) for name, part in outcomes if isinstance(part, Part)],
+        [FileRefused(file=name, reason=why) for name, why in outcomes if isinstance(why, str)],
+        kafka=kafka,
+    )
+
+
+def _irrelevant(outcome: tuple[str, Part | str]) -> bool:
+    return isinstance(outcome[1], str) and outcome[1].startswith(UNKNOWN)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder that may be configurations, by name."""
+    found = 0
+    stack = [folder]
+    while stack:
+        entries = sorted(stack.pop().iterdir(), reverse=True)
+        stack += [
+            one
+            for one in entries
+            if one.is_dir() and one.name not in _SKIPPED and not one.is_symlink()
+        ]
+        for entry in reversed(entries):
+            wanted = entry.name.endswith(_WANTED) or entry.name.startswith(".env")
+            if (
+                wanted
+                and entry.is_file()
+                and entry.name not in ("package.json", "package-lock.json")
+            ):
+                found += 1
+                if found > _MOST_FILES:
+                    raise ScenarioError(
+                        f"{folder}: more than {_MOST_FILES:,} files", hint="Name a smaller folder."
+                    )
+                yield entry
+
+
+def _read(path: Path, hint: Hint) -> tuple[str, Part | str]:
+    """Return the name of a file with its content, or with the reason for which it is refused."""
+
+    def beside(name: str) -> str | None:
+        try:
+            return _decoded(safe_files.read(path.parent / name, most=MOST_BYTES))
+        except OSError:
+            return None
+
+    name, data = _data(path)
+    return (name, data) if isinstance(data, str) else _outcome(name, data, hint, beside)
+
+
+def _data(path: Path) -> tuple[str, bytes | str]:
+    """Return the name of a file with its content, or with a reason for which it cannot be read.
+
+    Raises ScenarioError if there is no such file.
+    """
+    try:
+        data = safe_files.read(path, most=MOST_BYTES)
+    except FileNotFoundError:
+        folder = path.parent
+        near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)
+        guess = f" Did you mean {folder / near[0]}?" if near else ""
+        raise ScenarioError(f"{path}: no such file.{guess}", hint=_READ) from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise
+        return str(path), f"it cannot be read: {error.strerror}"
+    return str(path), _unfit(data) or data
+
+
+def _unfit(data: bytes) -> str:
+    if len(data) > MOST_BYTES:
+        return f"it has {len(data):,} bytes, and {MOST_BYTES:,} is the most"
+    if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "a binary file"
+    return ""
+
+
+def _decoded(data: bytes) -> str:
+    """Decode UTF-8, UTF-16 with its mark, else ISO 8859-1 as `java.util.Properties` does."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
+
+
+def _outcome(
+    name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]
+) -> tuple[str, Part | str]:
+    source = Source(name=name, text=_decoded(data), hint=hint, beside=beside)
+    if not source.text.strip():
+        return name, "an empty file"
+    if reason := _of_ackproof(source.text):
+        return name, reason
+    try:
+        _refuse_template(source)
+        for reader in READERS:
+            if (part := reader(source)) is not None:
+                unique = dict.fromkeys((*source.warnings, *part.warnings))
+                return name, replace(part, warnings=tuple(unique))
+    except RefusalError as refusal:
+        return name, str(refusal)
+    except NotYamlError as error:
+        where = f" (line {error.line})" if error.line else ""
+        return name, f"not valid YAML or JSON{where}: {error}"
+    return name, _looks(source)
+
+
+def _of_ackproof(text: str) -> str:
+    """Return which of ackproof's own files a text is; '' if it is none."""
+    if re.match(r"\s*\{[^\n]*\}\s*\n\s*\{", text):
+        return (
+            "lines of JSON: an acked log? `ackproof check --acked FILE --bootstrap HOST:PORT` "
+            "checks it against a cluster"
+        )
+    if re.search(r"(?m)^workload:", text) and re.search(r"(?m)^topics:", text):
+        return "a scenario of ackproof: `ackproof predict FILE` answers it"
+    return ""
+
+
+_MARK = re.compile(r"""(?:^|[:=,\[(\s-])\s*(\{\{|\{%|<%=)""")
+
+
+def _refuse_template(source: Source) -> None:
+    """Raise RefusalError for marks of a template outside comments and quotes."""
+    for number, line in enumerate(source.lines, start=1):
+        if "{{" not in line and "{%" not in line and "<%=" not in line:
+            continue
+        if line.lstrip().startswith("#"):
+            continue
+        if match := _MARK.search(re.sub(r"""("[^"]*"|'[^']*')""", "''", line)):
+            raise RefusalError(template(match[1], number))
+
+
+def _is_tree(source: Source) -> bool:
+    """Whether a text is YAML or JSON with a mapping or a list at its top."""
+    first = next(
+        (line for line in source.lines if line.strip() and line.lstrip()[0] not in "#"), ""
+    )
+    if re.match(r"\s*[\w.\\\[\]\"-]+\s*=", first) or (
+        re.match(r"\s*\{?\s*$", first) and "=" in source.text and ":" not in source.text
+    ):
+        return False
+    if not re.match(r"""(---|%YAML|\s*[\[{]|-\s|["']?[\w./$<-][^=]*?["']?\s*:(\s|$))""", first):
+        return False
+    try:
+        return any(isinstance(root, Block | list) for root in source.documents)
+    except NotYamlError:
+        if re.search(
+            r"(?m)^(apiVersion|kind|services|spring|kafka|image|replicaCount):", source.text
+        ):
+            raise
+        if source.text.lstrip()[:1] in "{[" or source.name.endswith((".yml", ".yaml")):
+            raise
+        return False
+
+
+_SOURCES = (
+    (r"^package \w+$|sarama\.[A-Z]|kafka\.ConfigMap|^\s*\w+ := ", "Go source"),
+    (r"^import java|public (static|class|final)|ProducerConfig\.[A-Z_]+", "Java source"),
+    (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python source"),
+    (r"\bconst \w+ = |=>|require\(", "JavaScript source"),
+    (r"^using [\w.]+;|new (Producer|Consumer)Config", "C# source"),
+)
+
+
+def _looks(source: Source) -> str:
+    """Return why a file is refused: its looks, and what would be read."""
+    for pattern, kind in _SOURCES:
+        if re.search(pattern, source.text, re.MULTILINE):
+            return (
+                f"{UNKNOWN}: {kind}; programs are not read. Name the settings in a properties "
+                "file, or the block `ProducerConfig values:` of the program's log"
+            )
+    kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
+    keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
+    some = ", ".join(dict.fromkeys(kinds or keys[:3]))
+    looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
+    return f"{UNKNOWN}: it looks like {looks}{f' ({some})' if some else ''}. {_READ}"

@@ -1,0 +1,284 @@
+"""Reads Terraform: resources of topics, and clusters and configurations of Amazon MSK and Aiven.
+
+A small reader of the syntax instead of python-hcl2: that one gives the line of a block only, not
+of a setting, and its grammar takes longer to load than everything else that reads files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
+from ackproof.own_config.properties import parse
+from ackproof.own_config.tree import Block, Text, block, flat, items, text
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+|\#[^\n]*|//[^\n]*|/\*.*?\*/)
+    |<<-?"?(?P<tag>\w+)"?[ \t]*\n(?P<heredoc>.*?)^[ \t]*(?P=tag)[ \t]*$
+    |"(?P<string>(?:[^"\\$]|\\.|\$\{[^}]*\}|\$)*)"
+    |(?P<word>[A-Za-z_][\w.-]*|-?\d[\w.]*)
+    |(?P<mark>[{}\[\]=,:()]|.)""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+_RESOURCE = re.compile(
+    r'^\s*(resource|variable|module|provider|data|locals|terraform)\s*("|\{)', re.M
+)
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    value: str
+    line: int
+
+
+def _tokens(content: str) -> list[_Token]:
+    tokens, line = [], 1
+    for match in _TOKEN.finditer(content):
+        kind = match.lastgroup or ""
+        first = line + (kind == "heredoc")
+        value = match[kind]
+        if kind == "space" and "\n" in match[0]:
+            tokens.append(_Token("newline", "", line))
+        elif kind != "space":
+            tokens.append(_Token(kind, value, first))
+        line += match[0].count("\n")
+    return tokens
+
+
+class _Reader:
+    """Reads attributes and blocks into a tree; blocks of one name are a list."""
+
+    def __init__(self, content: str) -> None:
+        self._tokens = _tokens(content)
+        self._at = 0
+
+    def body(self, end: str = "") -> Block:
+        found = Block(self._line())
+        while (token := self._next(skip=True)) and not (
+            token.kind == "mark" and token.value == end
+        ):
+            if token.kind not in ("word", "string"):
+                continue
+            labels = [token.value]
+            while (following := self._next()) and following.kind in ("word", "string"):
+                labels.append(following.value)
+            if following is None:
+                break
+            if following.value in ("=", ":") and following.kind == "mark":
+                found[labels[0]] = self._value()
+                found.lines[labels[0]] = token.line
+            elif following.value == "{" and following.kind == "mark":
+                inner = self.body("}")
+                inner.line = token.line
+                inner["labels"] = [Text.at(label, token.line) for label in labels[1:]]
+                before = found.get(labels[0])
+                found[labels[0]] = [*(before if isinstance(before, list) else ()), inner]
+                found.lines.setdefault(labels[0], token.line)
+        return found
+
+    def _line(self) -> int:
+        return self._tokens[self._at].line if self._at < len(self._tokens) else 1
+
+    def _next(self, *, skip: bool = False) -> _Token | None:
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            if not (skip and (token.kind == "newline" or token.value == ",")):
+                return token
+        return None
+
+    def _value(self) -> object:
+        token = self._next(skip=True)
+        if token is None:
+            return Text.at("", 1)
+        if token.kind == "mark" and token.value == "{":
+            return self.body("}")
+        if token.kind == "mark" and token.value == "[":
+            return self._list()
+        if token.kind in ("string", "heredoc"):
+            return Text.at(token.value, token.line)
+        words = [token.value]
+        depth = 0
+        while self._at < len(self._tokens):  # an expression: to the end of its line
+            token = self._tokens[self._at]
+            if depth == 0 and (token.kind == "newline" or token.value in (",", "}", "]")):
+                break
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.value, 0)
+            words.append(token.value)
+            self._at += 1
+        literal = len(words) == 1 and re.fullmatch(r"-?\d+(\.\d+)?|true|false", words[0])
+        if words == ["null"]:
+            return Text.at("", token.line)
+        return Text.at(words[0] if literal else f"${{{''.join(words)}}}", token.line)
+
+    def _list(self) -> list[object]:
+        found: list[object] = []
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token.kind == "newline" or token.value == ",":
+                self._at += 1
+            elif token.kind == "mark" and token.value == "]":
+                self._at += 1
+                break
+            else:
+                found.append(self._value())
+        return found
+
+
+def read(source: Source) -> Part | None:
+    """Read the resources of Kafka in a file of Terraform."""
+    if not _RESOURCE.search(source.text):
+        return None
+    root = _Reader(source.text).body()
+    variables = _variables(source, root)
+    nodes: list[Node] = []
+    topics: list[Topic] = []
+    versions: list[Given] = []
+    kinds = []
+    for resource in items(root, "resource"):
+        labels = [str(label) for label in items(resource, "labels")]
+        kind = labels[0] if labels else ""
+        kinds.append(kind)
+        _fill(resource, variables)
+        if make := _TOPICS.get(kind):
+            topics.append(make(source, resource))
+        elif kind in _CLUSTERS:
+            node, version = _CLUSTERS[kind](source, resource)
+            nodes += [node] if node else []
+            versions += [version] if version else []
+    if not (nodes or topics or versions):
+        has, reads = ", ".join(sorted(set(kinds))) or "none", ", ".join([*_TOPICS, *_CLUSTERS])
+        raise RefusalError(
+            f"{UNKNOWN}: Terraform with these resources: {has}. These are read: {reads}"
+        )
+    if any(kind.startswith("aws_msk") for kind in kinds):
+        source.warnings.append(
+            f"{source.name}: settings that it does not state have Amazon MSK's own defaults, which "
+            "differ from Kafka's: `aws kafka describe-configuration-revision` shows them"
+        )
+    return Part(
+        shape="terraform",
+        kafka=versions[0] if versions else None,
+        nodes=tuple(nodes),
+        topics=tuple(topics),
+    )
+
+
+def _variables(source: Source, root: Block) -> dict[str, Text]:
+    """Return the values of variables: their defaults, here or in `variables.tf`, and tfvars."""
+    found: dict[str, Text] = {}
+    for name in ("variables.tf", ""):
+        content = source.beside(name) if name else None
+        declared = root if not name else _Reader(content).body() if content else Block()
+        for variable in items(declared, "variable"):
+            default = text(variable, "default")
+            if default is not None and "labels" in variable:
+                found[str(variable["labels"][0])] = default
+    if content := source.beside("terraform.tfvars"):
+        found |= flat(_Reader(content).body())
+    return found
+
+
+def _fill(node: object, variables: Mapping[str, Text]) -> None:
+    """Put the values of variables in place of `var.name`."""
+    entries = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    for key, value in list(entries):
+        if isinstance(value, Text):
+            if "var." in value:
+                filled = re.sub(
+                    r"\$\{var\.(\w+)\}", lambda found: str(variables.get(found[1], found[0])), value
+                )
+                node[key] = Text.at(filled, value.line)  # type: ignore[index]
+        else:
+            _fill(value, variables)
+
+
+def _count(source: Source, resource: Block, *names: str) -> Given | None:
+    for name in names:
+        if value := text(resource, name):
+            return next(iter(source.settings({name: value}).values()), None)
+    return None
+
+
+def _config(resource: Block, name: str) -> dict[str, Text]:
+    """Return a map, or the attributes of a block, with dots in its names."""
+    nested = items(resource, name)
+    config = nested[0] if nested else block(resource, name)
+    return {
+        key.replace("_", ".") if "." not in key else key: value
+        for key, value in flat(config).items()
+        if not key.startswith("labels")
+    }
+
+
+def _topic(source: Source, resource: Block) -> Topic:
+    name = text(resource, "topic_name") or text(resource, "name") or text(resource, "topic_id")
+    return Topic(
+        name=str(name or ""),
+        partitions=_count(source, resource, "partitions", "partitions_count", "partition_count"),
+        replication_factor=_count(source, resource, "replication_factor", "replication"),
+        settings=source.settings(_config(resource, "config") or _config(resource, "configs")),
+        source=f"{source.name}:{resource.line}",
+    )
+
+
+_TOPICS: Mapping[str, Callable[[Source, Block], Topic]] = dict.fromkeys(
+    ("kafka_topic", "confluent_kafka_topic", "aiven_kafka_topic", "google_managed_kafka_topic"),
+    _topic,
+)
+
+_Cluster = tuple[Node | None, Given | None]
+
+
+def _name(resource: Block) -> str:
+    return ".".join(map(str, items(resource, "labels")))
+
+
+def _msk_configuration(source: Source, resource: Block) -> _Cluster:
+    properties = text(resource, "server_properties")
+    pairs = parse(str(properties), properties.line) if properties else {}
+    node = Node(name=_name(resource), settings=source.settings(pairs)) if pairs else None
+    stated = items(resource, "kafka_versions")
+    version = _count(source, resource, "kafka_version")
+    if len(stated) == 1 and isinstance(stated[0], Text):
+        version = next(iter(source.settings({"kafka_versions": stated[0]}).values()), None)
+    return node, _release(version)
+
+
+def _msk_cluster(source: Source, resource: Block) -> _Cluster:
+    count = _count(source, resource, "number_of_broker_nodes")
+    return Node(name=_name(resource), count=count), _release(
+        _count(source, resource, "kafka_version")
+    )
+
+
+def _release(version: Given | None) -> Given | None:
+    """Return a version without the letter of MSK's `3.7.x`, or its suffix `.tiered`, `.kraft`."""
+    match = re.match(r"\d+\.\d+(\.\d+)?", version.value) if version else None
+    return Given(match[0], version.source) if match and version else None
+
+
+def _aiven(source: Source, resource: Block) -> _Cluster:
+    user = next(iter(items(resource, "kafka_user_config")), Block())
+    pairs = _config(user, "kafka")
+    return (
+        Node(name=_name(resource), settings=source.settings(pairs)) if pairs else None,
+        _count(source, user, "kafka_version"),
+    )
+
+
+_CLUSTERS: Mapping[str, Callable[[Source, Block], _Cluster]] = {
+    "aws_msk_configuration": _msk_configuration,
+    "aws_msk_cluster": _msk_cluster,
+    "aiven_kafka": _aiven,
+}

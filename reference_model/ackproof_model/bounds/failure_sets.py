@@ -1,0 +1,241 @@
+"""The smallest sets of failures that lose an acked record, and the largest that lose none.
+
+Failures are an operator's events; each becomes perturbations of the adversary in any order and at
+any time (`budget`). A set loses if a stored search found a loss within its budget. It loses nothing
+if searches or an argument exclude every loss. Otherwise it is undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations, combinations_with_replacement
+
+from ackproof_model.bounds.answer import keeps_everything
+from ackproof_model.bounds.losing import Minimum, Question, stored
+from ackproof_model.configuration import Profile
+from ackproof_model.exposure import Budget
+
+#: An operator's failures, sorted, each as often as it happens.
+Failures = tuple[str, ...]
+
+CRASH, CLEAN_RESTART, LEADER_MOVE = "crash", "clean_restart", "leader_move"
+POWER_LOSS, DISK_REPLACED, LAG = "power_loss", "disk_replaced", "lag"
+LOST_SESSION, RACK, CONTROLLERS = "lost_session", "rack", "controllers"
+
+#: From routine to rare.
+EVENTS = (
+    *(CLEAN_RESTART, LEADER_MOVE, LAG, LOST_SESSION, CRASH, POWER_LOSS, DISK_REPLACED),
+    *(RACK, CONTROLLERS),
+)
+#: Events after which a node starts again.
+_ENDS = {CRASH, CLEAN_RESTART, POWER_LOSS, DISK_REPLACED}
+#: The largest number of replicas that is searched.
+_SEARCHED = 3
+#: How many failures a set has at most, but for the loss of all brokers' logs.
+_MOST = 3
+
+_AT_ONCE = "every replica's log may lose what was not flushed"
+_UNFLUSHED = "records that no replica had flushed to its disk"
+_EMPTIED = "every replica's disk is empty"
+_UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker received it"
+_IN_FLIGHT = "records that were sent while no leader received them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """One partition and its surroundings.
+
+    question: the rules; `acks` is 1 for acks=0, too. acks_0: the producer does not wait for an
+    answer. flushed: every record is flushed before its ack, so that only a lost disk takes it.
+    racks: over how many racks the replicas are spread, 0 if unknown. combined: the number of nodes
+    that are brokers and controllers.
+    """
+
+    question: Question
+    acks_0: bool = False
+    flushed: bool = False
+    racks: int = 0
+    combined: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A smallest set of failures that loses an acked record.
+
+    certain: every order of the failures loses it. found: the shortest way; None if `reason` is an
+    argument, and `at_risk` says which records.
+    """
+
+    failures: Failures
+    certain: bool = False
+    found: Minimum | None = None
+    reason: str = ""
+    at_risk: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureSets:
+    """The smallest losing sets, the largest safe ones, and the smallest undecided ones."""
+
+    losing: tuple[Loss, ...]
+    survived: tuple[Failures, ...]
+    undecided: tuple[Failures, ...]
+
+    def keeps(self, failures: Failures) -> bool:
+        """Whether it is known that these failures lose nothing."""
+        return any(_contains(larger, failures) for larger in self.survived)
+
+
+@cache
+def failure_sets(exposed: Exposed) -> FailureSets:
+    """Return the answer for all sets of up to three failures, and for the loss of all logs."""
+    losing: list[Loss] = []
+    safe: list[Failures] = []
+    undecided: list[Failures] = []
+    logs = {one.failures: one for one in _all_logs(exposed)}
+    for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
+        if any(_contains(failures, one.failures) for one in losing):
+            continue
+        verdict = _loss(exposed, failures) or logs.get(failures) or _excluded(exposed, failures)
+        if isinstance(verdict, Loss):
+            losing.append(verdict)
+        elif verdict:
+            safe.append(failures)
+        elif not any(_contains(failures, one) for one in undecided):
+            undecided.append(failures)
+    return FailureSets(
+        losing=tuple(losing), survived=tuple(_largest(safe)), undecided=tuple(undecided)
+    )
+
+
+@cache
+def _sets(replicas: int, *, racks: bool) -> tuple[Failures, ...]:
+    """Return the sets of up to three failures, the small ones first."""
+    left_out = set() if racks else {RACK}
+    if replicas == 1:
+        left_out |= {LAG, LEADER_MOVE}
+    events = [one for one in EVENTS if one not in left_out]
+    return tuple(
+        failures
+        for number in range(1, _MOST + 1)
+        for failures in combinations_with_replacement(events, number)
+    )
+
+
+def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
+    """Yield the sets that are in no larger one."""
+    inside = {
+        smaller
+        for failures in safe
+        for number in range(1, len(failures))
+        for smaller in combinations(failures, number)
+    }
+    return (failures for failures in safe if failures not in inside)
+
+
+def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
+    """Return all sets of the most failures."""
+    return tuple(one for one in _sets_of(exposed) if len(one) == _MOST)
+
+
+def _sets_of(exposed: Exposed) -> tuple[Failures, ...]:
+    return _sets(exposed.question.replicas, racks=exposed.racks > 0)
+
+
+def _contains(failures: Failures, others: Failures) -> bool:
+    return all(failures.count(one) >= others.count(one) for one in others)
+
+
+def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
+    """Return the perturbations of these failures; controllers that are gone add none."""
+    chosen = list(failures)
+    power = chosen.count(POWER_LOSS) + chosen.count(RACK) * in_a_rack(exposed)
+    lost = chosen.count(DISK_REPLACED)
+    kept = power if exposed.flushed else 0
+    return Budget(
+        kills=chosen.count(CRASH) + kept,
+        power_losses=power - kept + lost,
+        clean_stops=chosen.count(CLEAN_RESTART),
+        shrinks=exposed.question.lag * chosen.count(LAG) if LAG in chosen else 0,
+        fencings=chosen.count(LOST_SESSION),
+        leader_moves=chosen.count(LEADER_MOVE),
+    )
+
+
+def in_a_rack(exposed: Exposed) -> int:
+    """Return how many replicas a rack has at most (`StripedReplicaPlacer`)."""
+    return math.ceil(exposed.question.replicas / max(exposed.racks, 1))
+
+
+def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
+    """Return the stored way in which the failures lose a record, if there is one."""
+    if exposed.acks_0 and not {LAG, CONTROLLERS}.issuperset(failures):
+        return Loss(failures=failures, reason=_UNANSWERED, at_risk=_IN_FLIGHT)
+    known = stored().get(exposed.question.key)
+    found = known.lost_by(budget(exposed, failures)) if known else None
+    if found is None:
+        return _among_three(exposed, failures)
+    if not _realistic(failures, found):
+        return None
+    certain = exposed.question.replicas == 1 and failures == (DISK_REPLACED,)
+    return Loss(failures=failures, found=found, certain=certain)
+
+
+def _excluded(exposed: Exposed, failures: Failures) -> bool:
+    """Whether searches or an argument exclude that the failures lose a record."""
+    asked = budget(exposed, failures)
+    ends = sum(one in _ENDS for one in failures) + failures.count(RACK) * in_a_rack(exposed)
+    quorum = CONTROLLERS not in failures and ends <= max((exposed.combined - 1) // 2, 0)
+    if not quorum and (CONTROLLERS in failures or exposed.combined):
+        # Restarted controllers have no sessions: a broker may lead again without being fenced.
+        return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
+    if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
+        return False
+    if not any(replace(asked, shrinks=0).counts()):
+        return True  # no leader is deposed, and no log is truncated
+    known = stored().get(exposed.question.key)
+    return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
+
+
+def _forgets_eligible(question: Question) -> bool:
+    """Whether a new directory empties the ELR, which the searched rules leave out."""
+    return question.elr and Profile.of(question.kafka_version).directory_drops_elr
+
+
+def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
+    """Return how three of more replicas lose a record while the others have no part in it.
+
+    With lag the others leave the ISR first; it still has min.insync.replicas members. With acks=1
+    they stay in the ISR and do not fetch. In both cases they come last in elections.
+    """
+    question = exposed.question
+    if question.replicas <= _SEARCHED or question.min_insync_replicas > _SEARCHED:
+        return None
+    if RACK in failures or (question.acks == "all" and LAG not in failures):
+        return None
+    three = replace(exposed, question=replace(question, replicas=_SEARCHED))
+    known = stored().get(three.question.key)
+    found = known.lost_by(budget(three, failures)) if known else None
+    return Loss(failures=failures, found=found) if found else None
+
+
+def _realistic(failures: Failures, found: Minimum) -> bool:
+    """Whether the brokers of a rack lose power at once in the found way, if it needs several."""
+    if RACK not in failures or found.budget.power_losses <= failures.count(POWER_LOSS) + 1:
+        return True
+    lost = [step.split()[2] for step in found.steps if step.startswith("lose power")]
+    return len(set(lost)) == len(lost)
+
+
+def _all_logs(exposed: Exposed) -> Iterator[Loss]:
+    """Yield the loss of every replica's log; no rule of replication helps against it."""
+    replicas = exposed.question.replicas
+    if not exposed.flushed:
+        yield Loss(failures=(POWER_LOSS,) * replicas, reason=_AT_ONCE, at_risk=_UNFLUSHED)
+        if exposed.racks:
+            racks = (RACK,) * min(exposed.racks, replicas)
+            yield Loss(failures=racks, reason=_AT_ONCE, at_risk=_UNFLUSHED)
+    yield Loss(failures=(DISK_REPLACED,) * replicas, reason=_EMPTIED, at_risk="all records")

@@ -1,0 +1,156 @@
+"""Tells the shortest way to a loss in an operator's words: failures, who is in sync, who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+from ackproof_model.adversary.state import Budgets, State, initial
+from ackproof_model.adversary.successors import lost, successors
+from ackproof_model.bounds.losing import Minimum, Question
+from ackproof_model.prediction.narrative import name
+from ackproof_model.replication.state import NOBODY, members
+
+#: Sentences of the failures, with the broker (and the follower that lags).
+_FAILURES = {
+    "kill": "{0} crashes; its log stays.",
+    "lose power": "{0} loses power, and its log loses what was not flushed.",
+    "lose disk": "{0} ends, and its disk is replaced by an empty one.",
+    "stop": "{0} is shut down cleanly.",
+    "shrink": "{1} does not keep up with {0}.",
+    "cut off": "{0} loses its session with the controller, and runs on.",
+    "move leader": "{0} is made the leader by a planned election.",
+    "restart": "{0} starts again.",
+}
+#: The replicas of a story; others have no part in it (`failure_sets`).
+_TOLD = 3
+_OTHERS = {
+    True: "The {more} other followers fall behind first and leave the ISR.",
+    False: "The {more} other followers have not fetched the newest records.",
+}
+_KEEPING_POWER = "{0} loses power; its log stays."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """The way to a loss, a sentence each. at_risk: which records may be lost by it."""
+
+    sentences: tuple[str, ...]
+    at_risk: str
+
+
+def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
+    """Yield each step of a loss with the state after it, and first the state in which it begins."""
+    budgets = Budgets(**asdict(found.budget))
+    model = question.model(budgets=budgets)
+    levels: list[dict[State, State | None]] = [{initial(model): None}]
+    for step in found.steps:
+        after: dict[State, State | None] = {}
+        for state in levels[-1]:  # several steps may have one label
+            for label, one in successors(model, state):
+                if " ".join(map(str, label)) == step:
+                    after.setdefault(one, state)
+        levels.append(after)
+    state = next(state for state in levels[-1] if lost(state))
+    way = [state]
+    for level in reversed(levels[1:]):
+        before = level[way[-1]]
+        assert before is not None
+        way.append(before)
+    yield from zip(("", *found.steps), reversed(way), strict=True)
+
+
+def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
+    """Return the sentences of a loss; steps that change nothing for a reader are left out.
+
+    disks: how many of the logs that lose records do so because their disks are replaced.
+    """
+    if (more := question.replicas - _TOLD) > 0:
+        told = story(replace(question, replicas=_TOLD), found, disks=disks)
+        others = _OTHERS[question.acks == "all"].format(more=more)
+        return replace(told, sentences=(told.sentences[0], others, *told.sentences[1:]))
+    steps = list(replay(question, found))
+    before = steps[0][1]
+    sentences = [_roles(question.replicas)]
+    at_risk = ""
+    emptied = [at for at, (step, _) in enumerate(steps) if step.startswith("lose power")]
+    replaced = emptied[len(emptied) - min(disks, len(emptied)) :]
+    for at, (step, after) in enumerate(steps[1:], start=1):
+        action = step.replace("lose power", "lose disk") if at in replaced else step
+        sentences += _sentences(action, before, after)
+        if after.writes.acked & ~before.writes.acked and not at_risk:
+            at_risk = _at_risk(question, after, disks)
+        before = after
+    leader = name(before.controller.leader)
+    sentences.append(f"{leader} leads without the acked record: it is lost.")
+    return Story(sentences=tuple(sentences), at_risk=at_risk)
+
+
+def _roles(replicas: int) -> str:
+    followers = _and([name(one) for one in range(1, replicas)])
+    if not followers:
+        return "Broker A has the only replica."
+    many = replicas > 2
+    return (
+        f"Broker A leads; {followers} {'are its followers' if many else 'is its follower'}, and "
+        "all are in the ISR."
+    )
+
+
+def _sentences(step: str, before: State, after: State) -> Iterator[str]:
+    action = step.rstrip("0123456789 ")
+    numbers = [int(number) for number in step[len(action) :].split()]
+    broker = numbers[0]
+    if action in _FAILURES:
+        kept = action == "lose power" and before.brokers[broker].log == after.brokers[broker].log
+        sentence = _KEEPING_POWER if kept else _FAILURES[action]
+        leads = before.controller.leader == broker and action != "move leader"
+        names = [name(one) for one in numbers]
+        names[0] += ", the leader," if leads and action not in ("restart", "shrink") else ""
+        yield sentence.format(*names).replace(",;", ";").replace(",,", ",")
+    if acked := after.writes.acked & ~before.writes.acked:
+        having = [n for n, one in enumerate(after.brokers) if one.records & acked]
+        alone = "has" if len(having) == 1 else "have"
+        only = "only " if len(having) < len(after.brokers) else ""
+        yield f"{name(broker)} acks a record; {only}{_and(list(map(name, having)))} {alone} it."
+    yield from _changes(before, after)
+
+
+def _changes(before: State, after: State) -> Iterator[str]:
+    """Yield what the controller has changed: the ISR, the leader."""
+    old, new = before.controller, after.controller
+    parts = []
+    if old.isr != new.isr:
+        parts.append(f"the ISR is now {_set(new.isr)}")
+    if old.elr != new.elr and new.elr:
+        parts.append(f"{_set(new.elr)} may still be elected (ELR)")
+    if old.leader != new.leader:
+        parts.append(
+            "the partition has no leader" if new.leader == NOBODY else f"{name(new.leader)} leads"
+        )
+    if parts:
+        text = ", ".join(parts)
+        yield f"{text[0].upper()}{text[1:]}."
+
+
+def _set(replicas: int) -> str:
+    return _and([name(one) for one in members(replicas)]) or "empty"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _at_risk(question: Question, acked: State, disks: int) -> str:
+    """Return which records may be lost, from the state in which the lost record was acked."""
+    having = sum(bool(one.records & acked.writes.acked) for one in acked.brokers)
+    isr = acked.controller.isr.bit_count()
+    if question.replicas == 1:
+        return "all records" if disks else "records that were not flushed to the disk"
+    if question.acks != "all":
+        return "records that the leader acked before a follower had fetched them"
+    if having == 1 and isr == 1:
+        return "records that were acked while the leader was alone in the ISR"
+    if having < question.replicas:
+        return f"records that were acked while {having} of {question.replicas} replicas had them"
+    return "records that no replica had flushed to its disk"

@@ -1,0 +1,5 @@
+package main
+
+func main() {
+	p, _ := kafka.NewProducer(&kafka.ConfigMap{"acks": "1"})
+}

@@ -1,0 +1,127 @@
+"""Answers of audits, built by hand."""
+
+from __future__ import annotations
+
+from ackproof.audit.answer import (
+    Alternative,
+    Answer,
+    Assumed,
+    Audit,
+    Decision,
+    Effect,
+    Failure,
+    Risk,
+    Runs,
+)
+from ackproof.own_config.configuration import FileRead, FileRefused, Given
+
+LAG, CRASH, POWER = Failure.LAG, Failure.CRASH, Failure.POWER_LOSS
+
+MINIMUM = Decision(
+    setting="min.insync.replicas",
+    value="1",
+    source="docker-compose.yml:18",
+    change="2",
+    cost="while two of three replicas are away, writes with acks=all are refused",
+)
+VERSION = Decision(
+    setting="kafka.version", value="3.9.1", source="docker-compose.yml:4", change="4.1.0"
+)
+
+
+def risk(
+    effect: Effect = Effect.LOST, failures: tuple[Failure, ...] = (LAG, POWER), **changes: object
+):
+    """Return a risk; without changes the loss B5."""
+    values: dict[str, object] = {
+        "effect": effect,
+        "likelihood": "possible",
+        "failures": failures,
+        "case": "B5" if effect is Effect.LOST else "",
+        "text": "The leader acks alone, and loses power.",
+        "trace": (
+            "Both followers fall out of the ISR.",
+            "The leader acks alone.",
+            "It loses power.",
+        ),
+        "decided_by": (MINIMUM,),
+        "runs": Runs(showed=10, of=10),
+    }
+    return Risk(**(values | changes))
+
+
+def orders(**changes: object) -> Answer:
+    """Return the answer for the topic orders, with three losses and what two changes end."""
+    whole = risk(
+        failures=(POWER, POWER, POWER),
+        case="B9",
+        trace=(),
+        decided_by=(),
+        runs=Runs(showed=9, of=10),
+    )
+    reprocessed = risk(
+        Effect.REPROCESSED,
+        (Failure.CONSUMER_CRASH,),
+        case="B26",
+        trace=(),
+        decided_by=(),
+        runs=None,
+        text="The group reads again from its last commit.",
+    )
+    disk = risk(failures=(LAG, Failure.DISK_REPLACED), case="B34", decided_by=(VERSION,))
+
+    def stops(count: int) -> Risk:
+        return risk(
+            Effect.WRITES_STOP, (CRASH,) * count, decided_by=(), trace=(), runs=None, text=""
+        )
+
+    survives = ((CRASH, CRASH), (LAG, CRASH), (Failure.CLEAN_RESTART,) * 3)
+    values: dict[str, object] = {
+        "topic": "orders",
+        "producer": "app/application.yml",
+        "settings": {
+            "replication.factor": Given("3", "docker-compose.yml:17"),
+            "min.insync.replicas": Given("1", "docker-compose.yml:18"),
+            "acks": Given("all", "app/application.yml:9"),
+            "enable.idempotence": Given("true", "default of the Java client 3.9.1"),
+        },
+        "unstated": (),
+        "risks": (risk(), disk, whole, reprocessed, stops(3)),
+        "survives": survives,
+    }
+    values |= changes
+    values.setdefault("assumed", (assumed(values["risks"], values["survives"]),))
+    changed = assumed((disk, whole, reprocessed, stops(2)), (*survives, (LAG, POWER)))
+    upgraded = assumed(
+        (whole, reprocessed, stops(2)),
+        (*survives, (LAG, POWER), (LAG, Failure.DISK_REPLACED)),
+    )
+    values.setdefault(
+        "alternatives",
+        (
+            Alternative(changes=(MINIMUM,), assumed=(changed,)),
+            Alternative(changes=(MINIMUM, VERSION), assumed=(upgraded,)),
+        ),
+    )
+    return Answer(**values)
+
+
+def assumed(risks: object, survives: object, **when: str) -> Assumed:
+    """Return the answer under some values."""
+    return Assumed(when=when, risks=risks, survives=survives)
+
+
+def audit(*answers: Answer, **changes: object) -> Audit:
+    """Return the audit of a compose file and an application, and of a file that was refused."""
+    values: dict[str, object] = {
+        "read": (
+            FileRead(file="docker-compose.yml", shape="compose"),
+            FileRead(file="app/application.yml", shape="Spring"),
+        ),
+        "refused": (FileRefused(file="values.yaml", reason="a Helm template: render it first"),),
+        "version": Given("3.9.1", "docker-compose.yml:4"),
+        "mode": Given("kraft", "docker-compose.yml:11"),
+        "answers": answers or (orders(),),
+        "not_looked_at": ("what your code does with a failed send",),
+    }
+    return Audit(**(values | changes))

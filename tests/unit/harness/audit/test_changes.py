@@ -1,0 +1,134 @@
+"""The losses of a setup, and the least changes that remove them, each with its twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ackproof.audit.answer import Failure, Failures, Risk
+from ackproof.audit.changes import best, candidates, decided_by
+from ackproof.audit.risks import lost, told
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import setups
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+
+LAG, CRASH, POWER = Failure.LAG, Failure.CRASH, Failure.POWER_LOSS
+DISK = Failure.DISK_REPLACED
+
+
+def setup(
+    kafka: str = "3.9.1",
+    *,
+    replicas: str = "3",
+    acks: str = "all",
+    topic: dict[str, str] | None = None,
+    **changes: object,
+) -> Setup:
+    settings = {key: Given(value, "topic:2") for key, value in (topic or {}).items()}
+    own = OwnConfig(
+        kafka=Given(kafka, "compose.yml:4"),
+        mode=Given("kraft", "compose.yml:5"),
+        topics=(Topic(name="o", replication_factor=Given(replicas, "topic:1"), settings=settings),),
+        producers=(Client(name="p", library="java", settings={"acks": Given(acks, "p:1")}),),
+    )
+    [group] = setups(own)
+    return replace(group[-1], **changes)
+
+
+def failures_of(one: Setup) -> set[Failures]:
+    return {risk.failures for risk in lost(one).risks}
+
+
+def risk_of(one: Setup, failures: Failures) -> Risk:
+    return next(risk for risk in lost(one).risks if risk.failures == failures)
+
+
+def changed(one: Setup, failures: Failures) -> list[tuple[str, str]]:
+    return [(found.setting, found.change) for found in decided_by(one, failures)]
+
+
+def test_a_loss_has_a_way_and_its_records() -> None:
+    one = setup("4.3.1")
+    risk = told(one, risk_of(one, (LAG, POWER)))
+    assert risk.at_risk == "records that were acked while the leader was alone in the ISR"
+    assert risk.at_risk in risk.text
+    assert risk.trace[-1].endswith("it is lost.")
+    assert risk.likelihood == "possible"
+
+
+def test_a_producer_that_is_refused_loses_nothing_and_keeps_nothing() -> None:
+    refused = lost(setup(refusal="its client does not start"))
+    assert not refused.risks
+    assert not refused.survives
+
+
+def test_a_topic_that_acks_nothing_loses_nothing() -> None:
+    never = setup("3.6.2", topic={"min.insync.replicas": "4"})
+    assert not lost(never).risks
+    assert lost(never).survives
+    assert lost(setup("3.9.1", topic={"min.insync.replicas": "4"})).risks, "capped from 3.7 on"
+
+
+@pytest.mark.parametrize(
+    ("one", "failures", "expected"),
+    [
+        (setup(acks="1"), (CRASH,), [("acks", "all")]),
+        (setup("4.3.1"), (LAG, POWER), [("min.insync.replicas", "2")]),
+        (
+            setup(),
+            (LAG, POWER),
+            [("min.insync.replicas", "2"), ("kafka.version", "4.1 or later")],
+        ),
+        (
+            setup(topic={"min.insync.replicas": "2"}),
+            (LAG, POWER),
+            [("kafka.version", "4.1 or later")],
+        ),
+        (setup(), (POWER, POWER, POWER), [("log.flush.interval.messages", "1")]),
+        (setup(), (DISK, DISK, DISK), []),
+        (setup(replicas="1"), (DISK,), [("replication.factor", "3")]),
+        (
+            setup(topic={"unclean.leader.election.enable": "true"}),
+            (LAG, CRASH),
+            [("unclean.leader.election.enable", "false")],
+        ),
+    ],
+)
+def test_the_least_changes_come_first(
+    one: Setup, failures: Failures, expected: list[tuple[str, str]]
+) -> None:
+    assert changed(one, failures)[: max(len(expected), 1)] == expected
+
+
+def test_a_change_removes_the_loss_and_names_its_source_and_price() -> None:
+    one = setup("4.3.1")
+    [decision, *_] = decided_by(one, (LAG, POWER))
+    assert decision.value == "1"
+    assert decision.source == "default of Kafka 4.3.1"
+    assert decision.cost == (
+        "while two of three replicas are away, sends with acks=all are refused"
+    )
+    [change] = [found for found in candidates(one) if found.value == decision.change == "2"]
+    assert (LAG, POWER) in failures_of(one)
+    assert (LAG, POWER) not in failures_of(change.applied(one))
+
+
+def test_a_pair_of_changes_names_the_other_one() -> None:
+    first, second, *_ = decided_by(setup(), (LAG, POWER))
+    assert "only together with kafka.version=4.1 or later" in first.cost
+    assert "only together with min.insync.replicas=2" in second.cost
+    assert first.source == "default of Kafka 3.9.1"
+    assert second.source == "compose.yml:4"
+
+
+def test_the_best_changes_follow_each_other_until_none_helps() -> None:
+    steps = list(best([setup()]))
+    assert [(step.setting, step.change) for step, _ in steps] == [
+        ("min.insync.replicas", "2"),
+        ("kafka.version", "4.1 or later"),
+    ]
+    [after] = steps[-1][1]
+    assert (LAG, POWER) not in failures_of(after)
+    assert not list(best([after]))
+    assert next(step.change for step, _ in best([setup(acks="1")])) == "all"

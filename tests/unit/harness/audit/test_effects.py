@@ -1,0 +1,302 @@
+"""The effects of an audit besides losses: for each a configuration that has it, and a twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+
+import pytest
+
+from ackproof.audit import availability, cases, clients, consumers, refused, removed
+from ackproof.audit.answer import Effect, Failure, Risk
+from ackproof.audit.setups import setups
+from ackproof.audit.words import covers
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
+from ackproof_model.configuration import Configuration
+
+FILE = "app.properties"
+IDEMPOTENT = {"acks": "all", "enable.idempotence": "true"}
+PLAIN = {"acks": "all", "enable.idempotence": "false"}
+
+
+def given(settings: Mapping[str, str]) -> Settings:
+    return {key: Given(value, f"{FILE}:{at}") for at, (key, value) in enumerate(settings.items())}
+
+
+def risks(
+    *,
+    kafka: str = "3.9.1",
+    replicas: int = 3,
+    topic: Mapping[str, str] = {},
+    broker: Mapping[str, str] = {},
+    brokers: int = 3,
+    mode: str = "kraft",
+    combined: int = 0,
+    controllers: int = 3,
+    producer: Mapping[str, str] = IDEMPOTENT,
+    consumer: Mapping[str, str] | None = None,
+    library: str = "java",
+    framework: str = "",
+) -> list[Risk]:
+    count = {"brokers": brokers, "controllers": controllers, "combined": combined}
+    own = OwnConfig(
+        kafka=Given(kafka, FILE),
+        mode=Given(mode, FILE),
+        broker=given(broker),
+        topics=(
+            Topic(
+                name="orders",
+                replication_factor=Given(str(replicas), FILE),
+                settings=given({"min.insync.replicas": "2", **topic}),
+            ),
+        ),
+        producers=(
+            Client(name="p", library=library, settings=given(producer), version=Given(kafka, FILE)),
+        ),
+        consumers=()
+        if consumer is None
+        else (Client(name="c", library=library, settings=given(consumer), framework=framework),),
+        **{key: Given(str(number), FILE) for key, number in count.items() if number},
+    )
+    modules = (availability, clients, consumers, refused, removed)
+    return [
+        risk
+        for several in setups(own)
+        for setup in several
+        for module in modules
+        for risk in module.risks(setup)
+    ]
+
+
+def sets(found: list[Risk], effect: Effect, **when: str) -> set[str]:
+    return {
+        "+".join(risk.failures)
+        for risk in found
+        if risk.effect is effect and dict(risk.when) == when
+    }
+
+
+LIBRDKAFKA = {"library": "librdkafka"}
+
+
+@pytest.mark.parametrize(
+    ("effect", "failures", "has", "has_not"),
+    [
+        (Effect.DUPLICATED, "crash", {"producer": PLAIN}, {}),
+        (Effect.DUPLICATED, "client_timeout", {"producer": {}, **LIBRDKAFKA}, {}),
+        (
+            Effect.DUPLICATED,
+            "leader_move",
+            {"producer": PLAIN},
+            {"producer": {**PLAIN, "retries": "0"}},
+        ),
+        (Effect.DUPLICATED, "lag", {"producer": PLAIN}, {"producer": {"acks": "1"}}),
+        (
+            Effect.DUPLICATED,
+            "client_timeout",
+            {"producer": IDEMPOTENT, **LIBRDKAFKA},
+            {"producer": IDEMPOTENT},
+        ),
+        (
+            Effect.REORDERED,
+            "client_timeout",
+            {"producer": PLAIN},
+            {"producer": {**PLAIN, "max.in.flight.requests.per.connection": "1"}},
+        ),
+        (
+            Effect.UNPROCESSED,
+            "consumer_crash",
+            {"consumer": {}, **LIBRDKAFKA},
+            {"consumer": {"enable.auto.commit": "false"}, **LIBRDKAFKA},
+        ),
+        (
+            Effect.UNPROCESSED,
+            "partitions_added",
+            {"consumer": {}},
+            {"consumer": {"auto.offset.reset": "earliest"}},
+        ),
+        (
+            Effect.UNPROCESSED,
+            "disk_replaced",
+            {"broker": {"offsets.topic.replication.factor": "1"}, "consumer": {}},
+            {"broker": {"offsets.topic.replication.factor": "3"}, "consumer": {}},
+        ),
+        (
+            Effect.UNPROCESSED,
+            "lag+power_loss",
+            {"kafka": "4.3.1", "consumer": {}},
+            {"kafka": "4.3.1", "consumer": {}, "broker": {"min.insync.replicas": "2"}},
+        ),
+        (
+            Effect.REPROCESSED,
+            "consumer_crash",
+            {"consumer": {}, "framework": "Spring"},
+            {},
+        ),
+        (
+            Effect.READS_STOP,
+            "crash",
+            {"broker": {"offsets.topic.replication.factor": "1"}},
+            {},
+        ),
+        (Effect.READS_STOP, "", {"brokers": 1, "replicas": 1}, {"brokers": 3, "replicas": 1}),
+        (Effect.READS_STOP, "lag+crash", {}, {"kafka": "4.3.1"}),
+        (
+            Effect.READS_STOP,
+            "lag+crash",
+            {},
+            {"topic": {"unclean.leader.election.enable": "true"}},
+        ),
+        (Effect.READS_STOP, "crash+crash", {"combined": 3}, {}),
+        (Effect.WRITES_STOP, "controllers+crash", {}, {"combined": 3}),
+        (Effect.WRITES_STOP, "crash", {"replicas": 2}, {}),
+        (Effect.WRITES_STOP, "crash+crash", {}, {"topic": {"min.insync.replicas": "1"}}),
+        (Effect.WRITES_STOP, "lag", {}, {"producer": {"acks": "1"}}),
+        (
+            Effect.WRITES_STOP,
+            "",
+            {"kafka": "3.6.2", "topic": {"min.insync.replicas": "4"}},
+            {"kafka": "3.7.0", "topic": {"min.insync.replicas": "4"}},
+        ),
+        (
+            Effect.READS_STOP,
+            "lag+crash",
+            {"kafka": "3.9.1", "mode": "zookeeper"},
+            {"kafka": "4.3.1"},
+        ),
+        (
+            Effect.WRITES_STOP,
+            "",
+            {"brokers": 1, "replicas": 1, "producer": {"transactional.id": "t"}},
+            {"brokers": 1, "replicas": 1},
+        ),
+        (Effect.REMOVED, "", {}, {"topic": {"retention.ms": "-1"}}),
+        (
+            Effect.REMOVED,
+            "",
+            {"topic": {"cleanup.policy": "compact"}},
+            {"broker": {"log.retention.ms": "-1"}},
+        ),
+        (
+            Effect.REFUSED,
+            "",
+            {"producer": {"acks": "1", "transactional.id": "t"}},
+            {"producer": {"transactional.id": "t"}},
+        ),
+        (
+            Effect.REFUSED,
+            "",
+            {"producer": {"acks": "1", "enable.idempotence": "true"}},
+            {"producer": {"acks": "1"}},
+        ),
+        (
+            Effect.REFUSED,
+            "",
+            {"producer": {**IDEMPOTENT, "max.in.flight.requests.per.connection": "6"}},
+            {"producer": {**PLAIN, "max.in.flight.requests.per.connection": "6"}},
+        ),
+        (Effect.REFUSED, "", {"producer": {"acks": "2"}}, {"producer": {"acks": "-1"}}),
+        (
+            Effect.REFUSED,
+            "",
+            {"producer": {"delivery.timeout.ms": "1000"}},
+            {"producer": {"delivery.timeout.ms": "1000", "request.timeout.ms": "500"}},
+        ),
+        (Effect.REFUSED, "", {"brokers": 2}, {"brokers": 3}),
+        (
+            Effect.REFUSED,
+            "",
+            {"mode": "zookeeper", "kafka": "4.3.1"},
+            {"mode": "zookeeper", "kafka": "3.9.1"},
+        ),
+    ],
+)
+def test_effect_has_its_failures_and_the_twin_has_not(effect, failures, has, has_not):
+    assert failures in sets(risks(**has), effect)
+    assert failures not in sets(risks(**has_not), effect)
+
+
+def test_every_set_of_failures_is_a_smallest_one():
+    found = risks(producer=PLAIN, consumer={})
+    for effect in (Effect.WRITES_STOP, Effect.READS_STOP):
+        smallest = [risk.failures for risk in found if risk.effect is effect]
+        assert len(smallest) > 1
+        assert not any(covers(one, other) for one, other in permutations(smallest, 2))
+
+
+def test_automatic_commit_of_the_java_client_skips_only_records_of_other_threads():
+    processing = {"processing": "in other threads than the poll's"}
+    automatic = risks(consumer={"enable.auto.commit": "true"}, framework="Spring")
+    assert "consumer_crash" in sets(automatic, Effect.UNPROCESSED, **processing)
+    assert "consumer_crash" not in sets(automatic, Effect.UNPROCESSED)
+    assert not sets(risks(consumer={}, framework="Spring"), Effect.UNPROCESSED, **processing)
+
+
+def test_lost_offsets_of_unknown_consumers_depend_on_where_they_begin():
+    found = risks(broker={"offsets.topic.replication.factor": "1"})
+    for effect, reset in ((Effect.REPROCESSED, "earliest"), (Effect.UNPROCESSED, "latest")):
+        assert sets(found, effect, **{"auto.offset.reset": reset}) == {
+            "power_loss",
+            "disk_replaced",
+        }
+
+
+def test_decision_names_the_setting_where_it_stands_and_what_it_costs():
+    broker = {"offsets.topic.replication.factor": "1"}
+    (risk,) = [one for one in risks(broker=broker, consumer={}) if "disk_replaced" in one.failures]
+    (change,) = risk.decided_by
+    assert (change.setting, change.source, change.change) == (*broker, f"{FILE}:0", "3")
+    assert risk.case == "B27"
+    assert risk.runs is not None
+    assert risk.runs.showed == risk.runs.of > 0
+
+
+def test_writes_that_stop_name_a_change_that_the_model_finds_sufficient():
+    (risk,) = [
+        one
+        for one in risks(replicas=2)
+        if one.effect is Effect.WRITES_STOP and one.failures == ("crash",)
+    ]
+    assert [(one.setting, one.change) for one in risk.decided_by] == [
+        ("replication.factor", "3"),
+        ("min.insync.replicas", "1"),
+    ]
+    assert risk.trace[-1] == "B leads; the ISR is {B}."
+
+
+def configuration(**changes: object) -> Configuration:
+    settings: dict[str, object] = {
+        "kafka_version": "3.9.1",
+        "acks": "all",
+        "idempotence": False,
+        "retries": 3,
+        "max_in_flight": 5,
+        "replication_factor": 3,
+        "min_insync_replicas": 2,
+    }
+    return Configuration(**settings | changes)
+
+
+@pytest.mark.parametrize(
+    ("case", "failures", "changes"),
+    [
+        ("B1", ("crash",), {"acks": "0"}),
+        ("B2", ("crash",), {"acks": "1"}),
+        ("B5", ("power_loss",), {"acks": "1", "replication_factor": 1}),
+        ("B3", ("lost_session",), {"acks": "1"}),
+        ("B4", ("lag", "crash"), {"unclean_leader_election": True}),
+        ("B5", ("lag", "power_loss"), {"min_insync_replicas": 1}),
+        ("B6", ("lag", "power_loss"), {}),
+        ("B7", ("power_loss", "crash"), {"kafka_version": "4.3.1"}),
+        ("B8", ("power_loss", "crash"), {"kafka_version": "2.6.2"}),
+        ("B9", ("power_loss", "power_loss", "power_loss"), {}),
+        ("B10", ("crash", "crash"), {"kafka_version": "0.10.2.2"}),
+        ("B11", ("crash", "crash"), {"kafka_version": "1.1.1", "unclean_leader_election": True}),
+        ("B34", ("lag", "disk_replaced"), {}),
+        ("", ("crash",), {}),
+    ],
+)
+def test_loss_is_the_case_of_the_catalogue(case, failures, changes):
+    assert cases.loss(configuration(**changes), [Failure(one) for one in failures]) == case
+    shown = cases.runs_of(case, Effect.LOST)
+    assert shown is not None if case else shown is None

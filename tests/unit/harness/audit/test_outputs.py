@@ -1,0 +1,119 @@
+"""JSON, SARIF, JUnit, annotations and Markdown of an audit."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from ackproof.audit.against import difference
+from ackproof.audit.document import document, json_schema
+from ackproof.audit.failing import failing, thresholds
+from ackproof.audit.markdown import markdown
+from ackproof.audit.sarif import sarif
+from ackproof.report.audit_ci import audit_annotations, write_audit_junit
+from support.audits import CRASH, audit, orders, risk
+from support.examples import ROOT
+
+
+def as_json(value: object) -> dict:
+    return json.loads(json.dumps(value))
+
+
+def test_json_has_the_keys_of_the_contract() -> None:
+    whole = as_json(document(audit()))
+    assert whole["schema"] == "ackproof.audit/1"
+    assert whole["read"][0] == {"file": "docker-compose.yml", "shape": "compose"}
+    assert whole["kafka"]["version"] == {"value": "3.9.1", "source": "docker-compose.yml:4"}
+    [answer] = whole["answers"]
+    assert answer["settings"]["acks"] == {"value": "all", "source": "app/application.yml:9"}
+    first = answer["risks"][0]
+    assert (first["effect"], first["likelihood"], first["failures"], first["case"]) == (
+        "lost",
+        "possible",
+        ["lag", "power_loss"],
+        "B5",
+    )
+    assert first["decided_by"][0]["setting"] == "min.insync.replicas"
+    assert first["decided_by"][0]["change"] == "2"
+    assert first["runs"] == {"showed": 10, "of": 10}
+    assert ["crash", "crash"] in answer["survives"]
+
+
+def test_json_follows_the_stored_schema() -> None:
+    stored = json.loads((ROOT / "docs" / "audit.v1.json").read_text())
+    assert stored == json_schema(), "run: ackproof schema --audit > docs/audit.v1.json"
+    compared = difference(audit(orders(risks=())), audit(), base="main")
+    jsonschema.validate(as_json(document(audit(), compared)), stored)
+    nothing = audit(orders(topic="", producer=""), version=None, mode=None)
+    jsonschema.validate(as_json(document(nothing)), stored)
+    wrong = as_json(document(audit()))
+    wrong["answers"][0]["risks"][0]["effect"] = "gone"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, stored)
+
+
+def failed(of) -> set[int]:
+    return failing(of, thresholds([]))
+
+
+def test_sarif_names_rule_file_and_line() -> None:
+    log = as_json(sarif(audit(), failed(audit()), version="1"))
+    [run] = log["runs"]
+    assert log["version"] == "2.1.0"
+    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert "lost/B5" in ids
+    assert len(ids) == len(set(ids))
+    result = run["results"][0]
+    assert ids[result["ruleIndex"]] == result["ruleId"] == "lost/B5"
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "docker-compose.yml"
+    assert place["region"]["startLine"] == 18
+    fingerprints = [one["partialFingerprints"]["risk/v1"] for one in run["results"]]
+    assert len(fingerprints) == len(set(fingerprints))
+
+
+def test_sarif_marks_what_fails_and_what_is_accepted() -> None:
+    accepted = risk(accepted="a reason", case="B6")
+    of = audit(orders(risks=(risk(), accepted)))
+    first, second = sarif(of, failed(of), version="1")["runs"][0]["results"]
+    assert first["level"] == "error"
+    assert "suppressions" not in first
+    assert second["level"] == "note"
+    assert second["suppressions"][0]["justification"] == "a reason"
+
+
+def test_annotations_are_of_failing_risks_only() -> None:
+    of = audit()
+    lines = list(audit_annotations(of, failed(of)))
+    assert lines[0].startswith("::error file=docker-compose.yml,line=18,title=lost/B5::orders")
+    assert sum(line.startswith("::error") for line in lines) == 3
+    assert lines[-1].startswith("::warning file=values.yaml")
+
+
+def test_junit_has_a_case_for_each_risk_and_each_survived_set(tmp_path) -> None:
+    of = audit(orders(risks=(risk(), risk(accepted="a reason", failures=(CRASH,)))))
+    write_audit_junit(tmp_path / "junit.xml", of, failed(of))
+    root = ET.parse(tmp_path / "junit.xml").getroot()
+    assert (root.get("tests"), root.get("failures")) == ("5", "1")
+    assert "docker-compose.yml:18" in root.find(".//failure").text
+    assert "a reason" in root.find(".//skipped").get("message")
+
+
+def test_markdown_has_answer_table_and_changes() -> None:
+    text = markdown(audit())
+    assert "### ❌ Can you lose acknowledged records of orders? YES, in three ways" in text
+    assert "| followers fall behind, then a broker loses power | B5 | **CAN LOSE** | safe |" in text
+    assert "**Change first**: `min.insync.replicas=2` (docker-compose.yml:18)" in text
+    assert "> not read: `values.yaml`" in text
+
+
+def test_markdown_of_a_change_begins_with_it() -> None:
+    compared = difference(audit(orders(risks=(risk(failures=(CRASH,)),))), audit(), base="main")
+    lines = markdown(audit(), compared).splitlines()
+    assert lines[0] == "### Compared with main"
+    assert any(
+        line.startswith("- ✅ ends: orders: acknowledged records are lost") for line in lines
+    )

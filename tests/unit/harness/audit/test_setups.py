@@ -1,0 +1,184 @@
+"""Which values count in a setup, where they come from, and which values nobody states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import setups
+from ackproof.errors import ScenarioError
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+
+
+def settings(values: Mapping[str, str], file: str = "server.properties") -> dict[str, Given]:
+    return {key: Given(value, f"{file}:{at}") for at, (key, value) in enumerate(values.items(), 1)}
+
+
+def producer(values: Mapping[str, str], *, library: str = "java", version: str = "3.9.1") -> Client:
+    return Client(
+        name="app.yml",
+        library=library,
+        settings=settings(values, "app.yml"),
+        version=Given(version, "app.yml:1") if version else None,
+    )
+
+
+def own(**changes: object) -> OwnConfig:
+    stated: dict[str, object] = {
+        "kafka": Given("3.9.1", "compose.yml:4"),
+        "mode": Given("kraft", "compose.yml:5"),
+        "topics": (Topic(name="orders", replication_factor=Given("3", "topic:1")),),
+        "producers": (producer({"acks": "all"}),),
+    }
+    return OwnConfig(**{**stated, **changes})
+
+
+def only(config: OwnConfig) -> Setup:
+    [group] = setups(config)
+    [setup] = group
+    return setup
+
+
+def assumed(config: OwnConfig, key: str) -> list[str]:
+    [group] = setups(config)
+    return list(dict.fromkeys(one.when[key] for one in group if key in one.when))
+
+
+def test_a_configuration_that_states_everything_has_one_setup() -> None:
+    setup = only(own())
+    assert not setup.when
+    assert setup.partition.replication_factor == 3
+    assert setup.partition.acks == "all"
+    assert setup.settings["acks"] == Given("all", "app.yml:1")
+    assert setup.settings["min.insync.replicas"] == Given("1", "default of Kafka 3.9.1")
+    assert setup.settings["enable.idempotence"].source == "default of the Java client 3.9.1"
+
+
+@pytest.mark.parametrize(
+    ("topic", "broker", "expected"),
+    [
+        ({"min.insync.replicas": "3"}, {"min.insync.replicas": "2"}, Given("3", "topic:1")),
+        ({}, {"min.insync.replicas": "2"}, Given("2", "server.properties:1")),
+        ({}, {}, Given("1", "default of Kafka 3.9.1")),
+    ],
+)
+def test_a_topic_setting_wins_over_that_of_brokers(
+    topic: dict[str, str], broker: dict[str, str], expected: Given
+) -> None:
+    one = Topic(
+        name="orders",
+        replication_factor=Given("3", "t:1"),
+        settings=settings(topic, "topic"),
+    )
+    setup = only(own(topics=(one,), broker=settings(broker)))
+    assert setup.settings["min.insync.replicas"] == expected
+    assert setup.partition.min_insync_replicas == int(expected.value)
+
+
+@pytest.mark.parametrize(("brokers", "expected"), [("5", ["1", "2", "3"]), ("2", ["1", "2"])])
+def test_a_replication_factor_that_nobody_states_has_each_value(
+    brokers: str, expected: list[str]
+) -> None:
+    config = own(
+        topics=(Topic(name="orders"),),
+        brokers=Given(brokers, "compose.yml:1"),
+        broker=settings({"default.replication.factor": "3"}),
+    )
+    assert assumed(config, "replication.factor") == expected
+    created = only(own(topics=(), broker=settings({"default.replication.factor": "3"})))
+    assert created.settings["replication.factor"] == Given("3", "server.properties:1")
+    assert created.topic.name == ""
+
+
+def test_without_a_producer_each_acks_has_an_answer() -> None:
+    assert assumed(own(producers=()), "acks") == ["0", "1", "all"]
+    assert assumed(own(), "acks") == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "present", "absent"),
+    [
+        ("zookeeper", "2.4 to 3.6", "4.3 or later"),
+        ("kraft", "4.3 or later", "2.1 to 2.3"),
+        ("", "0.10.2", "2.4 to 3.6"),
+    ],
+)
+def test_the_mode_limits_the_versions(mode: str, present: str, absent: str) -> None:
+    config = own(kafka=None, mode=Given(mode, "server.properties:2") if mode else None)
+    found = assumed(config, "kafka.version")
+    assert present in found
+    assert absent not in found
+
+
+def test_bounds_and_keys_limit_the_versions() -> None:
+    below = own(kafka=None, mode=None, below=Given("4.0", "described.txt:1"))
+    assert "3.9" in assumed(below, "kafka.version")
+    assert "4.0" not in assumed(below, "kafka.version")
+    since = own(kafka=None, mode=None, since=Given("4.0", "described.txt:1"))
+    assert assumed(since, "kafka.version") == ["4.0", "4.1 to 4.2", "4.3 or later"]
+    keys = own(kafka=None, mode=None, broker=settings({"zookeeper.connect": "zk:2181"}))
+    assert "4.3 or later" not in assumed(keys, "kafka.version")
+
+
+def test_a_version_that_is_not_modelled_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"compose.yml:4.*0\.9"):
+        list(setups(own(kafka=Given("0.9.0", "compose.yml:4"))))
+    with pytest.raises(ScenarioError, match="payments"):
+        list(setups(own(), topic="payments"))
+
+
+@pytest.mark.parametrize(
+    ("client", "acks", "idempotence", "source"),
+    [
+        (producer({}, version="2.8.2"), "1", False, "default of the Java client 2.8.2"),
+        (producer({}, version="3.0.0"), "all", False, "default of the Java client 3.0.0"),
+        (producer({}, version="3.2.0"), "all", True, "default of the Java client 3.2.0"),
+        (producer({}, library="librdkafka"), "all", False, "default of librdkafka"),
+    ],
+)
+def test_a_producer_has_the_defaults_of_its_library(
+    client: Client, acks: str, idempotence: bool, source: str
+) -> None:
+    setup = only(own(producers=(client,)))
+    assert setup.partition.acks == acks
+    assert setup.partition.idempotence is idempotence
+    assert setup.settings["acks"] == Given(acks, source)
+
+
+def test_a_client_version_that_nobody_states_has_both_defaults() -> None:
+    config = own(producers=(producer({}, version=""),))
+    assert assumed(config, "producer.version") == ["before 3.0", "3.0 or later"]
+    stated = own(producers=(producer({"acks": "1"}, version=""),))
+    assert assumed(stated, "producer.version") == []
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ({"acks": "1", "enable.idempotence": "true"}, True),
+        ({"acks": "2"}, True),
+        ({"acks": "1", "enable.idempotence": "false"}, False),
+        ({"acks": "1"}, False),
+    ],
+)
+def test_settings_that_a_client_refuses_are_named(values: dict[str, str], refused: bool) -> None:
+    assert bool(only(own(producers=(producer(values),))).refusal) is refused
+
+
+def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_replicas() -> None:
+    values = {"process.roles": "broker", "min.insync.replicas": "2"}
+    config = own(kafka=Given("4.3.1", "compose.yml:4"), broker=settings(values))
+    assert assumed(config, "min.insync.replicas") == ["1", "2"]
+    both = settings({**values, "process.roles": "broker,controller"})
+    assert only(own(kafka=config.kafka, broker=both)).partition.min_insync_replicas == 2
+    assert only(own(broker=settings(values))).partition.min_insync_replicas == 2, "before 4.1"
+
+
+def test_flushes_and_racks_are_taken() -> None:
+    racks = {str(one): Given(name, f"b{one}:1") for one, name in enumerate("aab")}
+    setup = only(own(broker=settings({"log.flush.interval.messages": "1"}), racks=racks))
+    assert setup.flushes_every_record
+    assert setup.racks == 2
+    assert not only(own()).flushes_every_record

@@ -1,0 +1,157 @@
+"""The summary and the screen of an audit, from answers built by hand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from ackproof.audit.answer import Answer, Audit, Effect, Failure
+from ackproof.audit.screen import print_audit
+from ackproof.audit.summary import Summary, summaries
+from ackproof.audit.words import milder
+from ackproof.console import Console
+from ackproof.own_config.configuration import Given
+from support.audits import CRASH, LAG, POWER, assumed, audit, orders, risk
+
+
+def screen(of: Audit, *, width: int = 100, verbose: bool = False) -> str:
+    console = Console(width=width, record=True, force_terminal=False, color_system=None)
+    with console.capture() as captured:
+        print_audit(console, of, verbose=verbose)
+    return captured.get()
+
+
+def only(answer: Answer) -> Summary:
+    [summary] = summaries(audit(answer))
+    return summary
+
+
+def cells(answer: Answer, label: str) -> tuple[str, ...]:
+    return next(row.cells for row in only(answer).rows if row.label == label)
+
+
+def test_first_line_answers_with_the_number_of_ways() -> None:
+    assert "Can you lose acknowledged records of orders?  YES, in three ways." in screen(audit())
+
+
+def test_no_risk_is_answered_no() -> None:
+    safe = orders(risks=(), alternatives=())
+    assert only(safe).verdict == "NO"
+    assert "NO: not by any failures that were looked at." in screen(audit(safe))
+
+
+def test_loss_for_some_unstated_values_depends_on_them() -> None:
+    with_acks = risk(failures=(CRASH,), when={"acks": "1"})
+    values = (assumed((with_acks,), (), acks="1"), assumed((), ((CRASH,),), acks="all"))
+    answer = orders(risks=(with_acks,), unstated=("acks",), assumed=values, alternatives=())
+    summary = only(answer)
+    assert (summary.verdict, summary.verdict_text) == ("DEPENDS", "on acks, which nobody states")
+    assert summary.columns == ("acks=1", "acks=all")
+    assert cells(answer, "a broker crashes") == ("CAN LOSE", "safe")
+    assert "Nobody states acks: the answers are for each value." in screen(audit(answer))
+
+
+def test_undecided_is_not_answered_no() -> None:
+    answer = orders(risks=(), alternatives=(), undecided=((LAG, POWER, POWER),))
+    assert only(answer).verdict == "NOT DECIDED"
+
+
+def test_columns_are_today_and_each_change() -> None:
+    summary = only(orders())
+    assert summary.columns == ("today", "+ min.isr=2", "+ Kafka 4.1.0")
+    assert cells(orders(), "followers fall behind, then a broker loses power") == (
+        "CAN LOSE",
+        "safe",
+        "safe",
+    )
+    assert cells(orders(), "all 3 replicas lose power") == ("CAN LOSE",) * 3
+    assert cells(orders(), "writes stop after") == ("3 down", "2 down", "2 down")
+
+
+def test_failures_that_are_survived_are_shown() -> None:
+    assert cells(orders(), "2 brokers crash") == ("safe",) * 3
+    labels = [row.label for row in only(orders()).rows]
+    assert "a broker crashes" not in labels  # part of two
+
+
+def test_failure_that_nobody_searched_has_no_row() -> None:
+    labels = [row.label for row in only(orders()).rows]
+    assert "a rack loses power" not in labels
+
+
+def test_certain_loss_has_its_own_word() -> None:
+    answer = orders(risks=(risk(failures=(CRASH,), likelihood="certain"),), alternatives=())
+    assert cells(answer, "a broker crashes") == ("LOSES",)
+
+
+def test_accepted_loss_is_said_and_does_not_count() -> None:
+    answer = orders(risks=(risk(accepted="can be sent again (x.yml:3)"),), alternatives=())
+    assert only(answer).verdict == "NO"
+    assert "Accepted: B5 after followers fall behind, then a broker loses power" in " ".join(
+        screen(audit(answer)).split()
+    )
+
+
+def test_way_to_the_loss_and_changes_with_places() -> None:
+    text = screen(audit())
+    assert "How, in the fewest steps (B5): Both followers fall out of the ISR." in text
+    assert "min.insync.replicas=2  (now 1, docker-compose.yml:18)" in text
+    assert "costs: while two of three replicas are away" in text
+    assert "--prove B5" in text
+    assert "not read: values.yaml: a Helm template: render it first" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_screen_fits_and_has_no_colours_without_a_terminal(width: int) -> None:
+    text = screen(audit(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+    assert len(text.splitlines()) < 45
+
+
+def test_refused_configuration_is_no_loss() -> None:
+    refused = risk(Effect.REFUSED, (), likelihood="certain", text="no producer starts with it")
+    answer = orders(risks=(refused,), alternatives=())
+    assert "the configuration is refused" in only(answer).verdict_text
+
+
+def test_alike_topics_are_one_group_and_the_weakest_is_first() -> None:
+    weak = [orders(topic=f"weak-{number}") for number in range(5_000)]
+    strong = [orders(topic=f"strong-{number}", risks=()) for number in range(5_000)]
+    text = screen(audit(*strong, *weak))
+    assert "Can you lose acknowledged records of weak-0 and 4,999 alike topics?  YES" in text
+    assert re.search(r"strong-0 and 4,999 alike +app/application.yml +NO", text)
+    assert len(text.splitlines()) < 60
+
+
+def test_topics_with_other_settings_are_another_group() -> None:
+    other = replace(orders(topic="other"), settings={"acks": Given("1", "x:1")})
+    assert len(summaries(audit(orders(), orders(topic="alike"), other))) == 2
+
+
+def test_verbose_prints_every_group() -> None:
+    both = audit(orders(), orders(topic="clicks", risks=()))
+    assert "records of clicks?" not in screen(both)
+    assert "records of clicks?" in screen(both, verbose=True)
+
+
+def test_each_failure_has_words() -> None:
+    from ackproof.audit.words import phrase
+
+    once = {failure: phrase((failure,)) for failure in Failure}
+    assert len(set(once.values())) == len(Failure)
+    assert phrase(()) == "without any failure"
+    assert phrase((POWER, LAG, CRASH)) == (
+        "followers fall behind, then a broker crashes and a broker loses power"
+    )
+
+
+def test_worse_ends_of_the_same_brokers_are_no_milder():
+    clean, power = Failure.CLEAN_RESTART, Failure.POWER_LOSS
+    lag, session = Failure.LAG, Failure.LOST_SESSION
+    assert milder((clean, power), (power, power))
+    assert not milder((power, power), (clean, power))
+    assert not milder((clean, power), (power,))
+    assert not milder((lag, clean), (session, power))

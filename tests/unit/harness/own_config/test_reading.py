@@ -1,0 +1,199 @@
+"""The files that people have: what each says, and which are refused.
+
+The files in `tests/data/own_config` are made after public ones. `EXPECTED` has a line for each fact
+that a file states, so that a reader which drops or invents one fails.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import ScenarioError
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.reading import read, read_texts
+
+FILES = Path(__file__).parents[3] / "data" / "own_config"
+EXPECTED = json.loads((FILES / "expected.json").read_text())
+REFUSED = json.loads((FILES / "refused.json").read_text())
+
+
+def facts(own: OwnConfig) -> list[str]:
+    """Return what a configuration says, a line for each fact with its line in the file."""
+    lines = [f"shape: {one.shape}" for one in own.read]
+    for name in ("kafka", "since", "below", "mode", "brokers", "controllers", "combined"):
+        lines += _fact(name, getattr(own, name))
+    lines += ["in force"] if own.in_force else []
+    for rack, given in own.racks.items():
+        lines += _fact(f"rack of {rack}", given)
+    for key, given in own.broker.items():
+        lines += _fact(f"broker {key}", given)
+    for topic in own.topics:
+        lines += _topic(topic)
+    for kind, clients in (("producer", own.producers), ("consumer", own.consumers)):
+        for client in clients:
+            lines += _client(kind, client)
+    return [*lines, *(f"warning: {text}" for text in own.warnings)]
+
+
+def _fact(name: str, given: Given | None) -> list[str]:
+    return [f"{name} = {given.value} ({given.source})"] if given else []
+
+
+def _topic(topic: Topic) -> list[str]:
+    name = f"topic {topic.name!r}{' internal' if topic.internal else ''}"
+    lines = _fact(f"{name} partitions", topic.partitions)
+    lines += _fact(f"{name} replicas", topic.replication_factor)
+    for key, given in topic.settings.items():
+        lines += _fact(f"{name} {key}", given)
+    return lines or [name]
+
+
+def _client(kind: str, client: Client) -> list[str]:
+    name = f"{kind} {client.name!r} {client.framework or client.library}"
+    lines = _fact(f"{name} version", client.version)
+    for key, given in client.settings.items():
+        lines += _fact(f"{name} {key}", given)
+    return lines or [name]
+
+
+@pytest.fixture
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+
+
+@pytest.mark.usefixtures("in_files")
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_file_says_what_is_expected(name: str) -> None:
+    own = read([Path(name)])
+    assert own.refused == ()
+    assert facts(own) == EXPECTED[name]
+
+
+@pytest.mark.usefixtures("in_files")
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_file_that_is_not_understood_is_refused_with_a_reason(name: str) -> None:
+    own = read([Path("refused") / name])
+    [refused] = own.refused
+    assert REFUSED[name] in refused.reason
+    assert facts(own) == []
+
+
+def test_every_file_has_its_expectation() -> None:
+    assert {one.name for one in FILES.iterdir()} - {"refused"} == {
+        *EXPECTED,
+        "expected.json",
+        "refused.json",
+    }
+    assert {one.name for one in (FILES / "refused").iterdir()} == {*REFUSED}
+
+
+@pytest.mark.parametrize("name", sorted({*EXPECTED} - {"apache.env", "compose.env"}))
+def test_no_secret_is_in_the_record(name: str) -> None:
+    assert "s3cret" not in repr(read([FILES / name]))
+
+
+def test_the_secrets_of_these_files_would_be_seen() -> None:
+    assert sum("s3cret" in (FILES / name).read_text() for name in EXPECTED) >= 6
+
+
+def texts(**files: str) -> OwnConfig:
+    names = {name.replace("__", "/").replace("_", "."): text for name, text in files.items()}
+    return read_texts({name: text.encode() for name, text in names.items()})
+
+
+def test_the_texts_of_a_revision_are_read_with_the_files_that_they_name() -> None:
+    own = texts(
+        deploy__compose_yml="services:\n  k:\n    image: apache/kafka:${V}\n    env_file: k.env\n"
+        "    environment: {KAFKA_NODE_ID: 1}\n",
+        deploy__k_env="KAFKA_MIN_INSYNC_REPLICAS=1\n",
+        deploy___env="V=3.9.0\n",
+    )
+    assert own.kafka == Given("3.9.0", "deploy/compose.yml:3")
+    assert own.broker["min.insync.replicas"].source == "deploy/k.env:1"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "value", "warning"),
+    [
+        (
+            "node.id=1\nmin.insync.replicas=2",
+            "Default configs for brokers in the cluster are:\n"
+            "  min.insync.replicas=1 sensitive=false synonyms={}\n",
+            "1",
+            "b:2: min.insync.replicas=1 outranks 2 (a:2)",
+        ),
+        (
+            "Dynamic configs for broker 1 are:\n"
+            "  min.insync.replicas=3 sensitive=false synonyms={}\n",
+            "Default configs for brokers in the cluster are:\n"
+            "  min.insync.replicas=1 sensitive=false synonyms={}\n",
+            "3",
+            "a:2: min.insync.replicas=3 outranks 1 (b:2)",
+        ),
+        (
+            "node.id=1\nmin.insync.replicas=2",
+            "node.id=2\nmin.insync.replicas=1",
+            "1",
+            "min.insync.replicas differs between brokers: 2 (a:2), 1 (b:2)",
+        ),
+    ],
+)
+def test_kafkas_precedence_decides_between_files(
+    first: str, second: str, value: str, warning: str
+) -> None:
+    own = texts(a=first, b=second)
+    assert own.broker["min.insync.replicas"].value == value
+    assert any(warning in text for text in own.warnings)
+
+
+def test_the_stated_version_outranks_that_of_a_file() -> None:
+    compose = (
+        b"services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"
+    )
+    own = read_texts({"c": compose}, kafka="4.1.0")
+    assert own.kafka == Given("4.1.0", "--kafka")
+    assert any("--kafka 4.1.0 outranks 3.9.0 (c:3)" in text for text in own.warnings)
+
+
+def test_a_release_has_all_numbers() -> None:
+    assert OwnConfig(kafka=Given("3.6", "c:1")).release == "3.6.0"
+    assert OwnConfig(kafka=Given("3.6.2", "c:1")).release == "3.6.2"
+    assert OwnConfig().release == ""
+
+
+def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "server.properties").write_text("node.id=1\nmin.insync.replicas=2\n")
+    (tmp_path / "deploy" / "web.yaml").write_text("kind: Deployment\n")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "x.properties").write_text("acks=1\n")
+    (tmp_path / "image.properties").write_bytes(b"\0\1")
+    own = read([tmp_path])
+    assert [Path(one.file).name for one in own.read] == ["server.properties"]
+    assert [Path(one.file).name for one in own.refused] == ["image.properties"]
+    assert own.producers == ()
+
+
+def test_a_folder_without_a_file_of_kafka_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text("kind: Deployment\n")
+    [refused] = read([tmp_path]).refused
+    assert refused.reason.startswith("a folder without a file")
+
+
+def test_a_large_file_is_refused_without_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.properties"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
+    [refused] = read([path]).refused
+    assert "it has 100,000,000 bytes" in refused.reason
+
+
+def test_a_missing_file_is_an_error() -> None:
+    with pytest.raises(ScenarioError, match="no such file"):
+        read([FILES / "nothing.properties"])
