@@ -167,7 +167,7 @@ def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ..
     merged = []
     for risk, at in merging.risks(answers):
         setup = group[at]
-        if risk.effect is Effect.LOST:
+        if risk.effect is Effect.LOST and not risk.trace:  # a loss by brokers
             changes = decided_by(setup, risk.failures)
             merged.append(replace(told(setup, risk), when=risk.when, decided_by=changes))
         else:

@@ -36,16 +36,20 @@ def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
     if configuration.acks != "all" and not sole:
         session = bool(counts[Failure.LOST_SESSION])
         return "B1" if configuration.acks == "0" else "B3" if session else "B2"
-    if counts[Failure.DISK_REPLACED]:
-        return "B34"
-    if counts[Failure.POWER_LOSS] or counts[Failure.RACK]:
-        return _by_power_loss(configuration, counts)
+    if taken:
+        return _by_lost_log(configuration, counts)
     profile = configuration.profile
     if profile.truncation is Truncation.HIGH_WATERMARK:
         return "B10"
     if configuration.unclean_election:
         return "B4" if counts[Failure.LAG] or not profile.truncates_first else "B11"
     return ""
+
+
+def _by_lost_log(configuration: Configuration, counts: Counter[Failure]) -> str:
+    if counts[Failure.LEADER_MOVE] and not configuration.profile.broker_epochs:
+        return "B31"  # a replica that lost its log is in the ISR again
+    return "B34" if counts[Failure.DISK_REPLACED] else _by_power_loss(configuration, counts)
 
 
 def _by_power_loss(configuration: Configuration, counts: Counter[Failure]) -> str:

@@ -96,7 +96,11 @@ def _minimum(replicas: int, minimum: int) -> Change:
         value=str(minimum),
         cost=f"while {number} of {of} replicas {'is' if away == 1 else 'are'} away, sends with "
         "acks=all are refused",
-        applied=partial(_with, values={MINIMUM: str(minimum)}, min_insync_replicas=minimum),
+        applied=lambda one: (
+            one
+            if one.partition.replication_factor < minimum
+            else _with(one, values={MINIMUM: str(minimum)}, min_insync_replicas=minimum)
+        ),
         costly=away == 1,
     )
 
@@ -210,9 +214,9 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
     now = tuple(setups)
     while most > 0 and now:
         plans = [(change, *more) for change in _shared(now) for more in _further(now, change)]
-        weighed = [(_weight(_applied(now, plan)), len(plan), at) for at, plan in enumerate(plans)]
-        chosen = min(weighed, default=None)
-        if chosen is None or chosen[0] >= _weight(now):
+        weighed = [(len(plan), _weight(_applied(now, plan)), at) for at, plan in enumerate(plans)]
+        chosen = min((one for one in weighed if one[1] < _weight(now)), default=None)
+        if chosen is None:
             return
         for change in plans[chosen[2]]:
             decision = _decision(now[-1], change)

@@ -1,4 +1,4 @@
-"""Duplicates and changed order: records that a producer sends again and a leader writes twice."""
+"""Effects of a producer's requests that are repeated or late: duplicates, order, transactions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ackproof.audit.answer import Decision, Effect, Failure, Risk
 from ackproof.audit.effective import of_producer
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
+from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof_model import Likelihood, bounds
 from ackproof_model.configuration import Configuration
 from ackproof_model.exposure import Exposure
@@ -27,10 +28,12 @@ _WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
 _IDEMPOTENCE = "enable.idempotence"
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _RETRIES = "retries"
+_TRANSACTIONAL = "transactional.id"
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield the risks of duplicates and of changed order."""
+    """Yield the risks of duplicates, of changed order, and of late ends of transactions."""
+    yield from _of_late_ends(setup)
     if setup.partition.idempotence:
         yield from _of_new_epochs(setup)
         return
@@ -99,6 +102,49 @@ def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
         )
 
 
+def _of_late_ends(setup: Setup) -> Iterator[Risk]:
+    """Yield the loss by a late abort, which transactions of protocol 1 allow (KAFKA-17754).
+
+    Protocol 2 needs brokers and a Java client of 4.0 or later (KIP-890).
+    """
+    producer, version = setup.producer, setup.partition.kafka_version
+    if producer is None or _TRANSACTIONAL not in producer.settings:
+        return
+    since = FEATURES_SINCE["transaction.version"]
+    when = {}
+    if producer.library == "java" and numbers(version) >= since:
+        if producer.version is not None:
+            if numbers(producer.version.value) >= since:
+                return
+        else:
+            when = {"producer.version": "before 4.0"}
+    client = of_producer(setup, _TRANSACTIONAL, "")
+    yield risk(
+        setup,
+        Effect.LOST,
+        [Failure.CLIENT_TIMEOUT],
+        "a late request that aborts one transaction aborts the beginning of the next, which then "
+        "commits (KAFKA-17754)",
+        when=when,
+        case="B13",
+        at_risk="the first records of a committed transaction",
+        trace=[
+            "A request that aborts a transaction is delayed; the producer repeats it after a "
+            "timeout.",
+            "The producer begins the next transaction, with the same epoch, and sends records.",
+            "The delayed request arrives and aborts them; the producer sends more, and commits.",
+        ],
+        decided_by=[
+            decision(
+                "transaction.version",
+                client,
+                "2 (brokers and Java clients of 4.0 or later)",
+                "an upgrade; librdkafka has no protocol 2",
+            )
+        ],
+    )
+
+
 def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
     """Yield the duplicates of librdkafka's idempotent producer (docs/catalogue, B21).
 
@@ -110,7 +156,7 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
     if (
         producer is None
         or producer.library != "librdkafka"
-        or "transactional.id" in (producer.settings)
+        or _TRANSACTIONAL in (producer.settings)
     ):
         return
     timeout = of_producer(setup, "delivery.timeout.ms", int(partition.delivery_timeout_s * 1000))

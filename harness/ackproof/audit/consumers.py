@@ -23,6 +23,8 @@ _AUTO = "enable.auto.commit"
 _RESET = "auto.offset.reset"
 _OFFSETS = "offsets.topic.replication.factor"
 _USUAL_REPLICAS = 3
+_EXPIRY = "offsets.retention.minutes"
+_A_WEEK = 7 * 24 * 60
 _LAG = Failure.LAG
 _FAILURES = {Failure.CONSUMER_CRASH: "crashes", Failure.REBALANCE: "rebalances"}
 
@@ -35,6 +37,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the risks of the consumers, and of lost offsets also where no consumer is known."""
     for consumer in setup.consumers:
         yield from _of_commits(setup, consumer)
+        yield from _of_expired_offsets(setup, consumer)
         yield from _of_added_partitions(setup, consumer)
     yield from _of_lost_offsets(setup)
 
@@ -171,6 +174,30 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
                 "a group without offsets begins at the first record, and repeats what is retained",
             )
         ],
+    )
+
+
+def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
+    """Yield what a group does whose offsets expire while it is down; only for a stated time."""
+    given = setup.own.broker.get(_EXPIRY)
+    if given is None or not given.value.isdecimal() or int(given.value) >= _A_WEEK:
+        return
+    reset = of_consumer(setup, consumer, _RESET)
+    earliest = reset.value in EARLIEST
+    yield risk(
+        setup,
+        Effect.REPROCESSED if earliest else Effect.UNPROCESSED,
+        [Failure.CONSUMER_CRASH],
+        f"a group without members for {given.value} minutes loses its offsets ({_EXPIRY}), and "
+        f"starts again by {_RESET}={reset.value}",
+        when={"consumers down": f"for {given.value} minutes"},
+        at_risk="everything that the group has committed, or what it has not read",
+        trace=[
+            "All members of the group end.",
+            f"After {given.value} minutes the coordinator removes the group's offsets.",
+            f"A member starts, finds no offset, and begins by {_RESET}={reset.value}.",
+        ],
+        decided_by=[decision(_EXPIRY, given, _A_WEEK, "offsets of dead groups stay longer")],
     )
 
 

@@ -25,8 +25,6 @@ _BROKER_DEFAULTS: Mapping[str, str] = {
     "retention.bytes": "-1",
     "message.timestamp.type": "CreateTime",
 }
-#: KIP-186: 7 days from 2.0 on, 1 day before.
-_OFFSETS_RETENTION = ("offsets.retention.minutes", "10080", "1440")
 
 #: Defaults of consumers, by library.
 _CONSUMER_DEFAULTS: Mapping[str, Mapping[str, str]] = {
@@ -56,9 +54,6 @@ def of_broker(setup: Setup, key: str) -> Given:
 
 
 def _broker_default(key: str, version: str) -> str:
-    name, value, before = _OFFSETS_RETENTION
-    if key == name:
-        return value if Profile.of(version).group_fencing else before
     if key == "unclean.leader.election.enable":
         return str(Profile.of(version).unclean_by_default).lower()
     return _BROKER_DEFAULTS.get(key, "")

@@ -47,16 +47,18 @@ _ERAS = (
     ("0.11", "1.1", "1.1.1"),
     ("2.0", "2.0", "2.0.1"),
     ("2.1", "2.3", "2.3.1"),
-    ("2.4", "3.2", "2.8.2"),
-    ("3.3", "3.6", "3.6.2"),
+    ("2.4", "2.6", "2.6.2"),
+    ("2.7", "3.2", "2.8.2"),
+    ("3.3", "3.4", "3.4.1"),
+    ("3.5", "3.6", "3.6.2"),
     ("3.7", "3.8", "3.8.1"),
     ("3.9", "3.9", "3.9.1"),
     ("4.0", "4.0", "4.0.1"),
     ("4.1", "4.2", "4.2.0"),
     ("4.3", "", "4.3.1"),
 )
-#: With ZooKeeper the rules of elections did not change after 2.4.
-_ZOOKEEPER_ERAS = (*_ERAS[:4], ("2.4", "3.6", "2.8.2"), ("3.7", "3.9", "3.9.1"))
+#: With ZooKeeper the rules of elections did not change after 2.7.
+_ZOOKEEPER_ERAS = (*_ERAS[:5], ("2.7", "3.6", "2.8.2"), ("3.7", "3.9", "3.9.1"))
 _FIRST_KRAFT, _FIRST_WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 _NO_VERSION = (1000,)
 #: The last version whose rules with ZooKeeper are modelled; they did not change afterwards.

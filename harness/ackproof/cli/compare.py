@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ackproof.cli import own_files
 from ackproof.cli.options import (
     LOCAL_SPARK,
     RUNS,
@@ -63,6 +64,8 @@ def compare(
         typer.Option(metavar="DIR", help="Continue the interrupted comparison stored in DIR."),
     ] = None,
     shard: ShardOption = "",
+    config: own_files.Config = None,
+    topic: own_files.Topic = "",
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
     out: Out = RUNS,
     spark: Spark = LOCAL_SPARK,
@@ -74,7 +77,8 @@ def compare(
     which one loses more often or until the trials are used up. Every statement has a confidence.
 
     Examples: [bold]ackproof compare acks[/],
-    [bold]ackproof compare acks --trials 30 --budget 2h[/]
+    [bold]ackproof compare acks --trials 30 --budget 2h[/],
+    [bold]ackproof compare acks --config docker-compose.yml[/]
     """
     from ackproof.cluster.pool import ClusterPool
     from ackproof.comparison.compare import Comparison
@@ -94,17 +98,18 @@ def compare(
         out = store.directory.parent
     else:
         assert scenario is not None
-        store = _planned(
-            scenario,
-            out=out,
-            yes=yes,
-            shard=shard,
-            trials=trials,
-            confidence=confidence,
-            margin=margin,
-            seed=seed,
-            budget_s=budget_seconds(budget),
-        )
+        with own_files.applied(scenario, own_files.OwnFiles(config=config, topic=topic)) as applied:
+            store = _planned(
+                applied,
+                out=out,
+                yes=yes,
+                shard=shard,
+                trials=trials,
+                confidence=confidence,
+                margin=margin,
+                seed=seed,
+                budget_s=budget_seconds(budget),
+            )
     client = engine(store.configurations)
     with ClusterPool(client, say=reporter.note) as pool:
         run_trial = on_clusters(out=out, client=client, reporter=reporter, pool=pool)

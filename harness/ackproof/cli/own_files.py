@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -153,6 +155,27 @@ def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
     default = find(YOUR_CONFIGURATION)
     assert default is not None
     return default
+
+
+@contextmanager
+def applied(scenario: Path, own: OwnFiles) -> Iterator[Path]:
+    """Yield a scenario with the settings of the user's files; the file ends with the block."""
+    if not own.given:
+        yield scenario
+        return
+    from ackproof.own_config.overlay import render
+
+    if scenario.is_dir():
+        raise ScenarioError(
+            f"{scenario} is a folder; your own files replace the settings of one scenario",
+            hint="Name a file of the folder.",
+        )
+    text, overlay = render(scenario, own.read(), kafka="")
+    print_overlay(overlay)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / scenario.name
+        path.write_text(text, encoding="utf-8")
+        yield path
 
 
 class Overriding:

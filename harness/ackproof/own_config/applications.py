@@ -38,9 +38,10 @@ _SPRING = "spring.kafka."
 def read(source: Source) -> Part | None:
     """Read an application's properties or YAML, with its profiles."""
     documents = _documents(source)
+    shared = _shared(source)
     if not any(_kind(pairs) for _, pairs in documents):
         return None
-    base: dict[str, Text] = {}
+    base: dict[str, Text] = {**shared}
     parts: list[tuple[str, Part]] = []
     profiles: list[tuple[str, dict[str, Text]]] = []
     for profile, pairs in documents:
@@ -57,30 +58,52 @@ def read(source: Source) -> Part | None:
         return None
     return Part(
         shape=parts[0][1].shape,
-        topics=parts[0][1].topics,
-        producers=_named(source, [(profile, part.producers) for profile, part in parts]),
-        consumers=_named(source, [(profile, part.consumers) for profile, part in parts]),
+        producers=_named([(one, part.producers) for one, part in parts], bool(shared)),
+        consumers=_named([(one, part.consumers) for one, part in parts], bool(shared)),
     )
 
 
-def _named(source: Source, clients: Iterable[tuple[str, tuple[Client, ...]]]) -> tuple[Client, ...]:
-    """Return clients with the profile in their names, if it changes them."""
+_PROFILE = re.compile(r"(?:application|bootstrap)-([\w-]+)\.(?:ya?ml|properties)")
+
+
+def _shared(source: Source) -> dict[str, Text]:
+    """Return the settings of `application.yml` for the file of a profile beside it."""
+    path = PurePath(source.name)
+    if not _PROFILE.fullmatch(path.name):
+        return {}
+    for name in ("application.yml", "application.yaml", "application.properties"):
+        if content := source.beside(name):
+            file = str(path.parent / name)
+            return {
+                key: Text.at(str(value), value.line, file=file)
+                for profile, pairs in _documents(Source(name=file, text=content))
+                if not profile
+                for key, value in pairs.items()
+            }
+    return {}
+
+
+def _named(clients: Iterable[tuple[str, tuple[Client, ...]]], shared: bool) -> tuple[Client, ...]:
+    """Return clients with the profile in their names, if it changes them.
+
+    shared: whether the clients of no profile are those of another file.
+    """
     found: list[Client] = []
+    common: tuple[Client, ...] = ()
     for profile, of_profile in clients:
-        common = tuple(found)
+        if not profile:
+            common = of_profile
         found += [
             replace(one, name=f"{one.name} (profile {profile})") if profile else one
             for one in of_profile
-            if one not in common
+            if (profile and one not in common) or not (profile or shared)
         ]
     return tuple(found)
 
 
 def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:
     """Return the settings of each profile; '' is the name of what all profiles share."""
-    named = re.fullmatch(
-        r"(?:application|bootstrap)-([\w-]+)\.(?:ya?ml|properties)", PurePath(source.name).name
-    )
+    named = _PROFILE.fullmatch(PurePath(source.name).name)
     default = named[1] if named else ""
     found: list[tuple[str, dict[str, Text]]] = []
     for pairs in _settings(source):
@@ -307,7 +330,9 @@ def quarkus(source: Source, pairs: Mapping[str, Text]) -> Part:
         if "connector" not in own or own["connector"] == "smallrye-kafka"
     }
     if not of_kafka:
-        return client(source, common, framework="Quarkus", library="java", shape="quarkus")
+        streams = any(key.startswith("quarkus.kafka-streams.") for key in pairs)
+        framework = "Kafka Streams" if streams else "Quarkus"
+        return client(source, common, framework=framework, library="java", shape="quarkus")
     parts = []
     for (way, channel), own in of_kafka.items():
         part = _clients(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import PurePath
 
 from ackproof.own_config.configuration import FileRead, FileRefused, Given, OwnConfig, Topic
 from ackproof.own_config.parts import Node, Part, Rank
@@ -34,7 +35,8 @@ def combine(
     kafka: the version if an option states it.
     """
     notes: list[str] = [warning for _, part in parts for warning in part.warnings]
-    nodes = [node for _, part in parts for node in part.nodes]
+    by_file = _nodes(parts)
+    nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
     settings, differing = _settings(brokers, notes)
     for node in nodes:
@@ -58,7 +60,8 @@ def combine(
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
         consumers=tuple(chain.from_iterable(part.consumers for _, part in parts)),
-        brokers=_brokers(static),
+        brokers=_most({one.shape for _, one in parts}, by_file.values(), notes)
+        or _distinct([node for node in static if "broker" in node.roles]),
         controllers=_sum([node for node in static if "controller" in node.roles])
         or _voters(static),
         combined=_sum(combined) or _voters(combined, at_least=1),
@@ -202,11 +205,48 @@ def _sum(nodes: Sequence[Node]) -> Given | None:
     return Given(str(total), counted[0].source) if total else None
 
 
-def _brokers(static: Sequence[Node]) -> Given | None:
-    """Return the stated number, or that of several files of different brokers."""
-    brokers = [node for node in static if "broker" in node.roles]
-    if total := _sum(brokers):
-        return total
+#: Shapes of which one cluster has several files.
+_SPREAD = {"strimzi", "confluent operator", "koperator", "kubernetes"}
+
+
+def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -> Given | None:
+    """Return how many brokers files state: their sum, or the largest number of several files."""
+    counts = [
+        count
+        for nodes in files
+        if (count := _sum([one for one in nodes if "broker" in one.roles and one.count]))
+    ]
+    if len(counts) < 2:
+        return counts[0] if counts else None
+    if shapes <= _SPREAD:
+        return Given(str(sum(int(count.value) for count in counts)), counts[0].source)
+    most = max(counts, key=lambda count: int(count.value))
+    notes.append(
+        f"several files describe brokers: {_all(counts)}; the answer takes {most.value} for all"
+    )
+    return most
+
+
+def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
+    """Return the nodes of each file; a compose file `…override…` changes those of its neighbour."""
+    found: dict[str, list[Node]] = {}
+    for file, part in sorted(parts, key=lambda one: "override" in PurePath(one[0]).name):
+        folder = str(PurePath(file).parent)
+        known = found.get(folder, []) if part.shape == "compose" else []
+        if "override" in PurePath(file).name and known:
+            changed = {node.name: node.settings for node in part.nodes}
+            found[folder] = [
+                replace(node, settings={**node.settings, **changed.pop(node.name, {})})
+                for node in known
+            ] + [node for node in part.nodes if node.name in changed]
+        else:
+            place = folder if part.shape == "compose" and folder not in found else file
+            found[place] = list(part.nodes)
+    return found
+
+
+def _distinct(brokers: Sequence[Node]) -> Given | None:
+    """Return how many brokers the files of several nodes describe."""
     ids = {
         given.value: given
         for node in brokers

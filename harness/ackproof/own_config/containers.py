@@ -10,7 +10,7 @@ from pathlib import PurePath
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Client, Given, Topic
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
-from ackproof.own_config.properties import classify, parse
+from ackproof.own_config.properties import classify, is_known, parse
 from ackproof.own_config.tree import Block, Text, block, items, text
 
 
@@ -101,7 +101,9 @@ def compose(source: Source) -> Part | None:
             name,
             image,
             {
-                key: Text.at(fill(value), value.line, file=value.file)
+                key: Text.at(
+                    fill(value, report=not _ADDRESS.search(key)), value.line, file=value.file
+                )
                 for key, value in _variables(source, service).items()
             },
             count=_replicas(source, service, name),
@@ -170,6 +172,8 @@ def _variables(source: Source, service: Block) -> dict[str, Text]:
     return variables
 
 
+#: Variables whose value decides about no record.
+_ADDRESS = re.compile(r"LISTENER|HOST|QUORUM|CONNECT$|SERVERS|URL|PORT|CLUSTER_ID|OPTS")
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?+])([^}]*))?\}|(\w+))")
 
 
@@ -327,6 +331,8 @@ def embedded(source: Source, value: Text, name: str = "") -> Part | None:
     try:
         pairs = parse(str(value), value.line + value.block)
     except RefusalError:
+        return None
+    if 2 * sum(map(is_known, pairs)) < len(pairs):
         return None
     return classify(replace(source, hint="broker" if "server" in name else ""), pairs)
 

@@ -67,6 +67,8 @@ def _joined(
             part = classify(source, pairs)
         except RefusalError:
             continue
+        if part and not all(one.name or one.settings for one in part.topics):
+            continue  # a replication factor of anything
         if part:
             line = min(value.line for value in pairs.values())
             parts.append((line, part))

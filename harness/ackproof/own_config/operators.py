@@ -8,7 +8,7 @@ from typing import Any
 
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.environment import version
-from ackproof.own_config.parts import Node, Part, RefusalError, Source, refuse_template
+from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source, refuse_template
 from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
@@ -93,8 +93,8 @@ def strimzi(source: Source) -> Part | None:
     )
     if part.empty:
         raise RefusalError(
-            f"Strimzi's resources {', '.join(sorted(of_kind))}: none of Kafka, KafkaNodePool, "
-            "KafkaTopic, KafkaConnect, KafkaMirrorMaker2"
+            f"{UNKNOWN}: Strimzi's resources {', '.join(sorted(of_kind))}: none of Kafka, "
+            "KafkaNodePool, KafkaTopic, KafkaConnect, KafkaMirrorMaker2"
         )
     return part
 
@@ -187,9 +187,10 @@ def confluent(source: Source) -> Part | None:
             )
         elif kind == "KafkaTopic":
             topics.append(_topic(source, resource, "replicas", "configs"))
-        if kind in ("KRaftController", "Zookeeper"):
-            name = "kraft" if kind == "KRaftController" else "zookeeper"
-            mode = Given(name, f"{source.name}:{resource.line}")
+        needs = block(spec, "dependencies")
+        for name, shows in (("kraft", "kRaftController"), ("zookeeper", "zookeeper")):
+            if str(kind).lower() == shows.lower() or shows in needs:
+                mode = Given(name, f"{source.name}:{needs.lines.get(shows, resource.line)}")
     part = Part(
         shape="confluent operator",
         kafka=versions[0] if versions else None,
@@ -200,7 +201,7 @@ def confluent(source: Source) -> Part | None:
     if part.empty:
         kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
         raise RefusalError(
-            f"resources of Confluent's operator ({kinds}): none of Kafka, KafkaTopic"
+            f"{UNKNOWN}: resources of Confluent's operator ({kinds}): none of Kafka, KafkaTopic"
         )
     return part
 
@@ -250,7 +251,7 @@ def koperator(source: Source) -> Part | None:
                 mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
     part = Part(shape="koperator", kafka=kafka, mode=mode, nodes=tuple(nodes), topics=tuple(topics))
     if part.empty:
-        raise RefusalError("resources of Koperator: none of KafkaCluster, KafkaTopic")
+        raise RefusalError(f"{UNKNOWN}: resources of Koperator, none of KafkaCluster, KafkaTopic")
     return part
 
 

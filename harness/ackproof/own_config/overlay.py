@@ -164,6 +164,8 @@ class Overlay:
         if given is None or given.value == "-1":
             name = "default.replication.factor"
             given = own.broker.get(name)
+        if given is None and own.brokers and int(own.brokers.value) < self._replicas_of(document):
+            name, given = "brokers", own.brokers  # a topic has no more replicas
         replicas = whole(name, given) if given else None
         source = own.brokers.source if own.brokers else given.source if given else ""
         if replicas is not None and given:
@@ -187,6 +189,12 @@ class Overlay:
         if count != default:
             self.put(("cluster", "brokers"), count, source)
             self.used.append(f"{count} brokers")
+
+    def _replicas_of(self, document: Mapping[str, Any]) -> int:
+        """Return the replication factor of the scenario's topic."""
+        topic = (document.get("topics") or {}).get(self.topic[1]) or {}
+        assigned = topic.get("assignment")
+        return len(assigned[0]) if assigned else int(topic.get("replication_factor", 1))
 
     def _replicas(self, replicas: int, document: Mapping[str, Any], source: str) -> None:
         """Set the number of replicas; an existing assignment is replaced by one of that size."""

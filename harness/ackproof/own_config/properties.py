@@ -10,7 +10,7 @@ from functools import cache
 from ackproof.own_config.configuration import Client, Given, Settings, Topic
 from ackproof.own_config.parts import Node, Part, RefusalError, Source
 from ackproof.own_config.tree import Text
-from ackproof.scenario.kafka_keys import known
+from ackproof.scenario.kafka_keys import Scope, known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN
 
 _CONNECTION = {"bootstrap.servers", "client.id"}
@@ -136,6 +136,12 @@ def is_librdkafka(key: str) -> bool:
     if key in known("producer") or key in known("consumer"):
         return False
     return key in KNOWN or key in ALIASES or bool(_LIBRDKAFKA.fullmatch(key))
+
+
+def is_known(key: str) -> bool:
+    """Whether Kafka, or a client of it, has a setting of this name."""
+    scopes: tuple[Scope, ...] = ("broker", "topic", "producer", "consumer")
+    return any(key in known(scope) for scope in scopes) or is_librdkafka(key)
 
 
 def is_producers(key: str) -> bool:

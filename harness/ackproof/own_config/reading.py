@@ -96,7 +96,8 @@ def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
     """Read the files of options. Raises ScenarioError for a file that cannot be used."""
     own = _combined(files)
     for refused in own.refused:
-        raise ScenarioError(f"{refused.file}: {refused.reason}", hint=_READ)
+        hint = "" if _READ in refused.reason else _READ
+        raise ScenarioError(f"{refused.file}: {refused.reason}", hint=hint)
     return own
 
 
@@ -129,16 +130,24 @@ def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> OwnConfig:
 
 def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> OwnConfig:
     outcomes: list[tuple[str, Part | str]] = []
+    passed_over: list[str] = []
     for path, hint in paths:
         if path.is_dir():
             found = [_read(one, hint) for one in _walk(path)]
             understood = [outcome for outcome in found if not _irrelevant(outcome)]
+            if understood:
+                passed_over += [name for name, _ in filter(_irrelevant, found)]
             outcomes += understood or [
                 (str(path), "a folder without a file in which a setting of Kafka is recognised")
             ]
         else:
             outcomes.append(_read(path, hint))
-    return _together(outcomes, kafka)
+    own = _together(outcomes, kafka)
+    if not passed_over:
+        return own
+    more = f" and {len(passed_over) - 5} more" if len(passed_over) > 5 else ""
+    note = f"{UNKNOWN} in {', '.join(passed_over[:5])}{more}"
+    return replace(own, warnings=(*own.warnings, note))
 
 
 def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> OwnConfig:
@@ -233,22 +242,28 @@ def _outcome(
     name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]
 ) -> tuple[str, Part | str]:
     source = Source(name=name, text=_decoded(data), hint=hint, beside=beside)
-    if not source.text.strip():
-        return name, "an empty file"
-    if reason := _of_ackproof(source.text):
-        return name, reason
     try:
-        _refuse_template(source)
-        for reader in READERS:
-            if (part := reader(source)) is not None:
-                unique = dict.fromkeys((*source.warnings, *part.warnings))
-                return name, replace(part, warnings=tuple(unique))
+        part = _understood(source)
     except RefusalError as refusal:
         return name, str(refusal)
     except NotYamlError as error:
         where = f" (line {error.line})" if error.line else ""
         return name, f"not valid YAML or JSON{where}: {error}"
-    return name, _looks(source)
+    return name, replace(part, warnings=tuple(dict.fromkeys((*source.warnings, *part.warnings))))
+
+
+def _understood(source: Source) -> Part:
+    """Return what a file says. Raises RefusalError, NotYamlError."""
+    if not source.text.strip():
+        raise RefusalError("an empty file")
+    if reason := _of_ackproof(source.text):
+        raise RefusalError(reason)
+    if len(source.text) < _LONG or _MENTIONS.search(source.text):
+        _refuse_template(source)
+        for reader in READERS:
+            if (part := reader(source)) is not None:
+                return part
+    raise RefusalError(_looks(source))
 
 
 def _of_ackproof(text: str) -> str:
@@ -263,6 +278,14 @@ def _of_ackproof(text: str) -> str:
     return ""
 
 
+#: A long text without any of these words has no setting of Kafka, and need not be parsed.
+_LONG = 20_000
+_MENTIONS = re.compile(
+    r"kafka|acks|insync|replic|bootstrap|broker|unclean|retention|partition|idempotence|group"
+    r"|consum|produc|transaction|cleanup|offset|commit|isolation|linger|zookeeper|flush|segment",
+    re.IGNORECASE,
+)
+_OF_KAFKA = re.compile(r"kafka|insync|broker|zookeeper|replication", re.IGNORECASE)
 _MARK = re.compile(r"""(?:^|[:=,\[(\s-])\s*(\{\{|\{%|<%=)""")
 
 
@@ -274,7 +297,8 @@ def _refuse_template(source: Source) -> None:
         if line.lstrip().startswith("#"):
             continue
         if match := _MARK.search(re.sub(r"""("[^"]*"|'[^']*')""", "''", line)):
-            raise RefusalError(template(match[1], number))
+            about = "" if _OF_KAFKA.search(source.text) else f"{UNKNOWN}: "
+            raise RefusalError(about + template(match[1], number))
 
 
 def _is_tree(source: Source) -> bool:

@@ -110,6 +110,18 @@ LIBRDKAFKA = {"library": "librdkafka"}
             {"consumer": {"enable.auto.commit": "false"}, **LIBRDKAFKA},
         ),
         (
+            Effect.LOST,
+            "client_timeout",
+            {"producer": {"transactional.id": "t"}},
+            {"producer": {"transactional.id": "t"}, "kafka": "4.3.1"},
+        ),
+        (
+            Effect.LOST,
+            "client_timeout",
+            {"producer": {"transactional.id": "t"}, "kafka": "4.3.1", **LIBRDKAFKA},
+            {"producer": IDEMPOTENT, "kafka": "4.3.1", **LIBRDKAFKA},
+        ),
+        (
             Effect.UNPROCESSED,
             "partitions_added",
             {"consumer": {}},
@@ -230,6 +242,16 @@ def test_automatic_commit_of_the_java_client_skips_only_records_of_other_threads
     assert "consumer_crash" in sets(automatic, Effect.UNPROCESSED, **processing)
     assert "consumer_crash" not in sets(automatic, Effect.UNPROCESSED)
     assert not sets(risks(consumer={}, framework="Spring"), Effect.UNPROCESSED, **processing)
+
+
+def test_offsets_that_expire_soon_are_lost_while_the_group_is_down():
+    down = {"consumers down": "for 60 minutes"}
+    short, default = {"offsets.retention.minutes": "60"}, {"offsets.retention.minutes": "10080"}
+    latest = risks(broker=short, consumer={})
+    assert sets(latest, Effect.UNPROCESSED, **down) == {"consumer_crash"}
+    earliest = risks(broker=short, consumer={"auto.offset.reset": "earliest"})
+    assert sets(earliest, Effect.REPROCESSED, **down) == {"consumer_crash"}
+    assert not sets(risks(broker=default, consumer={}), Effect.UNPROCESSED, **down)
 
 
 def test_lost_offsets_of_unknown_consumers_depend_on_where_they_begin():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 import pytest
 
+from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import setups
 from ackproof.errors import ScenarioError
@@ -100,9 +102,9 @@ def test_without_a_producer_each_acks_has_an_answer() -> None:
 @pytest.mark.parametrize(
     ("mode", "present", "absent"),
     [
-        ("zookeeper", "2.4 to 3.6", "4.3 or later"),
+        ("zookeeper", "2.7 to 3.6", "4.3 or later"),
         ("kraft", "4.3 or later", "2.1 to 2.3"),
-        ("", "0.10.2", "2.4 to 3.6"),
+        ("", "0.10.2", "2.7 to 3.6"),
     ],
 )
 def test_the_mode_limits_the_versions(mode: str, present: str, absent: str) -> None:
@@ -182,3 +184,31 @@ def test_flushes_and_racks_are_taken() -> None:
     assert setup.flushes_every_record
     assert setup.racks == 2
     assert not only(own()).flushes_every_record
+
+
+@pytest.mark.parametrize("mode", ["", "kraft"])
+def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> None:
+    releases = ["1.0.2", "2.2.2", "2.5.1", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "4.1.2", "4.4.0"]
+    stated = {"kafka": None, "mode": Given(mode, "file:1") if mode else None}
+    compared = 0
+    for minimum, unclean, release in product("12", ("false", "true"), releases):
+        broker = {"min.insync.replicas": minimum, "unclean.leader.election.enable": unclean}
+        [group] = setups(own(**stated, broker=settings(broker)))
+        by_era = {one.when["kafka.version"]: one for one in group}
+        exact = only(own(kafka=Given(release, "file:2"), broker=settings(broker)))
+        line = tuple(map(int, release.split(".")[:2]))
+        era = next((one for one in by_era if _contains(one, line)), None)
+        if era is None:
+            continue
+        alike, found = found_sets(by_era[era]), found_sets(exact)
+        if not alike.undecided or not found.undecided or alike.undecided == found.undecided:
+            losing = [{loss.failures for loss in one.losing} for one in (alike, found)]
+            assert losing[0] == losing[1], (release, era, minimum, unclean)
+            compared += 1
+    assert compared > 10
+
+
+def _contains(era: str, line: tuple[int, ...]) -> bool:
+    first, _, last = era.replace(" or later", " to 9.9").partition(" to ")
+    bounds = [tuple(map(int, one.split(".")[:2])) for one in (first, last or first)]
+    return bounds[0] <= line <= bounds[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ClusterError
-from ackproof.scenario.loader import Configured
+from ackproof.scenario.loader import Configured, load
 from command_line import ackproof
 from support.fake_trials import SCENARIOS, FakeTrials, Loses, all_loses_nothing
 
@@ -62,6 +62,31 @@ def test_trials_are_summarised_and_stored(
     names = {path.name for path in stored.iterdir()}
     assert names >= {"plan.json", "trials.jsonl", "comparison.json", "report.html", "junit.xml"}
     assert "Recommendations" in (stored / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("without_page")
+def test_the_settings_of_the_users_files_are_stored_with_the_comparison(
+    compare: Callable[..., int], tmp_path: Path
+) -> None:
+    own = tmp_path / "compose.yml"
+    own.write_text(
+        "services:\n  k:\n    image: apache/kafka:3.9.0\n    scale: 3\n    environment:\n"
+        "      KAFKA_NODE_ID: 1\n      KAFKA_REPLICA_LAG_TIME_MAX_MS: 7000\n"
+    )
+    assert compare(ACKS, "--config", str(own), "--json") == 0
+    [stored] = tmp_path.glob("*-comparison")
+    for one in load(stored / "scenarios" / "acks.yaml"):
+        assert one.scenario.kafka == "3.9.0"
+        assert one.scenario.cluster.settings["replica.lag.time.max.ms"] == 7000
+        assert one.scenario.workload.settings.acks in ("0", "1", "all")
+
+
+def test_a_folder_of_scenarios_is_not_compared_with_the_users_files(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "own.properties").write_text("node.id=1\nmin.insync.replicas=2\n")
+    assert compare(str(SCENARIOS), "--config", str(tmp_path / "own.properties")) == 2
+    assert "is a folder" in capsys.readouterr().err
 
 
 def test_one_configuration_is_compared_with_itself_only_if_asked(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import translation
 from ackproof.own_config.configuration import Client, Given, OwnConfig
 from ackproof.own_config.overlay import Overlay, overlay, render
@@ -114,7 +115,10 @@ def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path) -> N
     text = "\n".join(overlaid.warnings)
     assert "server.properties:6: replica.lag.tme.max.ms" in text
     assert "did you mean 'replica.lag.time.max.ms'" in text
-    assert "server.properties:7: zookeeper.session.timeout.ms: Kafka 4.3.1 ignores it" in text
+    assert (
+        f"server.properties:7: zookeeper.session.timeout.ms: Kafka {DEFAULT_KAFKA} ignores it"
+        in text
+    )
     assert "topic.properties:2: retention.ms=1: removes acked records that are older" in text
     assert len(overlaid.warnings) == 3
     assert {key for keys in overlaid.unused.values() for key in keys} == {
@@ -315,3 +319,14 @@ def test_a_replication_factor_that_is_no_number_is_an_error_at_its_line(tmp_path
 def test_without_files_nothing_changes() -> None:
     text, _ = render(YOURS, OwnConfig(), kafka="")
     assert "acks: all" in text
+
+
+def test_a_single_broker_has_topics_of_one_replica(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yml"
+    path.write_text(
+        "services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"
+    )
+    applied = overlay(read_options([(path, "")]), documents.parse(YOURS))
+    assert "replication factor 1" in applied.used
+    [one] = loader.load(YOURS, lambda _: applied.overrides)
+    assert one.scenario.cluster.brokers == 1

@@ -164,6 +164,44 @@ def test_a_release_has_all_numbers() -> None:
     assert OwnConfig().release == ""
 
 
+OVERRIDDEN = {
+    "compose_yml": "services:\n  k:\n    image: apache/kafka:3.9.0\n    environment:\n"
+    "      KAFKA_NODE_ID: 1\n      KAFKA_MIN_INSYNC_REPLICAS: 2\n",
+    "compose_override_yml": "services:\n  k:\n    environment: {KAFKA_MIN_INSYNC_REPLICAS: 1}\n",
+}
+
+
+def test_an_override_of_compose_replaces_the_settings_of_its_service() -> None:
+    own = texts(**OVERRIDDEN)
+    assert own.broker["min.insync.replicas"] == Given("1", "compose.override.yml:3")
+    assert own.brokers is not None
+    assert own.brokers.value == "1"
+    assert own.differing == {}
+
+
+@pytest.mark.parametrize(
+    ("second", "brokers", "warned"),
+    [("services:\n  b:\n    image: apache/kafka:3.9.0\n", "1", True), ("acks=1\n", "1", False)],
+)
+def test_brokers_of_several_compose_files_are_not_added(
+    second: str, brokers: str, warned: bool
+) -> None:
+    own = texts(one__compose_yml=OVERRIDDEN["compose_yml"], two__compose_yml=second)
+    assert own.brokers is not None
+    assert own.brokers.value == brokers
+    assert any("several files describe brokers" in text for text in own.warnings) is warned
+
+
+def test_pools_in_several_files_are_added() -> None:
+    pool = (
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaNodePool\n"
+        "spec: {{replicas: {}, roles: [broker]}}"
+    )
+    own = texts(a_yaml=pool.format(3), b_yaml=pool.format(2))
+    assert own.brokers is not None
+    assert own.brokers.value == "5"
+
+
 def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "server.properties").write_text("node.id=1\nmin.insync.replicas=2\n")
@@ -175,6 +213,7 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     assert [Path(one.file).name for one in own.read] == ["server.properties"]
     assert [Path(one.file).name for one in own.refused] == ["image.properties"]
     assert own.producers == ()
+    assert any("web.yaml" in text for text in own.warnings)
 
 
 def test_a_folder_without_a_file_of_kafka_is_refused(tmp_path: Path) -> None:
