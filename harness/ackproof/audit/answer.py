@@ -147,8 +147,8 @@ class Answer:
     topic, producer, consumer: '' if no file names one. settings: those that decide, with their
     sources. unstated: settings that decide and that nobody states. survives: sets of failures after
     which nothing acked is lost; only sets that a complete search or an argument covers.
-    assumed: the answers from which these were merged. alternatives: the answer after the least
-    changes, each with the changes before it.
+    alike: further topics with the same answer. assumed: the answers from which these were merged.
+    alternatives: the answer after the least changes, each with the changes before it.
     """
 
     topic: str
@@ -159,6 +159,7 @@ class Answer:
     risks: tuple[Risk, ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
+    alike: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
 

@@ -107,6 +107,7 @@ class AnswerDocument(TypedDict):
     risks: list[RiskDocument]
     survives: list[list[Failure]]
     undecided: list[list[Failure]]
+    alike: list[str]
     alternatives: list[AlternativeDocument]
 
 
@@ -206,6 +207,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "risks": [risk_document(risk) for risk in answer.risks],
         "survives": answer.survives,
         "undecided": answer.undecided,
+        "alike": answer.alike,
         "alternatives": [_alternative(one) for one in answer.alternatives],
     }
 

@@ -23,9 +23,13 @@ class Finding:
         return "/".join(filter(None, (self.risk.effect, self.risk.case)))
 
     @property
+    def _topic(self) -> str:
+        more = f" and {len(self.answer.alike):,} alike topics" if self.answer.alike else ""
+        return f"{self.answer.topic}{more}: " if self.answer.topic else ""
+
+    @property
     def title(self) -> str:
-        topic = f"{self.answer.topic}: " if self.answer.topic else ""
-        return f"{topic}{EFFECTS[self.risk.effect]}, {_after(self.risk)}"
+        return f"{self._topic}{EFFECTS[self.risk.effect]}, {_after(self.risk)}"
 
     @property
     def detail(self) -> str:
@@ -38,9 +42,8 @@ class Finding:
 
     @property
     def text(self) -> str:
-        topic = f"{self.answer.topic}: " if self.answer.topic else ""
         if self.risk.effect is Effect.LOST and self.risk.text:
-            return f"{topic}{self.detail}"
+            return f"{self._topic}{self.detail}"
         return f"{self.title}. {self.detail}".rstrip()
 
 

@@ -6,14 +6,15 @@ the topic share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import (
     Answer,
     Audit,
     Decision,
     Effect,
+    Failures,
     Risk,
 )
 from ackproof.audit.table import STOPS, Row, table
@@ -58,11 +59,30 @@ class Summary:
 
 def summaries(audit: Audit) -> list[Summary]:
     """Return a summary for each group of alike answers, the worst first."""
+    ordered = sorted(_groups(audit), key=lambda group: _severity(group[0]), reverse=True)
+    return [_summary(group) for group in ordered]
+
+
+def _groups(audit: Audit) -> list[list[Answer]]:
     groups: dict[object, list[Answer]] = {}
     for answer in audit.answers:
         groups.setdefault(_key(answer), []).append(answer)
-    ordered = sorted(groups.values(), key=lambda group: _severity(group[0]), reverse=True)
-    return [_summary(group) for group in ordered]
+    return list(groups.values())
+
+
+#: The most topics with the same answer that have an answer each.
+_MOST_ALIKE = 20
+
+
+def summed_up(audit: Audit) -> Audit:
+    """Return the audit with one answer for each large group of topics that only differ by name."""
+    answers: list[Answer] = []
+    for first, *others in _groups(audit):
+        if len(others) < _MOST_ALIKE:
+            answers += [first, *others]
+        else:
+            answers.append(replace(first, alike=tuple(one.topic for one in others)))
+    return replace(audit, answers=tuple(answers))
 
 
 def losses(risks: Iterable[Risk]) -> list[Risk]:
@@ -106,7 +126,7 @@ def _severity(answer: Answer) -> tuple[int, ...]:
 
 def _summary(group: Sequence[Answer]) -> Summary:
     answer = group[0]
-    topics = tuple(one.topic for one in group if one.topic)
+    topics = tuple(name for one in group for name in (one.topic, *one.alike) if name)
     lost = losses(answer.risks)
     verdict, text = _verdict(answer, lost)
     how = next((risk for risk in lost if risk.trace), None)
@@ -140,11 +160,13 @@ def _question(topics: Sequence[str]) -> str:
     return f"Can you lose acknowledged records of {names}?"
 
 
+def _milder_exists(failures: Failures, every: Collection[Failures]) -> bool:
+    return any(other != failures and milder(other, failures) for other in every)
+
+
 def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
     every = {risk.failures for risk in lost}
-    mildest = {
-        one for one in every if not any(other != one and milder(other, one) for other in every)
-    }
+    mildest = {one for one in every if len(one) < 3 or not _milder_exists(one, every)}
     always = {risk.failures for risk in lost if not risk.when} & mildest
     others = mildest - always
     keys = ", ".join(dict.fromkeys(key for risk in lost for key in risk.when))

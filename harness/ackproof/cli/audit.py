@@ -133,6 +133,7 @@ def audit(
     """
     from ackproof.audit.accepted import with_accepted
     from ackproof.audit.failing import failing, thresholds
+    from ackproof.audit.summary import summed_up
 
     counted = thresholds(fail_on or [])
     words = files or []
@@ -158,6 +159,7 @@ def audit(
     risks = failing(answer, counted)
     if compared:
         risks &= {id(finding.risk) for finding in compared.new}
+    answer = summed_up(answer)
     _write(answer, compared, risks, sarif=sarif, junit=junit, markdown=markdown, html=html)
     if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
         from ackproof.report.audit_ci import audit_annotations

@@ -241,3 +241,5 @@ def test_many_topics_are_summed_up(folder, capsys) -> None:
     assert "records of t0 and 999 alike topics?  YES" in out
     assert "t1 and 999 alike" in out
     assert len(out.splitlines()) < 60
+    _, document = audited(capsys, {}, *files, "--kafka", "4.3.1")
+    assert [len(answer["alike"]) for answer in document["answers"]] == [999, 999]
