@@ -10,8 +10,8 @@ import pytest
 from ackproof.errors import ScenarioError
 from ackproof.own_config import translation
 from ackproof.own_config.configuration import Client, Given, OwnConfig
+from ackproof.own_config.names import is_librdkafka
 from ackproof.own_config.overlay import Overlay, overlay, render
-from ackproof.own_config.properties import is_librdkafka
 from ackproof.own_config.reading import client_settings, read_options
 from ackproof.scenario import documents, loader
 from ackproof.scenario.model import Scenario
