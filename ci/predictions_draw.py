@@ -178,15 +178,20 @@ def _losing(chance: random.Random, seed: int, kafka: str) -> Document:
     for left_out in ("transactions", "consumers"):
         found["workload"].pop(left_out, None)
     found["workload"]["settings"] = settings
+    if kind != "cut" and has_idempotence(kafka) and chance.random() < 0.3:  # may stand still
+        found["workload"]["settings"] = {"acks": "all", "enable.idempotence": True}
+        found["workload"]["transactions"] = {"size": 50}
     return found | {"faults": faults}
 
 
 def _any(chance: random.Random, seed: int, kafka: str, main: str) -> Document:
     replicas = chance.choice((2, 3, 3, 3, 3))
-    assignment = [chance.sample((1, 2, 3), replicas) for _ in range(chance.choice((1, 1, 1, 2)))]
+    rolling = main == "rolling_restart"  # librdkafka's duplicates need several partitions
+    partitions = chance.choice((1, 2, 2, 4) if rolling else (1, 1, 1, 2))
+    assignment = [chance.sample((1, 2, 3), replicas) for _ in range(partitions)]
     faults = _faults(chance, main, kafka, assignment)
     used = {fault["fault"] for fault in faults}
-    idempotent = has_idempotence(kafka) and chance.random() < 0.3
+    idempotent = has_idempotence(kafka) and chance.random() < (0.7 if rolling else 0.3)
     transactions = idempotent and chance.random() < 0.2
     reading = any("consumer" in fault.get("client", "") for fault in faults)
     return {
@@ -232,7 +237,7 @@ def _cluster(chance: random.Random, kafka: str, used: set[str]) -> Document:
     else:
         settings |= {"broker.session.timeout.ms": 5000, "broker.heartbeat.interval.ms": 500}
     return {
-        "brokers": 4 if "remove_broker" in used else 3,
+        "brokers": 4 if used & {"remove_broker", "reassign"} else 3,
         "settings": settings,
         **({"listeners": ["LINK"], "proxied": ["LINK", "INTERNAL"]} if "link" in used else {}),
         **({"controllers": 3} if used & {"remove_controller", "add_controller"} else {}),
@@ -280,7 +285,8 @@ def _faults(
 def _fault(chance: random.Random, name: str, kafka: str, assignment: list[list[int]]) -> Document:
     fields = dict(chance.choice(_FIELDS.get(name, [{}])))
     if name == "reassign":
-        fields = {"topic": "orders", "to": [*assignment[0][1:], assignment[0][0]]}
+        to = [*assignment[0][1:], chance.choice((assignment[0][0], 4, 4))]  # or another order
+        fields = {"topic": "orders", "to": to}
     elif name == "change_replication_factor":
         fields = {"topic": "orders", "replication_factor": 5 - len(assignment[0])}
     elif name == "upgrade":

@@ -758,8 +758,8 @@ class Reassigns(Effect):
         if not (partition.is_among(self.topic, self.partition) if self.topic else hit.replicas):
             return NOTHING
         # Another order only changes the preferred leader.
-        moved = not (self.to and set(self.to) == set(partition.assigned))
-        return Exposure(budget=Budget(fencings=1, shrinks=1), moved=moved, unanswered=True)
+        moves = 0 if self.to and set(self.to) == set(partition.assigned) else 1
+        return Exposure(budget=Budget(fencings=1, shrinks=1), moves=moves, unanswered=True)
 
     def disturbances(self) -> tuple[Disturbance, ...]:
         return (D.MOVES, D.UNANSWERED)

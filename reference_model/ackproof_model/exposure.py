@@ -76,7 +76,7 @@ class Exposure:
     budget: the perturbations of its brokers.
     unclean: an unclean election may be requested; `unclean_set`: a setting may allow it.
     lowered: the lowest min.insync.replicas that is set, None if it is not changed.
-    moved: replicas may move to other brokers, or their number changes.
+    moves: how often replicas may move to other brokers, or their number changes.
     renewed: a log directory may get another id, with empty logs (KIP-858).
     removed: all records may be removed; `emptied`: certainly, after some were acked.
     altered: stored bytes may change.
@@ -93,7 +93,7 @@ class Exposure:
     unclean: bool = False
     unclean_set: bool = False
     lowered: int | None = None
-    moved: bool = False
+    moves: float = 0
     renewed: bool = False
     removed: bool = False
     emptied: bool = False
@@ -108,21 +108,26 @@ class Exposure:
 
     def plus(self, other: Exposure) -> Exposure:
         """Return the sum of both, in any order."""
-        return self._joined(other, self.budget.plus(other.budget))
+        moves = self.moves + other.moves
+        return self._joined(other, self.budget.plus(other.budget), moves)
 
     def either(self, other: Exposure) -> Exposure:
         """Return the most that either of the two may do."""
-        return replace(self._joined(other, self.budget.most(other.budget)), emptied=False)
+        moves = max(self.moves, other.moves)
+        both = self._joined(other, self.budget.most(other.budget), moves)
+        return replace(both, emptied=False)
 
     def times(self, number: float) -> Exposure:
         """Return the most that `number` of these may do; it is not certain that any happens."""
-        return replace(self, budget=self.budget.times(number), emptied=False)
+        moves = self.moves * number if self.moves else 0
+        return replace(self, budget=self.budget.times(number), moves=moves, emptied=False)
 
-    def _joined(self, other: Exposure, budget: Budget) -> Exposure:
+    def _joined(self, other: Exposure, budget: Budget, moves: float) -> Exposure:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]
-        flags = ("unclean", "unclean_set", "moved", "renewed", "removed", "emptied", "altered")
+        flags = ("unclean", "unclean_set", "renewed", "removed", "emptied", "altered")
         return Exposure(
             budget=budget,
+            moves=moves,
             lowered=min(lowered, default=None),
             anything=self.anything or other.anything,
             versions=tuple(dict.fromkeys((*self.versions, *other.versions))),

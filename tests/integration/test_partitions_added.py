@@ -29,7 +29,7 @@ topics: {orders: {partitions: 1, replication_factor: 1}}
 cluster: {brokers: 1, controllers: 1}
 workload:
   topic: orders
-  tail: 10000
+  tail: %d
   settings: {acks: all, enable.idempotence: true%s}
   %s
 faults: [{fault: add_partitions, topic: orders, partitions: 4, when: 1000 acked}]
@@ -44,10 +44,10 @@ GROUPS = """consumers:
 
 
 def judged(
-    engine: DockerClient, folder: Path, *, refresh: str, workload: str
+    engine: DockerClient, folder: Path, *, refresh: str, workload: str, tail: int = 10_000
 ) -> tuple[Path, Verdict]:
     path = folder / "added.yaml"
-    path.write_text(SCENARIO % (refresh, workload))
+    path.write_text(SCENARIO % (tail, refresh, workload))
     return runner.run(
         load(path)[0],
         out=folder / "runs",
@@ -87,6 +87,28 @@ def test_a_group_at_latest_skips_the_first_records_of_added_partitions(
     assert unprocessed(run_dir).keys() == {("never read by late", True)}
     assert verdict.predicted["unprocessed"] == "possible"
     assert verdict.findings == []
+
+
+@pytest.mark.parametrize(
+    ("client", "key"),
+    [("librdkafka", LIBRDKAFKA), pytest.param("java", JAVA, marks=pytest.mark.slow)],
+)
+def test_a_group_that_gets_added_partitions_after_the_last_send_proves_nothing(
+    engine: DockerClient, tmp_path: Path, client: str, key: str
+) -> None:
+    """It begins at their ends, and ends without a record of them, at once."""
+    _, verdict = judged(
+        engine,
+        tmp_path,
+        refresh=f", {key}: 200",
+        workload=f"client: {client}\n  {GROUPS % (key, key)}",
+        tail=2000,
+    )
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert verdict.reason.startswith(
+        "add_partitions of topic orders: late read no record of orders-1 to orders-3 afterwards"
+    )
+    assert "still runs" not in verdict.reason
 
 
 def test_a_producer_that_never_learned_of_added_partitions_proves_nothing(

@@ -47,7 +47,7 @@ def risk(
         "decided_by": (MINIMUM,),
         "runs": Runs(showed=10, of=10),
     }
-    return Risk(**(values | changes))  # type: ignore[arg-type]
+    return Risk(**(values | changes))
 
 
 def orders(**changes: object) -> Answer:
@@ -103,12 +103,12 @@ def orders(**changes: object) -> Answer:
             Alternative(changes=(MINIMUM, VERSION), assumed=(upgraded,)),
         ),
     )
-    return Answer(**values)  # type: ignore[arg-type]
+    return Answer(**values)
 
 
 def assumed(risks: object, survives: object, **when: str) -> Assumed:
     """Return the answer under some values."""
-    return Assumed(when=when, risks=risks, survives=survives)  # type: ignore[arg-type]
+    return Assumed(when=when, risks=risks, survives=survives)
 
 
 def audit(*answers: Answer, **changes: object) -> Audit:
@@ -124,4 +124,4 @@ def audit(*answers: Answer, **changes: object) -> Audit:
         "answers": answers or (orders(),),
         "not_looked_at": ("what your code does with a failed send",),
     }
-    return Audit(**(values | changes))  # type: ignore[arg-type]
+    return Audit(**(values | changes))

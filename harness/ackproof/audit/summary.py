@@ -172,11 +172,6 @@ def _facts(answer: Answer) -> Iterator[str]:
         yield f"{role} {name}: ".replace(" :", ":") + (", ".join(client) or "all by default")
 
 
-def _replicas(answer: Answer) -> int | None:
-    given = answer.settings.get("replication.factor")
-    return int(given.value) if given and given.value.isdecimal() else None
-
-
 def _notes(answer: Answer) -> Iterator[str]:
     """Yield the sentences of risks that are no losses of records by brokers, each once."""
     said: dict[tuple[str, str], Risk] = {}

@@ -262,8 +262,7 @@ class ClientSupervisor:
     def await_assignment(self, written: Sequence[tuple[str, int]]) -> None:
         """Wait until each group has got all partitions of its topic, if a fault added some.
 
-        The closing records must not be there yet: a group that begins at the latest offset would
-        wait for a record behind them.
+        A consumer ends when it has consumed the partitions that it has got.
         Subscribing consumers learn of them when they refresh their metadata, or at once from their
         coordinator with the new protocol (KIP-848). A group that refreshes it too rarely is not
         waited for.

@@ -124,8 +124,14 @@ def ended_nodes(evidence: Evidence) -> list[EndedNode]:
         elif row["kind"] == Kind.ENDED and node not in failing:
             failing.add(node)
             name = f"{'broker' if node <= brokers else 'controller'} {node}"
-            ended.append(EndedNode(name=name, at=row["at"], why=row["text"][:_LONGEST_WORDS]))
+            ended.append(EndedNode(name=name, at=row["at"], why=_shortened(row["text"])))
     return ended
+
+
+def _shortened(words: str) -> str:
+    if len(words) <= _LONGEST_WORDS:
+        return words
+    return f"{words[:_LONGEST_WORDS].rstrip()} …"
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:

@@ -134,8 +134,9 @@ INVARIANTS: Sequence[Invariant] = (
     Invariant(
         name="exercise",
         question="Did the clients meet every fault: was a send acked in each partition that it "
-        "added or moved, did each consumer group read from it, and was a transaction open while "
-        "it held, if producers have transactions?",
+        "added or moved, did each consumer group read from it, did a coordinator use an internal "
+        "partition that it moved, and was a transaction open while it held, if producers have "
+        "transactions?",
         check=exercise.unexercised,
     ),
     Invariant(

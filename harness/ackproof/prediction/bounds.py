@@ -245,7 +245,7 @@ def _keeps_leader(exposed: Exposure) -> bool:
     """Whether the same leader serves all records all the time."""
     budget = exposed.budget
     ended = budget.kills + budget.power_losses + budget.clean_stops + budget.fencings
-    gone = exposed.removed or exposed.altered or exposed.moved or exposed.anything
+    gone = exposed.removed or exposed.altered or exposed.moves or exposed.anything
     return not (ended or gone or exposed.unanswered)
 
 

@@ -82,11 +82,14 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
     """Return the advice for one run; empty if the run is inconclusive or not modelled."""
     if verdict.verdict is Word.INCONCLUSIVE:
         return ""
-    advice = [_of_protocol(safer)] if safer else []
+    protocol = _of_protocol(safer) if safer else ""
     if not verdict.observed.get("lost", 0) and (without_loss := _without_loss(verdict)):
-        advice.append(without_loss)
+        advice = [protocol, without_loss]
     elif safer is not None and safer.predicted != "not modelled":
-        advice.append(_of_settings(safer))
+        enough = protocol and not safer.changes and "lost" in safer.protocol_2
+        advice = [protocol] if enough else [_of_settings(safer), protocol]
+    else:
+        advice = []
     return " ".join(filter(None, advice))
 
 
@@ -94,7 +97,7 @@ def _of_protocol(safer: Safer) -> str:
     """Return the advice to use another client, for aborted reads and losses by late requests."""
     if not safer.protocol_2:
         return ""
-    excluded = fmt.listing(_EXCLUDED[anomaly] for anomaly in safer.protocol_2)
+    excluded = " or ".join(_EXCLUDED[anomaly] for anomaly in safer.protocol_2)
     return (
         "Use a client with transaction protocol 2 (KIP-890), such as Java's from 4.0 on, with "
         f"transaction.version=2: with that, the model finds no way to {excluded} under these "

@@ -223,6 +223,9 @@ def finding_sentences(verdict: Verdict) -> list[str]:
 
 
 def ended_sentences(verdict: Verdict) -> list[str]:
+    """Return the nodes that ended by themselves; an inconclusive run has them in its reason."""
+    if verdict.verdict is Word.INCONCLUSIVE:
+        return []
     return [
         f"{_capitalized(str(node))}. The prediction does not include this end."
         for node in verdict.ended

@@ -25,6 +25,10 @@ _NEW_DIRECTORY = (
     "before 4.3 a new log directory empties the ELR (apache/kafka#20716), which the searched rules "
     "leave out: the last known leader may be elected, although others have the records"
 )
+_STALE_ELR = (
+    "a replica that a reassignment has removed may stay in the ELR; when it is added again, it may "
+    "be elected with an empty log (PartitionChangeBuilder.maybePopulateTargetElr)"
+)
 _REWRITTEN = "a setting changes by which Kafka removes records (compaction, retention)"
 
 Answer = tuple[Likelihood, str]
@@ -111,12 +115,14 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     if configuration.acks == "0" and (exposure.unanswered or exposure.late):
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
-    if (never := never_acked(configuration)) and exposure.lowered is None and not exposure.moved:
+    if (never := never_acked(configuration)) and exposure.lowered is None and not exposure.moves:
         yield _IMPOSSIBLE, never, ()
     budget = _with_altered(exposure)
     questions = tuple(_questions(configuration, exposure))
-    if exposure.moved and budget.total and not all(keeps_everything(q, budget) for q in questions):
+    if exposure.moves and budget.total and not all(keeps_everything(q, budget) for q in questions):
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
+    if exposure.moves > 1 and any(question.elr for question in questions):
+        yield _POSSIBLE, _STALE_ELR, ()
     answers = [
         _lost_under(question, budget, constant=exposure.lowered is None) for question in questions
     ]
@@ -224,7 +230,8 @@ def keeps_everything(question: Question, budget: Budget) -> str:
     by itself, every leader has every acked record, and followers truncate only records that the
     leader lacks (KIP-101, KIP-279, KIP-320). That holds while replicas move, too: those that are
     added join the ISR first, and those that stay were in it (KIP-455,
-    `PartitionReassignmentReplicas.maybeCompleteReassignment`, `PartitionReassignmentRevert`).
+    `PartitionReassignmentReplicas.maybeCompleteReassignment`, `PartitionReassignmentRevert`). For
+    replicas that move more than once see `_STALE_ELR`.
     """
     if (
         question.acks != "all"

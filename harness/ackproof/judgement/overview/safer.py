@@ -43,6 +43,7 @@ def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | Non
     if _LOST in concerns and replicas > 1 and changes:
         record = predict(changed)
         reasons = record.prediction.reasons
+        concerns = [one for one in concerns if record.predicted.get(one) != "impossible"]
     return Safer(
         replicas=replicas,
         changes={key: setting_text(value) for key, value in changes.items()} if record else {},

@@ -161,9 +161,10 @@ def losses(before: tuple, after: tuple) -> tuple[list, list]:
         return audit(orders(risks=tuple(risk(failures=one) for one in risks)))
 
     compared = difference(made(before), made(after), base="main")
-    return [
+    new, ended = (
         [finding.risk.failures for finding in side] for side in (compared.new, compared.ended)
-    ]  # fmt: skip
+    )
+    return new, ended
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def losses(before: tuple, after: tuple) -> tuple[list, list]:
     ],
 )
 def test_difference(before: tuple, after: tuple, new: list, ended: list) -> None:
-    assert losses(before, after) == [new, ended]
+    assert losses(before, after) == (new, ended)
 
 
 def test_risk_for_more_values_or_certain_is_new() -> None:

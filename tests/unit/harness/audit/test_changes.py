@@ -33,7 +33,7 @@ def setup(
         producers=(Client(name="p", library="java", settings={"acks": Given(acks, "p:1")}),),
     )
     [group] = setups(own)
-    return replace(group[-1], **changes)  # type: ignore[arg-type]
+    return replace(group[-1], **changes)
 
 
 def failures_of(one: Setup) -> set[Failures]:

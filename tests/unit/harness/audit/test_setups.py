@@ -34,7 +34,7 @@ def own(**changes: object) -> OwnConfig:
         "topics": (Topic(name="orders", replication_factor=Given("3", "topic:1")),),
         "producers": (producer({"acks": "all"}),),
     }
-    return OwnConfig(**{**stated, **changes})  # type: ignore[arg-type]
+    return OwnConfig(**{**stated, **changes})
 
 
 def only(config: OwnConfig) -> Setup:

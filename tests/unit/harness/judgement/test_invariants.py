@@ -1074,7 +1074,7 @@ def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
 ) -> None:
     run = build("plain", tmp_path)
     seen = (
-        *((1, "ended", "full"), (1, "ended", "full"), (1, "unfenced", ""), (1, "ended", "broken")),
+        *((1, "ended", "full"), (1, "ended", "full"), (1, "unfenced", ""), (1, "ended", "x" * 301)),
         *((2, "shutting-down", ""), (2, "unfenced", ""), (100, "ended", "old")),
     )
     rows = [
@@ -1087,7 +1087,7 @@ def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
         f"{name} ended by itself at {at(second):%H:%M:%S}{why}"
         for name, second, why in (
             ("broker 1", 0, "full"),
-            ("broker 1", 3, "broken"),
+            ("broker 1", 3, "x" * 300 + " …"),
             ("controller 100", 6, "old"),
         )
     ]

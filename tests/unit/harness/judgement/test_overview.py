@@ -448,6 +448,25 @@ def test_a_client_with_protocol_2_excludes_what_late_requests_cause(
     assert advice.protocol_2 == excluded
 
 
+def test_protocol_2_is_not_credited_with_what_settings_exclude(acks_1, tmp_path):
+    """A model says that safe settings exclude the loss, and protocol 2 the aborted read as well."""
+    path = tmp_path / "late-end.yaml"
+    path.write_text(LATE_END % ("librdkafka", "read_committed"))
+    scenario = loader.load(path)[0].scenario
+    topic = scenario.topic.model_copy(update={"settings": {"min.insync.replicas": 1}})
+    scenario = scenario.model_copy(update={"topics": {"orders": topic}})
+    report = PredictionReport(trace=[], reasons={}, bounds="")
+
+    def says(changed) -> PredictionRecord:
+        left = "impossible" if changed.workload.client.java else "possible"
+        predicted = {"lost": "impossible", "aborted-read": left}
+        return PredictionRecord(predicted=predicted, prediction=report)
+
+    predicted = {"lost": "possible", "aborted-read": "possible"}
+    foreseen = acks_1.verdict.model_copy(update={"predicted": predicted})
+    assert safer(scenario, foreseen, says).protocol_2 == ["aborted-read"]
+
+
 @pytest.fixture
 def refuses():
     def refuse(_: object) -> PredictionRecord:

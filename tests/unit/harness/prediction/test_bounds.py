@@ -102,8 +102,8 @@ def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
         ({"fault": "unclean_election"}, {"unclean": True}),
         ({"fault": "recreate_topic"}, {"removed": True}),
         ({"fault": "recreate_topic", "when": "5 acked"}, {"removed": True, "emptied": True}),
-        ({"fault": "reassign", "to": [1, 2, 3]}, {"moved": True}),
-        ({"fault": "reassign", "to": [1, 2, 3], "partition": 1}, {"moved": False}),
+        ({"fault": "reassign", "to": [1, 2, 3]}, {"moves": 1}),
+        ({"fault": "reassign", "to": [1, 2, 3], "partition": 1}, {"moves": 0}),
     ],
 )  # fmt: skip
 def test_operations_change_the_exposure(step: dict[str, Any], says: dict[str, Any]) -> None:
@@ -113,11 +113,11 @@ def test_operations_change_the_exposure(step: dict[str, Any], says: dict[str, An
     assert says or found == NOTHING
 
 
-@pytest.mark.parametrize(("to", "moved"), [([3, 1], False), ([1, 2], True), ([3, 1, 2], True)])
-def test_replicas_in_another_order_do_not_move(to: list[int], moved: bool) -> None:
+@pytest.mark.parametrize(("to", "moves"), [([3, 1], 0), ([1, 2], 1), ([3, 1, 2], 1)])
+def test_replicas_in_another_order_do_not_move(to: list[int], moves: int) -> None:
     reassign = {"fault": "reassign", "topic": "orders", "to": to}
     found = suffered(reassign, partition=1, topics={"orders": {"assignment": [[1, 2], [1, 3]]}})
-    assert found.moved is moved
+    assert found.moves == moves
 
 
 def cut(heal_after: str, **fields: Any) -> dict[str, Any]:

@@ -81,21 +81,25 @@ def test_after_a_loss_safer_settings_are_advised(acks_1):
 
 
 @pytest.mark.parametrize(
-    ("excluded", "what"),
+    ("changes", "excluded", "what", "other"),
     [
-        (["aborted-read"], "read an aborted record"),
-        (["lost", "aborted-read"], "lose an acked record and read an aborted record"),
+        ({"acks": "all"}, ["aborted-read"], "read an aborted record", "Set acks=all."),
+        ({}, ["aborted-read"], "read an aborted record", "only other measures help"),
+        ({}, ["lost", "aborted-read"], "lose an acked record or read an aborted record", ""),
     ],
 )
 def test_a_client_with_protocol_2_is_advised_if_it_excludes_an_anomaly(
-    acks_1, acks_all, excluded, what
+    acks_1, acks_all, *, changes, excluded, what, other
 ):
-    safer = settings("possible", protocol_2=excluded)
-    said = f"with transaction.version=2: with that, the model finds no way to {what}"
-    for verdict, then in ((acks_1.verdict, "Set acks=all."), (acks_all.verdict, "Keep this")):
-        line = advice.of_run(verdict, safer)
-        assert line.startswith("Use a client with transaction protocol 2 (KIP-890)")
-        assert line.index(said) < line.index(then)
+    safer = settings("possible", changes=changes, protocol_2=excluded)
+    said = (
+        "Use a client with transaction protocol 2 (KIP-890), such as Java's from 4.0 on, with "
+        f"transaction.version=2: with that, the model finds no way to {what} under these faults."
+    )
+    line = advice.of_run(acks_1.verdict, safer)
+    assert line.endswith(said)
+    assert other in line.removesuffix(said) if other else line == said
+    assert advice.of_run(acks_all.verdict, safer).startswith(f"{said} Keep this configuration")
 
 
 def test_a_proven_configuration_is_recommended_with_its_cost(acks_all):

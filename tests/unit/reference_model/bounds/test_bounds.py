@@ -67,9 +67,28 @@ def answers(found: Bound, likelihood: Likelihood) -> set[str]:
 def test_replicas_that_move_keep_what_all_in_sync_replicas_have(
     changes: dict[str, object], budget: Budget, impossible: bool
 ) -> None:
-    found = bound(replace(configuration(), **changes), Exposure(budget=budget, moved=True))
+    found = bound(replace(configuration(), **changes), Exposure(budget=budget, moves=1))
     assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
     assert (found.likelihood["inconsistent"] is Likelihood.IMPOSSIBLE) is impossible
+
+
+@pytest.mark.parametrize(
+    ("exposure", "elr", "impossible"),
+    [
+        (Exposure(moves=2), True, False),
+        (Exposure(moves=1).plus(Exposure(moves=1)), True, False),
+        (Exposure(moves=1).times(math.inf), True, False),
+        (Exposure(moves=1).either(Exposure(moves=1)), True, True),
+        (Exposure(moves=math.inf), False, True),
+    ],
+)
+def test_with_elr_replicas_that_move_again_may_be_elected_with_an_empty_log(
+    exposure: Exposure, elr: bool, impossible: bool
+) -> None:
+    budget = Budget(kills=2, fencings=1, shrinks=1)
+    found = bound(configuration(elr=elr), replace(exposure, budget=budget))
+    assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
+    assert ("stay in the ELR" in found.reasons["lost"]) is not impossible
 
 
 def test_the_smallest_losing_budgets_are_an_antichain() -> None:

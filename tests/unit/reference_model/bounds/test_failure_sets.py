@@ -44,7 +44,7 @@ def exposed(version: str = "3.9.1", *, acks: str = "all", **changes: object) -> 
     return Exposed(
         question=replace(question, **changes),
         acks_0=acks == "0",
-        **surroundings,  # type: ignore[arg-type]
+        **surroundings,
     )
 
 

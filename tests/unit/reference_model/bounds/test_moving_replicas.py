@@ -1,0 +1,197 @@
+"""Drawn schedules do not refute that replicas that move lose nothing by themselves.
+
+The controller is the port of Kafka's own classes. Each broker has a log; metadata arrive at once.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import takewhile
+
+import pytest
+
+from ackproof_model import Configuration, Likelihood
+from ackproof_model.bounds import bound
+from ackproof_model.exposure import Budget, Exposure
+from ackproof_model.kafka.partition_change import Election, Registration
+from unit.reference_model.validation.controller_log import ORDERS, Controller
+
+BROKERS = range(1, 6)
+MIN_ISR = 2
+#: How much more often than once a kind of step is taken, so that moves are completed.
+OFTEN = {"fetch": 8, "join": 8, "start": 4, "write": 4, "move": 2}
+
+Step = tuple[str, Callable[[], None]]
+
+
+class Partition:
+    """A partition of three replicas on five brokers.
+
+    moves: how often replicas may be reassigned. careless: replicas join the ISR before they have
+    what its members have.
+    """
+
+    def __init__(
+        self, version: tuple[int, ...], *, moves: float, careless: bool, **settings: bool
+    ) -> None:
+        self.kafka = Controller(
+            version, min_isr=MIN_ISR, brokers=5, metadata_version=20, **settings
+        )
+        self.moves, self.careless = moves, careless
+        self.running = set(BROKERS)
+        self.logs: dict[int, tuple[tuple[int, int], ...]] = dict.fromkeys(BROKERS, ())
+        self.acked: set[tuple[int, int]] = set()
+        self.epoch, self.start, self.written = 0, 0, 0
+
+    @property
+    def now(self) -> Registration:
+        return self.kafka.state.partitions[ORDERS]
+
+    @property
+    def lost(self) -> bool:
+        return self.now.leader != -1 and not self.acked <= set(self.logs[self.now.leader])
+
+    def _active(self, broker: int) -> bool:
+        return broker in self.running and not self.kafka.state.brokers[broker].fenced
+
+    def _common(self, broker: int) -> int:
+        """Return how many records a replica shares with the leader."""
+        pairs = zip(self.logs[broker], self.logs[self.now.leader], strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def steps(self, chance: random.Random) -> Iterator[Step]:
+        now = self.now
+        for broker in BROKERS:
+            if broker in self.running:
+                yield "kill", partial(self.running.remove, broker)
+            else:
+                yield "start", partial(self._start, broker)
+            if not self.kafka.state.brokers[broker].fenced and broker not in self.running:
+                yield "fence", partial(self.kafka.fence, broker)
+        if now.adding or now.removing:
+            yield "cancel", self._cancel
+        elif self.moves:
+            yield "move", partial(self._move, tuple(chance.sample(BROKERS, 3)))
+        if now.leader == -1 or not self._active(now.leader):
+            return
+        yield "elect", partial(self.kafka.elect, Election.PREFERRED)
+        yield "write", self._write
+        for broker in set(now.replicas) - {now.leader}:
+            if broker in self.running:
+                yield "fetch", partial(self._fetch, broker)
+            if broker in now.isr:
+                without = tuple(one for one in now.isr if one != broker)
+                yield "leave", partial(self.kafka.ask, isr=without)
+            elif self._active(broker) and (self.careless or self._caught_up(broker)):
+                yield "join", partial(self.kafka.ask, isr=(*now.isr, broker))
+
+    def after(self, step: Callable[[], None]) -> None:
+        step()
+        now = self.now
+        for gone in set(BROKERS) - set(now.replicas):
+            self.logs[gone] = ()
+        if now.leader == -1:
+            return
+        if now.leader_epoch != self.epoch:
+            self.epoch, self.start = now.leader_epoch, len(self.logs[now.leader])
+        if self._active(now.leader) and len(now.isr) >= MIN_ISR:
+            self.acked |= set.intersection(*(set(self.logs[one]) for one in now.isr))
+
+    def _write(self) -> None:
+        self.written += 1
+        self.logs[self.now.leader] += ((self.now.leader_epoch, self.written),)
+
+    def _fetch(self, broker: int) -> None:
+        self.logs[broker] = self.logs[self.now.leader][: self._common(broker) + 1]
+
+    def _caught_up(self, broker: int) -> bool:
+        high_watermark = min(self._common(one) for one in self.now.isr)
+        return self._common(broker) >= max(high_watermark, self.start)
+
+    def _start(self, broker: int) -> None:
+        if not self.kafka.state.brokers[broker].fenced:
+            self.kafka.fence(broker)
+        self.running.add(broker)
+        self.kafka.register(broker, clean=False)
+        self.kafka.unfence(broker)
+
+    def _move(self, target: tuple[int, ...]) -> None:
+        """As `PartitionReassignmentReplicas`."""
+        old = self.now.replicas
+        removing = tuple(one for one in old if one not in target)
+        adding = tuple(one for one in target if one not in old)
+        self.kafka.ask(replicas=(*target, *removing), removing=removing, adding=adding)
+        self.moves -= 1
+
+    def _cancel(self) -> None:
+        """As `PartitionReassignmentRevert`."""
+        now = self.now
+        isr = tuple(one for one in now.isr if one not in now.adding)
+        if isr:
+            replicas = tuple(one for one in now.replicas if one not in now.adding)
+            self.kafka.ask(replicas=replicas, isr=isr, removing=(), adding=())
+
+
+def walks(
+    version: tuple[int, ...], *, moves: float = math.inf, careless: bool = False, **settings: bool
+) -> tuple[bool, Counter[str]]:
+    """Return whether one of several random walks loses an acked record, and the steps."""
+    chance = random.Random(11)
+    made: Counter[str] = Counter()
+    for _ in range(60):
+        partition = Partition(version, moves=moves, careless=careless, **settings)
+        for _ in range(150):
+            steps = list(partition.steps(chance))
+            kinds = sorted({kind for kind, _ in steps})
+            [kind] = chance.choices(kinds, [OFTEN.get(kind, 1) for kind in kinds])
+            moving = bool(partition.now.removing)
+            partition.after(chance.choice([step for name, step in steps if name == kind]))
+            made[kind] += 1
+            made["moved"] += kind == "join" and moving and not partition.now.removing
+            if partition.lost:
+                return True, made
+        made["acked"] += len(partition.acked)
+    return False, made
+
+
+@pytest.mark.parametrize(
+    ("version", "elr", "moves", "impossible"),
+    [
+        ("3.9.1", False, math.inf, True),
+        ("4.1.1", True, 1, True),
+        ("4.3.1", True, 1, True),
+        ("4.3.1", True, math.inf, False),
+    ],
+)
+def test_drawn_reassignments_do_not_refute_that_a_loss_is_impossible(
+    version: str, elr: bool, moves: float, impossible: bool
+) -> None:
+    given = Configuration(
+        kafka_version=version,
+        acks="all",
+        idempotence=True,
+        retries=3,
+        max_in_flight=5,
+        replication_factor=3,
+        min_insync_replicas=MIN_ISR,
+        elr=elr,
+    )
+    found = bound(given, Exposure(budget=Budget(kills=9, shrinks=9, fencings=9), moves=moves))
+    assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
+    loses, made = walks(tuple(map(int, version.split("."))), moves=moves, elr=elr)
+    assert loses is not impossible
+    if impossible:
+        assert made["moved"] > 10
+        assert made["acked"] > 100
+
+
+@pytest.mark.parametrize(("careless", "unclean"), [(True, False), (False, True)])
+def test_drawn_reassignments_do_lose_by_a_wrong_rule_or_an_unclean_election(
+    careless: bool, unclean: bool
+) -> None:
+    loses, _ = walks((3, 9, 1), elr=False, careless=careless, unclean=unclean)
+    assert loses
