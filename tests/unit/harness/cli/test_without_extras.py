@@ -33,8 +33,13 @@ print(json.dumps(codes), file=sys.stderr)
 def of_extra_run() -> list[str]:
     """Return the names by which the packages of the extra `run` are imported."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = [re.split("[>=<]", line)[0] for line in project["optional-dependencies"]["run"]]
-    return [{"protobuf": "google"}.get(name, name.replace("-", "_")) for name in names]
+    names = [
+        re.split("[>=<]", line)[0] for line in project["optional-dependencies"]["beside-spark"]
+    ]
+    return [
+        "pyspark",
+        *({"protobuf": "google"}.get(name, name.replace("-", "_")) for name in names),
+    ]
 
 
 def exit_codes(commands: list[list[str]], folder: Path) -> list[int]:
@@ -60,8 +65,12 @@ def test_commands_without_the_extra_run(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("default.replication.factor=3\n")
     (tmp_path / "producer.properties").write_text("acks=all\n")
     own = ["--server", "server.properties", "--producer", "producer.properties"]
+    files, passing = ["server.properties", "producer.properties"], ["--fail-on", "none"]
     commands = [
         ["--help"],
+        ["audit", *files, "--sarif", "a.sarif", "--junit", "a.xml", "--markdown", "a.md", *passing],
+        ["audit", *files, "--scenario", "B9", "--kafka", "4.3.1"],
+        ["schema", "--audit"],
         ["init", "mine.yaml", *own],
         ["init", "plain.yaml"],
         ["predict", scenario],
