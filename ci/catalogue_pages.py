@@ -17,6 +17,7 @@ import catalogue_tables
 
 from ackproof.comparison.statistics import clopper_pearson
 from ackproof.judgement.expectations import check_expectations, conclude, effective_expectations
+from ackproof.kafka_versions import numbers
 from ackproof.report.formatting import plural
 from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Metrics, Word
 from ackproof.scenario import shipped
@@ -29,6 +30,7 @@ RESULTS = ROOT / "tests" / "results" / "catalogue.jsonl"
 
 #: A stored run: `observed` is without zeros, `cause` is the case of most lost records. The newest
 #: conclusive run of an arm also has `details`, and a `reason`; so has every run that does not hold.
+#: An arm without a version of its own has runs on every version that has been the default.
 Result = dict[str, Any]
 
 _ALPHA = 0.05
@@ -69,9 +71,9 @@ def stored() -> list[Result]:
 def store(results: Sequence[Result]) -> None:
     """Add results; a run that is stored already is replaced, and older runs lose their details."""
     by_run = {one["run"]: one for one in (*stored(), *results)}
-    newest = {
-        _arm_of(one): run for run, one in sorted(by_run.items()) if one["verdict"] != "inconclusive"
-    }
+    conclusive = [one for one in by_run.values() if one["verdict"] != "inconclusive"]
+    conclusive.sort(key=lambda one: (numbers(one["kafka"]), one["run"]))
+    newest = {_arm_of(one): one["run"] for one in conclusive}
     lines = []
     for run, one in sorted(by_run.items()):
         if newest.get(_arm_of(one)) != run:
@@ -82,18 +84,28 @@ def store(results: Sequence[Result]) -> None:
     RESULTS.write_text("".join(lines), encoding="utf-8")
 
 
-def _arm_of(result: Result) -> tuple[str, str, str]:
-    return result["scenario"], result["arm"], result["kafka"]
+def _arm_of(result: Result) -> tuple[str, str]:
+    return result["scenario"], result["arm"]
 
 
 def runs_of(arm: Configured, results: Sequence[Result]) -> list[Result]:
-    """Return the stored runs of an arm that are not inconclusive, the oldest first."""
-    return [one for one in _all_of(arm, results) if one["verdict"] != "inconclusive"]
+    """Return the conclusive runs of an arm on its newest version that has any, the oldest first."""
+    by_version = runs_by_version(arm, results).values()
+    return next(filter(None, map(_conclusive, by_version)), [])
 
 
-def _all_of(arm: Configured, results: Sequence[Result]) -> list[Result]:
-    key = (name_of(arm), arm.name, arm.scenario.kafka)
-    return [one for one in results if _arm_of(one) == key]
+def runs_by_version(arm: Configured, results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return all runs of an arm by Kafka version, the newest version first."""
+    of_arm = [one for one in results if _arm_of(one) == (name_of(arm), arm.name)]
+    versions = {arm.scenario.kafka, *(one["kafka"] for one in of_arm)}
+    return {
+        version: [one for one in of_arm if one["kafka"] == version]
+        for version in sorted(versions, key=numbers, reverse=True)
+    }
+
+
+def _conclusive(runs: Sequence[Result]) -> list[Result]:
+    return [one for one in runs if one["verdict"] != "inconclusive"]
 
 
 def judged_today(arm: Configured, one: Result) -> tuple[Word, str]:
@@ -204,12 +216,12 @@ def _head(first: str) -> list[str]:
 def _rows(title: str, arms: Sequence[Configured], results: Sequence[Result]) -> list[str]:
     lines = []
     for arm in arms:
-        cells = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
-        runs = runs_of(arm, results)
-        inconclusive = len(_all_of(arm, results)) - len(runs)
-        cells += _counts(arm, runs, inconclusive=inconclusive)
-        lines.append(f"| {' | '.join(cells)} |")
-        title = ""
+        for kafka, every in runs_by_version(arm, results).items():
+            cells = [title, arm.name, kafka, _expected(arm.scenario.expect)]
+            runs = _conclusive(every)
+            cells += _counts(arm, runs, inconclusive=len(every) - len(runs))
+            lines.append(f"| {' | '.join(cells)} |")
+            title = ""
     return lines
 
 
@@ -284,7 +296,7 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
     last = runs[-1]
     details = last["details"]
     lines = [
-        f"## {arm.name or arm.scenario.name} (Kafka {arm.scenario.kafka})",
+        f"## {arm.name or arm.scenario.name} (Kafka {last['kafka']})",
         "",
         f"Run `{last['run']}`: lost {count(last, 'lost'):,} of {count(last, 'acked'):,} acked "
         f"records; the worst partition acked nothing for {details['unavailable_s']:.1f} s. Records "

@@ -26,6 +26,7 @@ from ackproof.errors import AckproofError, ExitCode
 from ackproof.execution.runner import recorded
 from ackproof.judgement.judge import judge_run
 from ackproof.judgement.overview.collect import overview_of
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.progress import ConsoleReporter
 from ackproof.report.wording import cause_title
 from ackproof.runs.directory import table_rows
@@ -53,7 +54,7 @@ def main() -> int:
     """Run the selected arms and return the exit code of the suite."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--kafka", default="", help="only arms of this version")
+    parser.add_argument("--kafka", default="", help="only arms of this version; or `default`")
     parser.add_argument("--arm", default="", help="only the arm of this name")
     parser.add_argument("--times", type=int, default=1, help="how often each arm is run")
     parser.add_argument("--shard", default="", metavar="I/N")
@@ -74,6 +75,7 @@ def selected(
     names: Iterable[str], *, kafka: str = "", arm: str = "", shard: str = ""
 ) -> list[Configured]:
     """Return the arms to run, those of the same cluster side by side."""
+    kafka = DEFAULT_KAFKA if kafka == "default" else kafka
     files: dict[Path, None] = {}
     for name in names or [""]:
         found = shipped.find(name) if name else shipped.folder()
@@ -94,7 +96,8 @@ def _repeated(arms: Iterable[Configured], times: int, up_to: int | None) -> Iter
     """Yield each arm as often as it is to run, one after the other: on one cluster if it may."""
     results = catalogue_pages.stored()
     for arm in arms:
-        stored = len(catalogue_pages.runs_of(arm, results))
+        runs = catalogue_pages.runs_by_version(arm, results)[arm.scenario.kafka]
+        stored = sum(one["verdict"] != "inconclusive" for one in runs)
         yield from [arm] * (times if up_to is None else max(0, up_to - stored))
 
 

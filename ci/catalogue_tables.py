@@ -69,15 +69,17 @@ def _table(columns: Sequence[str]) -> list[str]:
 
 
 def _row(arm: Configured, runs: Sequence[Result]) -> str:
-    name = [arm.name or arm.scenario.name, arm.scenario.kafka]
+    name = arm.name or arm.scenario.name
     if not runs:
-        return "| " + " | ".join([*name, "not run", *[""] * (len(_COLUMNS) - 3)]) + " |"
+        cells = [name, arm.scenario.kafka, "not run", *[""] * (len(_COLUMNS) - 3)]
+        return f"| {' | '.join(cells)} |"
     one = runs[-1]
     details, observed = one["details"], one["observed"]
     latency = details.get("ack_ms")
     probe = details.get("probe")
     cells = [
-        *name,
+        name,
+        one["kafka"],
         f"{observed.get('lost', 0):,} / {observed.get('acked', 0):,}",
         _rate([run["acked_per_s"] for run in runs if "acked_per_s" in run]),
         f"{latency[0]:,.1f} / {latency[1]:,.0f}" if latency else "",

@@ -16,10 +16,13 @@ from typing import Any
 import catalogue_pages
 from ruamel.yaml import YAML
 
+from ackproof.kafka_versions import DEFAULT_KAFKA
+
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "docs" / "claims.yaml"
 RESULTS = ROOT / "tests" / "results" / "claims.jsonl"
-VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.3.1")
+#: The versions on which claims are tried: two of the ZooKeeper era, and two of today.
+VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", DEFAULT_KAFKA)
 
 Result = dict[str, Any]
 
@@ -36,17 +39,23 @@ def main() -> int:
 
 
 def listed() -> list[dict[str, Any]]:
-    """Return the claims; their verdicts by version."""
+    """Return the claims; their verdicts by version. `current` is the default version."""
     claims = YAML(typ="safe").load(LIST)
     for claim in claims:
-        if isinstance(claim["verdict"], str):
-            claim["verdict"] = dict.fromkeys(VERSIONS, claim["verdict"])
+        verdict = claim["verdict"]
+        if isinstance(verdict, str):
+            claim["verdict"] = dict.fromkeys(VERSIONS, verdict)
+        else:
+            claim["verdict"] = {
+                DEFAULT_KAFKA if version == "current" else version: word
+                for version, word in verdict.items()
+            }
     return list(claims)
 
 
 def store(trials: Iterable[Result]) -> None:
-    """Replace older results of the same trials."""
-    by_key = {(one["claim"], one["kafka"]): one for one in [*_lines(RESULTS), *trials]}
+    """Replace older results of the same trials, and remove those of earlier defaults."""
+    by_key = {(one["claim"], one["kafka"]): one for one in [*_trials(), *trials]}
     lines = [json.dumps(by_key[key], ensure_ascii=False) + "\n" for key in sorted(by_key)]
     RESULTS.write_text("".join(lines), encoding="utf-8")
 
@@ -54,7 +63,11 @@ def store(trials: Iterable[Result]) -> None:
 def stored() -> list[Result]:
     """Return every trial, and every run of a shipped scenario that is not inconclusive."""
     runs = [one for one in catalogue_pages.stored() if one["verdict"] != "inconclusive"]
-    return [*_lines(RESULTS), *runs]
+    return [*_trials(), *runs]
+
+
+def _trials() -> list[Result]:
+    return [one for one in _lines(RESULTS) if one["kafka"] in VERSIONS]
 
 
 def _lines(path: Path) -> list[Result]:

@@ -103,7 +103,7 @@ def start_cluster(
     """Boot a cluster with these topics; remove it at the end of the block.
 
     A topic is a `TopicSpec` or a mapping of its fields. The cluster is a `ClusterSpec`, or its
-    fields as keyword arguments. Set either `kafka`, a version, or `image`: `apache/kafka:4.3.1`.
+    fields as keyword arguments. Set either `kafka`, a version, or `image`: `apache/kafka:VERSION`.
 
     Raises ScenarioError if a field is wrong; EngineError, ImageError or ClusterError if the cluster
     cannot be booted.

@@ -22,7 +22,7 @@ from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import Fault, Need, registered
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.connector import check_java, jars, spark_version
+from ackproof_spark.spark.connector import INSTALL, TRIED, check_java, jars, spark_version
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -68,7 +68,7 @@ def examine(out: Path) -> list[Check]:
 
 def _host(out: Path) -> Iterator[Check]:
     yield _version("Java 17 or later", lambda: f"Java {check_java()}")
-    yield _version("PySpark", spark_version)
+    yield _spark()
     yield _connector()
     yield _disk_space(out)
 
@@ -79,6 +79,12 @@ def _version(what: str, version: Callable[[], str]) -> Check:
         return _ok(what, version())
     except AnalysisError as error:
         return _missing(what, str(error))
+
+
+def _spark() -> Check:
+    check = _version("PySpark", spark_version)
+    untried = check.state == "ok" and check.found not in TRIED
+    return _limited(check.what, check.found, INSTALL) if untried else check
 
 
 def _connector() -> Check:

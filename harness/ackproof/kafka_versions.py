@@ -10,7 +10,11 @@ import re
 
 from ackproof_model.configuration import NEWEST, OLDEST, Profile
 
-DEFAULT_KAFKA = "4.3.1"
+DEFAULT_KAFKA = "4.4.0"
+"""The version of brokers and Java clients where none is given: also of arms without a version.
+
+`ci/new-kafka` says what else a new default needs.
+"""
 
 FEATURES_SINCE = {
     "metadata.version": (3, 3),

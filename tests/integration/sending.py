@@ -65,10 +65,10 @@ def log_end(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int,
     return found
 
 
-def logged(cluster: KafkaCluster, path: Path, first: int, count: int) -> list[dict[str, Any]]:
+def logged(bootstrap: str, path: Path, first: int, count: int) -> list[dict[str, Any]]:
     """Send records to `orders` with a ledger at `path`, and return the lines of its acked log."""
-    with ap.Ledger(path, bootstrap_servers=cluster.bootstrap_servers) as ledger:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    with ap.Ledger(path, bootstrap_servers=bootstrap) as ledger:
+        producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
         for number in range(first, first + count):
             producer.produce("orders", b"%d" % number, on_delivery=ledger.on_delivery)
         producer.flush(60)

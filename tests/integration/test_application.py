@@ -82,7 +82,7 @@ def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "acked.jsonl"
-    lines = logged(cluster, log, 0, 300)
+    lines = logged(cluster.bootstrap_servers, log, 0, 300)
     log.write_text("[main] WARN NetworkClient - Bootstrap broker disconnected\n" + log.read_text())
     code, verdict = checked(cluster, [log], capsys)
     assert (code, verdict["verdict"]) == (0, "holds"), verdict["reason"]
@@ -108,7 +108,7 @@ def test_what_is_doubtful_is_unseen_and_says_why(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "acked.jsonl"
-    lines = logged(cluster, log, 1000, 100)
+    lines = logged(cluster.bootstrap_servers, log, 1000, 100)
     far = {**lines[0], "offset": 10**12, "digest": "1" * 64}
     torn = '{"topic": "orders", "parti'
     twice = json.dumps(lines[5])
@@ -132,7 +132,7 @@ def test_an_acked_log_of_another_cluster_is_refused(
 
 
 def test_a_ledger_verifies_without_a_cluster_object(cluster: KafkaCluster, tmp_path: Path) -> None:
-    logged(cluster, tmp_path / "acked.jsonl", 2000, 20)
+    logged(cluster.bootstrap_servers, tmp_path / "acked.jsonl", 2000, 20)
     ledger = ap.Ledger(tmp_path / "acked.jsonl", bootstrap_servers=cluster.bootstrap_servers)
     found = ledger.verify()
     ledger.close()

@@ -110,7 +110,7 @@ def test_missing_java_is_reported(tmp_path: Path) -> None:
 
 def test_an_unknown_kafka_version_is_reported(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
-    scenario.write_text(Path(SCENARIO).read_text().replace("4.3.1", "9.9.9"))
+    scenario.write_text(Path(SCENARIO).read_text() + 'kafka: "9.9.9"\n')
     result = ackproof("run", scenario, "--out", tmp_path / "runs")
     assert_refused(result, 4, "9.9.9")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from integration.command import ackproof, printed
 
 pytestmark = pytest.mark.cluster
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.cluster
 def test_the_same_schedule_loses_records_in_one_arm_for_the_reason_it_names_and_none_in_its_twin(
     tmp_path: Path,
 ) -> None:
-    result = ackproof("run", "B4", "--kafka", "4.3.1", "--json", "--out", tmp_path)
+    result = ackproof("run", "B4", "--kafka", DEFAULT_KAFKA, "--json", "--out", tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     losing, safe = printed(result)
     cause = {"what": "cause", "wanted": "B4", "observed": "B4", "met": True}

@@ -71,7 +71,6 @@ def test_an_open_transaction_does_not_hang_and_an_operator_can_abort_it(
 MARKER_LOST = """
 version: 1
 name: commit-marker-lost
-kafka: "4.3.1"
 cluster:
   settings: {broker.session.timeout.ms: 3000, broker.heartbeat.interval.ms: 500}
 topics:

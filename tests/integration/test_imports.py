@@ -113,7 +113,7 @@ def test_check_of_a_history(tmp_path: Path) -> None:
 @pytest.mark.cluster
 def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
     log = tmp_path / "acked.jsonl"
-    logged(cluster, log, 0, 20)
+    logged(cluster.bootstrap_servers, log, 0, 20)
     assert not imported_side_by_side(
         tmp_path,
         *("check", "--acked", log, "--bootstrap", cluster.bootstrap_servers, "--out", tmp_path),
@@ -125,7 +125,7 @@ def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
 @pytest.mark.timeout(3000)
 def test_check_of_an_acked_log_fifty_times(cluster: KafkaCluster, tmp_path: Path) -> None:
     log = tmp_path / "acked.jsonl"
-    logged(cluster, log, 0, 20)
+    logged(cluster.bootstrap_servers, log, 0, 20)
     bootstrap = cluster.bootstrap_servers
     for _ in range(50):
         done = command.ackproof(

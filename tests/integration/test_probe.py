@@ -26,14 +26,14 @@ def run(engine: DockerClient, out: Path, scenario: str, name: str = "") -> Verdi
     return verdict
 
 
-@pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "4.3.1"])
-def test_after_an_unclean_election_records_are_gone_that_were_read(engine, tmp_path, version):
-    verdict = run(engine, tmp_path, "visibility.yaml", f"unclean election on {version}")
+@pytest.mark.parametrize("on", ["", " on 0.10.2.2", " on 2.6.2"])
+def test_after_an_unclean_election_records_are_gone_that_were_read(engine, tmp_path, on):
+    verdict = run(engine, tmp_path, "visibility.yaml", f"unclean election{on}")
     assert verdict.observed["read-then-gone"] > 0
 
 
 def test_with_clean_elections_every_record_that_was_read_stays(engine, tmp_path):
-    verdict = run(engine, tmp_path, "visibility.yaml", "no unclean election on 4.3.1")
+    verdict = run(engine, tmp_path, "visibility.yaml", "no unclean election")
     assert verdict.observed["read-then-gone"] == 0
 
 

@@ -92,7 +92,7 @@ def ensure(version: KafkaVersion = "", as_json: Json = False) -> None:
     """Provide a broker image: the local one, else pull it, else build it. Print which.
 
     Without a version: the one that scenarios use by default.
-    Example: [bold]ackproof image ensure 4.3.1[/]
+    Example: [bold]ackproof image ensure 3.9.1[/]
     """
     from ackproof.containers import images
 
@@ -103,7 +103,7 @@ def ensure(version: KafkaVersion = "", as_json: Json = False) -> None:
 def build(version: KafkaVersion, as_json: Json = False) -> None:
     """Build a broker image from Kafka's Maven artifacts, without a container registry.
 
-    Example: [bold]ackproof image build 4.3.1[/]
+    Example: [bold]ackproof image build 3.9.1[/]
     """
     from ackproof.containers import images
 

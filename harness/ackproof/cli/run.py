@@ -72,7 +72,7 @@ def run(
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
 
     Examples: [bold]ackproof run acks-all[/], [bold]ackproof run B6[/],
-    [bold]ackproof run catalogue --kafka 4.3.1[/],
+    [bold]ackproof run catalogue --kafka 3.9.1[/],
     [bold]ackproof run --server server.properties --producer producer.properties[/]
     """
     from ackproof.report.terminal import print_run

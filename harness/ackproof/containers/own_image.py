@@ -22,9 +22,13 @@ from ackproof.containers import images
 from ackproof.containers.engine import LABEL
 from ackproof.containers.images import BrokerImage
 from ackproof.errors import ImageError, ScenarioError
+from ackproof.kafka_versions import numbers
 from ackproof.machine import Say, cache_dir, exclusive
 
 _CORE_JAR = re.compile(r"kafka_2\.1[0-9]-(?P<version>[0-9].*)\.jar")
+
+#: Of brokers, from Kafka 4.0 on (KIP-1013).
+_OLDEST_JAVA = 17
 
 _ARCHIVES = (".tgz", ".tar.gz", ".zip")
 
@@ -50,28 +54,37 @@ def _existing(reference: str, *, kafka: str, client: DockerClient, say: Say) -> 
             f"cluster.image: the engine has no image {reference!r}, and it cannot be pulled: "
             f"{reason}"
         )
-    if not _is_kafka(reference, client):
+    java = _java_of(reference, client)
+    if java is None:
         raise ImageError(
             f"cluster.image: {reference!r} is no Kafka: it lacks bash, java, or a kafka_2.13-*.jar "
             "in /opt/kafka/libs",
             hint="Lay it out as apache/kafka is, or use cluster.distribution.",
         )
+    if java < _OLDEST_JAVA and numbers(kafka) >= (4,):
+        raise ImageError(
+            f"cluster.image: {reference!r} has Java {java}, and brokers of Kafka {kafka} need Java "
+            f"{_OLDEST_JAVA} or later",
+            hint=f"Use an image with Java {_OLDEST_JAVA}, or set cluster.kafka to what it runs.",
+        )
     return BrokerImage(reference=reference, source="local", version=kafka)
 
 
-def _is_kafka(reference: str, client: DockerClient) -> bool:
+def _java_of(reference: str, client: DockerClient) -> int | None:
+    """Return the major version of an image's Java; None if the image is no Kafka."""
     try:
-        client.containers.run(
+        said = client.containers.run(
             reference,
             entrypoint=["bash", "-c"],
-            command=["command -v java && ls /opt/kafka/libs/kafka_2.1[0-9]-*.jar"],
+            command=["ls /opt/kafka/libs/kafka_2.1[0-9]-*.jar && java -version 2>&1"],
             labels={LABEL: "own-image"},
             network_mode="none",
             remove=True,
         )
     except (APIError, ContainerError):
-        return False
-    return True
+        return None
+    version = re.search(rb'version "(?:1\.)?(\d+)', said)
+    return int(version[1]) if version else None
 
 
 def _built(path: Path, *, kafka: str, client: DockerClient, say: Say) -> BrokerImage:

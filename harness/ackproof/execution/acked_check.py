@@ -31,6 +31,11 @@ from ackproof_spark.record import ID_HEADER
 
 _NAME = "acked-log"
 
+_TOPIC_GONE = (
+    "If the cluster lost its topics, create them again, with as many partitions, and use "
+    "--end-marker: the acked records are then reported as lost."
+)
+
 _NOT_OBSERVED = ("faults", "the metadata log", "the brokers' logs", "the replicas' files")
 
 
@@ -111,7 +116,7 @@ def _replicas(cluster: RunningCluster) -> dict[str, list[int]]:
     if not views:
         raise ClusterError(
             f"{cluster.bootstrap_servers} does not answer, or has no topic",
-            hint="Check --bootstrap and --client-config.",
+            hint=f"Check --bootstrap and --client-config. {_TOPIC_GONE}",
         )
     topics: dict[str, list[int]] = {}
     for (topic, _), view in sorted(views.items()):
@@ -129,7 +134,7 @@ def _scenario(
         if partition >= len(replicas.get(topic, ())):
             raise AckedLogError(
                 f"{topic}-{partition} is in an acked log, and not at {check.bootstrap_servers}",
-                hint="Name the cluster that the application wrote to.",
+                hint=f"Name the cluster that the application wrote to. {_TOPIC_GONE}",
             )
         topics[topic] = {
             "partitions": len(replicas[topic]),

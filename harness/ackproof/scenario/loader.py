@@ -21,6 +21,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario import changes
 from ackproof.scenario.changes import Overrides, Overriding
 from ackproof.scenario.documents import locate, parse, shortened
@@ -269,7 +270,7 @@ _BOUNDS = {
 }
 
 _SIZE = "megabytes or gigabytes, such as"
-_VERSION = "a version of Kafka such as 4.3.1"
+_VERSION = f"a version of Kafka such as {DEFAULT_KAFKA}"
 
 #: The text that a pattern of a scenario's keys stands for, in words.
 PATTERNS = {

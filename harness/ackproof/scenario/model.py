@@ -148,7 +148,7 @@ class Scenario(StrictModel):
         default_factory=dict,
         description="configurations to compare: names with the keys that they change; or a list "
         "of such mappings, or of keys with their values, to compare all combinations",
-        examples=[[{"workload.settings.acks": [1, "all"]}, {"kafka": ["3.9.1", "4.3.1"]}]],
+        examples=[[{"workload.settings.acks": [1, "all"]}, {"kafka": ["3.9.1", DEFAULT_KAFKA]}]],
     )
 
     @model_validator(mode="before")

@@ -108,8 +108,7 @@ def read(paths: Sequence[Path]) -> Cases:
         arrays = [pa.array(v, f.type) for v, f in zip(columns, MICRO_OPS, strict=True)]
         files.append(file)
         tables.append(pa.Table.from_arrays(arrays, schema=MICRO_OPS))
-    # Spark 4.0 stops at a chunk without rows, and drops the histories after an empty one.
-    return Cases(files=files, micro_ops=pa.concat_tables(tables).combine_chunks())
+    return Cases(files=files, micro_ops=pa.concat_tables(tables))
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

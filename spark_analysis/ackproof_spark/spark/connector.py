@@ -49,9 +49,15 @@ OLDEST_JAVA = 17
 _SCALA = "2.13"
 _FINISHED = "finished"
 
+#: The versions of Spark with which ackproof and its connector were tried; the first is the default.
+TRIED = ("4.1.1", "4.2.0")
+
 #: Delta Lake and Iceberg are made for one minor version of Spark; these pairs were tried.
-_DELTA_FOR = {"4.0": "4.0.0"}
-_ICEBERG_FOR = {"4.0": "1.10.0"}
+_DELTA_FOR = {"4.1": "4.4.0", "4.2": "4.4.0"}
+_ICEBERG_FOR = {"4.1": "1.12.0"}
+
+#: The advice of each message about the installed Spark.
+INSTALL = f"ackproof was tried with pyspark {' and '.join(TRIED)}: pip install pyspark=={TRIED[0]}"
 
 
 class Package(StrEnum):
@@ -72,14 +78,24 @@ _FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta", Package.ICEBERG: "iceb
 
 
 def spark_version() -> str:
-    """Return the version of the installed pyspark; raise `AnalysisError` if there is none."""
+    """Return the installed pyspark's version; raise `AnalysisError` if it is absent or too old.
+
+    Spark 4.0 is the first with data sources in Python.
+    """
     try:
-        return importlib.metadata.version("pyspark")
+        version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
         raise AnalysisError(
-            "pyspark is not installed in this Python environment; "
-            "install ackproof with its dependencies (pyspark 4.0)"
+            "pyspark is not installed in this Python environment; pip install 'ackproof[run]'"
         ) from None
+    if minor(version) < (4, 0):
+        raise AnalysisError(f"pyspark {version} is too old; {INSTALL}")
+    return version
+
+
+def minor(version: str) -> tuple[int, ...]:
+    """Return the two first numbers of a version of Spark."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 def coordinates(package: Package = Package.KAFKA) -> str:
@@ -90,16 +106,16 @@ def coordinates(package: Package = Package.KAFKA) -> str:
     spark = spark_version()
     if package is Package.KAFKA:
         return f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark}"
-    minor = spark.rpartition(".")[0]
+    line = spark.rpartition(".")[0]
     known = _DELTA_FOR if package is Package.DELTA else _ICEBERG_FOR
-    if minor not in known:
+    if line not in known:
         raise AnalysisError(
-            f"no {_CALLED[package]} is known for pyspark {spark} (known: {', '.join(known)}); "
+            f"no {_CALLED[package]} is known for pyspark {spark} (known for {', '.join(known)}); "
             "a warehouse of Parquet needs none"
         )
     if package is Package.DELTA:
-        return f"io.delta:delta-spark_{_SCALA}:{known[minor]}"
-    return f"org.apache.iceberg:iceberg-spark-runtime-{minor}_{_SCALA}:{known[minor]}"
+        return f"io.delta:delta-spark_{line}_{_SCALA}:{known[line]}"
+    return f"org.apache.iceberg:iceberg-spark-runtime-{line}_{_SCALA}:{known[line]}"
 
 
 def cache_dir() -> Path:
@@ -213,18 +229,23 @@ def _fetch(ivy: Path, package: Package) -> None:
         raise AnalysisError(
             f"{_CALLED[package]} {coordinates(package)} could not be fetched: Spark needs a "
             f"package source that has exactly this version and all it depends on. Set one up for "
-            f"this machine's JVM tools, or install a pyspark for which it has them. "
+            f"this machine's JVM tools, or install a pyspark for which it has them ({INSTALL}). "
             f"Spark's report ends with:\n{report}"
         )
 
 
 def _drop_what_spark_has(folder: Path) -> None:
-    """Delete jars that pyspark has, too: a session that copies fewer jars starts sooner."""
-    brought = {jar.name for jar in (spark_home() / "jars").glob("*.jar")}
+    """Delete jars that pyspark has in any version, because Spark was tested with its own."""
+    brought = {_artifact(jar.name) for jar in (spark_home() / "jars").glob("*.jar")}
     for jar in folder.glob("*.jar"):
         # Ivy prefixes the file with the organisation: org.lz4_lz4-java-1.8.0.jar
-        if jar.name.partition("_")[2] in brought:
+        if _artifact(jar.name.partition("_")[2]) in brought:
             jar.unlink()
+
+
+def _artifact(jar: str) -> str:
+    """Return the name of a jar without its version."""
+    return re.sub(r"-[0-9].*", "", jar)
 
 
 def _main(arguments: list[str]) -> int:

@@ -56,6 +56,12 @@ _MEANINGS = (
         "the Spark Connect server has ended this session, perhaps by a restart; run again",
     ),
     (
+        r"NoSuchMethodError|AbstractMethodError|NoClassDefFoundError|IncompatibleClassChangeError"
+        r"|serialVersionUID",
+        "a jar was made for another Spark: spark-sql-kafka-0-10_2.13, pyspark and the cluster must "
+        "have the same version, and Delta Lake or Iceberg be made for it",
+    ),
+    (
         r"Answer from Java side is empty|Error while sending or receiving|Connection refused"
         r"|All masters are unresponsive",
         "Spark does not answer: its driver ran out of memory (raise SPARK_DRIVER_MEMORY), "

@@ -218,6 +218,11 @@ def _connect(folder: Path) -> SparkSession:
         ) from None
     try:
         spark: SparkSession = SparkSession.builder.remote(_master).getOrCreate()
+        if connector.minor(spark.version) != connector.minor(connector.spark_version()):
+            raise AnalysisError(
+                f"it runs Spark {spark.version}, and pyspark here is {connector.spark_version()}: "
+                "both must be of one minor version"
+            )
         configure(spark)
         spark.addArtifacts(str(executor_zip.write(folder / "ackproof.zip")), pyfile=True)
     except Exception as error:
@@ -274,7 +279,7 @@ def _start(folder: Path) -> SparkSession:
     jvm_log = folder / "jvm.log"
     try:
         with jvm_log.open("w") as log, _temporary_files_in(folder):
-            # Spark 4.0 creates a folder `artifacts` in the JVM's working directory.
+            # Spark creates a folder `artifacts` in the JVM's working directory.
             _gateway = launch_gateway(
                 conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
             )

@@ -64,7 +64,7 @@ def local(frame: DataFrame) -> DataFrame:
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Return the table as a data frame; `schema` is needed if Arrow's is not exact enough.
 
-    The table is passed in one batch: of several batches, Spark Connect 4.0.0 uses only the first.
+    The table is passed in one batch: Spark stops at a batch without rows (4.0.0 to 4.1.1 at least).
     """
     return spark.createDataFrame(table.combine_chunks(), schema)
 

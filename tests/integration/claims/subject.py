@@ -13,11 +13,12 @@ from confluent_kafka import Producer
 import node_actions
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.topics import TopicSpec
 from integration.sending import send
 
 #: The versions on which claims are tried: two of the ZooKeeper era, and two of today.
-VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.3.1")
+VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", DEFAULT_KAFKA)
 #: Those with idempotence, transactions and the newer requests of the Admin API.
 SINCE_0_11 = VERSIONS[1:]
 KRAFT = VERSIONS[2:]

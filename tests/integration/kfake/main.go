@@ -1,6 +1,6 @@
 // Starts a Kafka-protocol server of another make (franz-go's kfake) with three brokers, prints their
 // addresses on one line, and ends when its standard input is closed. With the argument `forgetful` it
-// acks records and stores none.
+// acks records and stores none; with `durable FOLDER PORT` it has one broker, which syncs each write.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -17,6 +18,15 @@ func main() {
 	options := []kfake.Opt{kfake.NumBrokers(3)}
 	if len(os.Args) > 1 && os.Args[1] == "forgetful" {
 		options = append(options, kfake.BlackholeProduce())
+	}
+	if len(os.Args) > 3 && os.Args[1] == "durable" {
+		port, err := strconv.Atoi(os.Args[3])
+		if err != nil {
+			log.Fatal(err)
+		}
+		options = []kfake.Opt{
+			kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(os.Args[2]), kfake.SyncWrites(),
+		}
 	}
 	cluster, err := kfake.NewCluster(options...)
 	if err != nil {

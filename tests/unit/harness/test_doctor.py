@@ -16,7 +16,7 @@ def host(tmp_path: Path) -> dict[str, doctor.Check]:
 
 
 def test_installed_requirements_are_ok(host: dict[str, doctor.Check]) -> None:
-    assert host["PySpark"].state == "ok"
+    assert host["PySpark"].state in ("ok", "limited")  # limited: another than those tried
     assert host["Java 17 or later"].state == "ok"
 
 
@@ -29,6 +29,16 @@ def test_an_old_java_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     checks = {check.what: check for check in doctor._host(tmp_path)}
     assert checks["Java 17 or later"].state == "missing"
     assert "1.8.0_292" in checks["Java 17 or later"].found
+
+
+@pytest.mark.parametrize(("version", "state"), [("4.2.0", "ok"), ("4.1.2", "limited")])
+def test_a_spark_that_was_not_tried_is_limited(
+    version: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "spark_version", lambda: version)
+    [check] = [check for check in doctor._host(tmp_path) if check.what == "PySpark"]
+    assert (check.state, check.found) == (state, version)
+    assert ("pyspark==4.1.1" in check.advice) == (state == "limited")
 
 
 def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:

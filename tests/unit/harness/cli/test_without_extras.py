@@ -33,8 +33,13 @@ print(json.dumps(codes), file=sys.stderr)
 def of_extra_run() -> list[str]:
     """Return the names by which the packages of the extra `run` are imported."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = [re.split("[>=<]", line)[0] for line in project["optional-dependencies"]["run"]]
-    return [{"protobuf": "google"}.get(name, name.replace("-", "_")) for name in names]
+    names = [
+        re.split("[>=<]", line)[0] for line in project["optional-dependencies"]["beside-spark"]
+    ]
+    return [
+        "pyspark",
+        *({"protobuf": "google"}.get(name, name.replace("-", "_")) for name in names),
+    ]
 
 
 def exit_codes(commands: list[list[str]], folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import threading
@@ -16,6 +17,7 @@ from ackproof import machine
 from ackproof.containers import image_build, images, maven
 from ackproof.containers.engine import connect, labels
 from ackproof.errors import ImageError, ScenarioError
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from support.fake_engine import FakeEngine
 
 PUBLISHED = "apache/kafka:4.3.1"
@@ -295,13 +297,13 @@ class TestKafkaJars:
         assert ("jaxb-api" in pom) == jaxb
 
     def test_a_jar_with_a_different_digest_than_published_is_refused(self, mvn):
-        mvn('touch "$out/kafka_2.13-4.3.1.jar" "$out/slf4j-reload4j-1.7.36.jar"')
-        with pytest.raises(
-            ImageError, match=r"Kafka 4.3.1: kafka_2.13-4.3.1.jar is not the jar that was"
-        ):
-            maven.kafka_jars("4.3.1", machine.silent)
+        jar = f"kafka_2.13-{DEFAULT_KAFKA}.jar"
+        mvn(f'touch "$out/{jar}" "$out/slf4j-reload4j-1.7.36.jar"')
+        refusal = re.escape(f"Kafka {DEFAULT_KAFKA}: {jar} is not the jar that was")
+        with pytest.raises(ImageError, match=refusal):
+            maven.kafka_jars(DEFAULT_KAFKA, machine.silent)
         with pytest.raises(ImageError):  # it is not in the cache
-            maven.kafka_jars("4.3.1", machine.silent)
+            maven.kafka_jars(DEFAULT_KAFKA, machine.silent)
 
     def test_missing_binding_is_resolved_in_a_second_pass(self, mvn):
         mvn('touch "$out/log4j-core-2.25.4.jar"; cp "$out/../pom.xml" "$out/pom.jar"')

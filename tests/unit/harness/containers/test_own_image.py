@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ackproof.containers import images, own_image
-from ackproof.errors import ScenarioError
+from ackproof.errors import ImageError, ScenarioError
 from ackproof.machine import silent
 
 
@@ -73,3 +73,33 @@ def test_a_path_without_kafka_is_refused(
     distribution(tmp_path / "spark", "spark-core_2.13-4.0.0.jar")
     with pytest.raises(ScenarioError, match=says):
         built(tmp_path / name, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("java", "kafka", "legal"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', "4.3.1", True),
+        ('openjdk version "11.0.27" 2025-04-15', "4.0.2", False),
+        ('openjdk version "11.0.27" 2025-04-15', "3.9.2", True),
+        ('openjdk version "1.8.0_292"', "2.8.2", True),
+    ],
+)
+def test_an_image_whose_java_is_too_old_for_its_kafka_is_refused(
+    java: str, kafka: str, legal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "exists", lambda *_: True)
+    run = SimpleNamespace(run=lambda *_, **__: f"/opt/kafka/libs/kafka_2.13-x.jar\n{java}".encode())
+    client: Any = SimpleNamespace(containers=run)
+
+    def own() -> Any:
+        return own_image.own_image(
+            image="mine", distribution="", kafka=kafka, client=client, say=silent
+        )
+
+    if legal:
+        assert own().version == kafka
+    else:
+        with pytest.raises(
+            ImageError, match=r"has Java 11, and brokers of Kafka 4\.0\.2 need Java 17"
+        ):
+            own()

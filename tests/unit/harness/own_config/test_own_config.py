@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import translation
 from ackproof.own_config.configuration import Client, Given, OwnConfig
 from ackproof.own_config.overlay import Overlay, overlay, render
@@ -114,7 +115,10 @@ def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path) -> N
     text = "\n".join(overlaid.warnings)
     assert "server.properties:6: replica.lag.tme.max.ms" in text
     assert "did you mean 'replica.lag.time.max.ms'" in text
-    assert "server.properties:7: zookeeper.session.timeout.ms: Kafka 4.3.1 ignores it" in text
+    assert (
+        f"server.properties:7: zookeeper.session.timeout.ms: Kafka {DEFAULT_KAFKA} ignores it"
+        in text
+    )
     assert "topic.properties:2: retention.ms=1: removes acked records that are older" in text
     assert len(overlaid.warnings) == 3
     assert {key for keys in overlaid.unused.values() for key in keys} == {

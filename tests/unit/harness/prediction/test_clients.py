@@ -369,7 +369,7 @@ def test_b13_a_late_abort_may_lose_the_beginning_of_a_committed_transaction(dire
     assert path is not None
     arms = {one.name: one.scenario for one in load(path)}
     name = {"request": "abort", "response": "response"}[direction]
-    assert predict(arms[f"{name} delayed on 4.3.1"]).predicted["lost"] == lost
+    assert predict(arms[f"{name} delayed"]).predicted["lost"] == lost
 
 
 @pytest.mark.parametrize(

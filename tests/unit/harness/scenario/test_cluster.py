@@ -54,7 +54,7 @@ CLUSTERS = [
     ('"3.9.1"', "{features: {eligible.leader.replicas.version: 1}}", "came with Kafka 4.0"),
     ('"4.3.1"', "{features: {elr: 1}}", "eligible.leader.replicas.version"),
     ('"2.6.2"', "{features: {metadata.version: 1}}", "came with Kafka 3.3"),
-    ('"4.3"', "{}", "such as '4.3.1' (0.10.2.2 and later)"),
+    ('"4.3"', "{}", f"such as '{kafka_versions.DEFAULT_KAFKA}' (0.10.2.2 and later)"),
     ("4.3", "{}", "'4.3' is not a Kafka version"),
     ('"0.10.1.0"', "{}", "0.10.2"),
 ]

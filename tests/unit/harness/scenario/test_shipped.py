@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ExitCode
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import load
 from command_line import ackproof
@@ -79,7 +80,7 @@ def test_the_list_names_cases_versions_and_arms(capsys: pytest.CaptureFixture[st
     (entry,) = [one for one in json.loads(capsys.readouterr().out) if one["case"] == "B6"]
     assert entry["name"] == "catalogue/b06-last-replica-standing"
     assert "3.9" in entry["loses_on"]
-    assert {"name": "4.3.1", "kafka": "4.3.1", "loss": "none"} in entry["arms"]
+    assert {"name": "current", "kafka": DEFAULT_KAFKA, "loss": "none"} in entry["arms"]
 
 
 def test_a_copy_is_a_valid_scenario_and_overwrites_nothing(tmp_path: Path) -> None:

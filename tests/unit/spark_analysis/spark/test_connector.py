@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,8 @@ def test_jars_are_fetched_once(monkeypatch):
 
 
 def test_a_jar_with_a_different_digest_than_published_is_refused(monkeypatch, cache):
-    name = "org.apache.spark_spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    monkeypatch.setattr(connector, "spark_version", lambda: "4.1.1")
+    name = "org.apache.spark_spark-sql-kafka-0-10_2.13-4.1.1.jar"
     _fetches(monkeypatch, name)  # an empty file
     with pytest.raises(AnalysisError, match=rf"{name} is not the jar that was published"):
         connector.resolve()
@@ -129,7 +131,8 @@ def test_jars_that_spark_has_are_dropped(monkeypatch):
     import pyspark
 
     brought = next((Path(pyspark.__file__).parent / "jars").glob("slf4j-api-*.jar")).name
-    _fetches(monkeypatch, f"org.slf4j_{brought}", "org.example_new.jar")
+    same = f"org.slf4j_{brought}"
+    _fetches(monkeypatch, same, "org.slf4j_slf4j-api-1.0.jar", "org.example_new.jar")
     assert [jar.name for jar in connector.resolve()] == ["org.example_new.jar"]
 
 
@@ -148,3 +151,29 @@ def test_a_spark_for_which_no_version_of_a_format_is_known_is_refused(monkeypatc
     monkeypatch.setattr(connector, "spark_version", lambda: "4.9.0")
     with pytest.raises(AnalysisError, match=r"pyspark 4\.9\.0 .*Parquet needs none"):
         connector.coordinates(package)
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"), [("3.5.9", True), ("4.0.0", False), ("4.1.1", False), ("4.10.0", False)]
+)
+def test_a_spark_that_is_too_old_is_refused(monkeypatch, version, refused):
+    monkeypatch.setattr(connector.importlib.metadata, "version", lambda _: version)
+    if refused:
+        with pytest.raises(AnalysisError, match=rf"{version} is too old; .*pyspark==4\.1\.1"):
+            connector.spark_version()
+    else:
+        assert connector.spark_version() == version
+
+
+def test_extras_allow_only_versions_that_were_tried():
+    """Other versions lack a part of the connector at some package sources."""
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    pins = {
+        name: [line.partition("==")[2] for line in lines if line.startswith("pyspark")]
+        for name, lines in project["optional-dependencies"].items()
+        if any(line.startswith("pyspark") for line in lines)
+    }
+    default, other = connector.TRIED
+    assert pins == {"run": [default], "spark42": [other], "connect": [default]}
+    for version in connector.TRIED:
+        assert (Path(connector.__file__).parent / f"pinned-{version}.json").is_file()

@@ -136,3 +136,8 @@ def test_several_questions_are_answered_by_one_job(spark):
     assert [row["total"] for row in found["total"]] == [3]
     assert found["none"] == []
     assert sorted(row["id"] for row in found["each"]) == [0, 1, 2]
+
+
+def test_rows_after_a_batch_without_rows_are_in_the_frame(spark):
+    batches = [pa.table({"x": pa.array(rows, pa.int64())}) for rows in ([1, 2], [], [3])]
+    assert from_arrow(spark, pa.concat_tables(batches)).count() == 3

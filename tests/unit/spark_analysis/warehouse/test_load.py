@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from ackproof_spark.warehouse.load import Loaded, load
 from ackproof_spark.warehouse.schemas import TABLES
 from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import (
+    FORMATS,
     change_verdict,
     judged,
     make_run,
@@ -81,6 +83,23 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     assert loaded.query("SELECT report FROM runs WHERE run_id = 'two'") == [{"report": None}]
     trials = loaded.query("SELECT run_id, comparison, trial FROM trials ORDER BY run_id")
     assert [(row["run_id"], row["trial"]) for row in trials] == [("all", 1), ("one", 1), ("two", 1)]
+
+
+@pytest.mark.parametrize("kind", FORMATS[:2])
+def test_a_warehouse_that_spark_4_0_wrote_is_read_and_added_to(spark, tmp_path, run_dirs, kind):
+    """The archives were written by Spark 4.0.0 (Delta Lake 4.0.0) from the run `make_run` makes."""
+    with tarfile.open(Path(__file__).with_name(f"written-by-spark-4.0.0-{kind}.tar.xz")) as tar:
+        tar.extractall(tmp_path, filter="data")
+    old = Warehouse.open(spark, str(tmp_path / kind))
+    before = counts(old)
+    assert (before["runs"], before["sends"]) == (1, 720)
+    load(old, [judged(run_dirs["all"])], sends=True)
+    after = counts(old)
+    assert (after["runs"], after["sends"], after["reads"]) == (2, 1440, before["reads"])
+    [first] = old.query("SELECT * FROM runs WHERE run_id = 'written-by-4.0.0'")
+    assert first["lost"] == before["anomalies"] > 0
+    load(old, [judged(run_dirs["all"])], sends=True)
+    assert counts(old) == after
 
 
 @pytest.mark.slow
