@@ -122,7 +122,7 @@ def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(7200)
 def test_check_of_an_acked_log_fifty_times(cluster: KafkaCluster, tmp_path: Path) -> None:
     log = tmp_path / "acked.jsonl"
     logged(cluster.bootstrap_servers, log, 0, 20)

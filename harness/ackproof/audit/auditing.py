@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ackproof.audit import availability, cases, clients, consumers, merging, refused, removed
+from ackproof.audit import (
+    availability,
+    cases,
+    clients,
+    consumers,
+    defects,
+    merging,
+    refused,
+    removed,
+)
 from ackproof.audit.answer import (
     Alternative,
     Answer,
@@ -19,6 +28,7 @@ from ackproof.audit.changes import best, decided_by
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import setups
+from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
 from ackproof.scope import beyond
 
@@ -142,10 +152,15 @@ def _assumed(setup: Setup) -> Assumed:
     if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
         return Assumed(when=setup.when, risks=refusals, survives=(), undecided=())
     losses = lost(setup)
+    by_defects = [
+        risk
+        for risk in defects.risks(setup)
+        if not any(covers(one.failures, risk.failures) for one in losses.risks)
+    ]
     return Assumed(
         when=setup.when,
-        risks=(*(_known(setup, risk) for risk in losses.risks), *_others(setup)),
-        survives=losses.survives,
+        risks=(*(_known(setup, risk) for risk in losses.risks), *by_defects, *_others(setup)),
+        survives=defects.survived(losses.survives, [risk.failures for risk in by_defects]),
         undecided=losses.undecided,
     )
 

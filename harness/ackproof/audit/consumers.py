@@ -14,7 +14,7 @@ from ackproof.audit.setup import Setup
 from ackproof.audit.setups import MINIMUM, UNCLEAN
 from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
-from ackproof.prediction.groups import EARLIEST
+from ackproof.scenario.librdkafka import EARLIEST
 from ackproof_model import consumer_groups
 from ackproof_model.bounds.failure_sets import Loss
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel

@@ -56,10 +56,9 @@ def _print_difference(console: Console, difference: Difference) -> None:
 
 def _print_summary(console: Console, audit: Audit, summary: Summary, files: list[str]) -> None:
     head = Text(f"{summary.question}  ", style="bold")
-    head.append(f"{summary.verdict}", style=_TONES.get(summary.verdict, "bold yellow"))
-    head.append(f", {summary.verdict_text}." if summary.verdict != "NO" else "")
-    if summary.verdict == "NO":
-        head.append(f": {summary.verdict_text}.")
+    head.append(summary.verdict, style=_TONES.get(summary.verdict, "bold yellow"))
+    comma = {"NO": ":", "YES": ","}.get(summary.verdict, "")
+    head.append(f"{comma} {summary.verdict_text}.")
     console.print(head, highlight=False)
     version = f"Kafka {audit.version.value}" if audit.version else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):
@@ -84,7 +83,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     if summary.how_case:
         named = " ".join(files[:2]) + (" …" if len(files) > 2 else "")
         console.print()
-        _item(console, "", f"See it happen: ackproof audit {named} --prove {summary.how_case}")
+        command = f"ackproof audit {named} --prove {summary.how_case}"
+        console.print(Text(f" See it happen: {command}"), highlight=False, soft_wrap=True)
 
 
 def _table(summary: Summary) -> Table:

@@ -17,7 +17,7 @@ from ackproof.audit.answer import (
     Risk,
 )
 from ackproof.audit.table import STOPS, Row, table
-from ackproof.audit.words import EFFECTS, condition, phrase, spelled
+from ackproof.audit.words import EFFECTS, condition, milder, phrase, spelled
 
 _CLIENT_SETTINGS = (
     "acks",
@@ -141,8 +141,12 @@ def _question(topics: Sequence[str]) -> str:
 
 
 def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
-    always = {risk.failures for risk in lost if not risk.when}
-    others = {risk.failures for risk in lost} - always
+    every = {risk.failures for risk in lost}
+    mildest = {
+        one for one in every if not any(other != one and milder(other, one) for other in every)
+    }
+    always = {risk.failures for risk in lost if not risk.when} & mildest
+    others = mildest - always
     keys = ", ".join(dict.fromkeys(key for risk in lost for key in risk.when))
     if always:
         ways = f"in {spelled(len(always))} way{'s' if len(always) > 1 else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Assumed, Effect, Failure, Failures, Risk
@@ -36,8 +36,8 @@ _FAMILIAR: tuple[Failures, ...] = (
     (_POWER, _POWER),
     (_POWER, _POWER, _POWER),
 )
-#: How many rows about losses a table has, and how many columns.
-_MOST_ROWS, _MOST_COLUMNS = 10, 5
+#: How many rows about losses a table has; those of three failures only if it has few others.
+_MOST_ROWS, _ENOUGH_ROWS = 10, 5
 #: Unstated settings of which each value has a column, the first that decides; not more values.
 _SPLIT_BY, _MOST_VALUES = ("acks", "replication.factor", "producer.version"), 3
 
@@ -66,7 +66,9 @@ class Table:
 
 def table(answer: Answer) -> Table:
     columns = _columns(answer)
-    rows, more = _loss_rows(answer, columns)
+    lost = _losses(answer, columns)
+    columns, lost = _without_repetition(columns, lost)
+    rows, more = _loss_rows(answer, columns, lost)
     return Table(
         columns=tuple(column.head for column in columns),
         rows=(*rows, *_other_rows(answer, columns), *_stop_rows(columns)),
@@ -76,10 +78,14 @@ def table(answer: Answer) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """The answers under some assumptions: all of today, those of one value, or after changes."""
+    """The answers under some assumptions: all of today, those of one value, or after changes.
+
+    value: of the unstated setting that the column is about; '' for today and for changes.
+    """
 
     head: str
     assumed: tuple[Assumed, ...]
+    value: str = ""
 
     def word(self, effect: Effect, failures: Failures | None, *, none: str) -> str:
         """Return the word for an effect of these failures, or of any; `none` if it has none."""
@@ -101,13 +107,13 @@ class _Column:
             return word
         return f"{word} {' or '.join(held)}" if len(held) < 3 else f"{word} for some versions"
 
-    def lost(self, failures: Failures, undecided: Sequence[Failures]) -> str:
+    def lost(self, failures: Failures) -> str:
         """Return the word about a loss; '' if nobody searched for it."""
         survived = all(
             any(covers(failures, larger) for larger in one.survives) for one in self.assumed
         )
-        open_ = any(covers(one, failures) for one in undecided)
-        none = _SAFE if survived else _UNDECIDED if open_ else ""
+        unfinished = any(covers(part, failures) for one in self.assumed for part in one.undecided)
+        none = _SAFE if survived else _UNDECIDED if unfinished else ""
         return self.word(Effect.LOST, failures, none=none)
 
 
@@ -120,7 +126,7 @@ def _columns(answer: Answer) -> list[_Column]:
         )
         for one in answer.alternatives
     ]
-    return columns + changed[: max(1, _MOST_COLUMNS - len(columns))]
+    return columns + changed
 
 
 def _split(assumed: tuple[Assumed, ...]) -> list[_Column]:
@@ -131,6 +137,7 @@ def _split(assumed: tuple[Assumed, ...]) -> list[_Column]:
             return [
                 _Column(
                     head=short(key, value),
+                    value=value,
                     assumed=tuple(one for one in assumed if one.when[key] == value),
                 )
                 for value in values
@@ -143,43 +150,99 @@ def _replicas(answer: Answer) -> int | None:
     return int(given.value) if given and given.value.isdecimal() else None
 
 
-def _loss_rows(answer: Answer, columns: Sequence[_Column]) -> tuple[list[Row], int]:
-    """Return the rows about losses, and the number of sets of failures that have none."""
-    minimal = [risk.failures for risk in answer.risks if risk.effect is Effect.LOST]
-    minimal += [
-        risk.failures
-        for one in columns
-        for each in one.assumed
-        for risk in each.risks
-        if risk.effect is Effect.LOST
-    ]
+#: The cells of sets of failures.
+_Cells = Mapping[Failures, tuple[str, ...]]
+
+
+def _losses(answer: Answer, columns: Sequence[_Column]) -> _Cells:
+    """Return the cells about losses, of familiar failures and of those that lose."""
+    every = [*_FAMILIAR, *(risk.failures for risk in _lost(answer.risks))]
+    for column in columns:
+        every += [risk.failures for one in column.assumed for risk in _lost(one.risks)]
     alike: dict[tuple[str, ...], Failures] = {}
-    for failures in (*_FAMILIAR, *minimal):
+    for failures in every:
         alike.setdefault(tuple(sorted(failures)), failures)
-    shown = {
-        failures: tuple(column.lost(failures, answer.undecided) for column in columns)
+    return {
+        failures: tuple(column.lost(failures) for column in columns)
         for failures in sorted(alike.values(), key=len)
     }
-    shown = {failures: cells for failures, cells in shown.items() if cells[0]}
-    shown = {
-        failures: cells
-        for failures, cells in shown.items()
-        if not any(_replaces(other, failures, shown[other], cells) for other in shown)
+
+
+def _lost(risks: Iterable[Risk]) -> Iterator[Risk]:
+    return (risk for risk in risks if risk.effect is Effect.LOST)
+
+
+def _without_repetition(
+    columns: Sequence[_Column], cells: _Cells
+) -> tuple[list[_Column], dict[Failures, tuple[str, ...]]]:
+    """Join columns of values with the same cells, and leave out changes that change no cell."""
+    joined: list[tuple[_Column, tuple[str, ...]]] = []
+    left_out = ""
+    for number, column in enumerate(columns):
+        own = tuple(words[number] for words in cells.values())
+        at = next((at for at, (_, other) in enumerate(joined) if other == own), None)
+        if at is None:
+            head = f"{left_out}{column.head}"
+            joined.append((replace(column, head=head), own))
+            left_out = ""
+        elif not column.value:
+            left_out = f"{left_out}{column.head} "
+        else:
+            first = joined[at][0]
+            both = replace(
+                first,
+                head=f"{first.head} or {column.value}",
+                assumed=(*first.assumed, *column.assumed),
+            )
+            joined[at] = (both, own)
+    kept = [column for column, _ in joined]
+    if len(kept) == 1 and len(columns) > 1 and columns[0].value:
+        kept = [replace(kept[0], head="today")]
+    return kept, {
+        failures: tuple(own[number] for _, own in joined) for number, failures in enumerate(cells)
     }
-    ranked = sorted(shown, key=lambda failures: _rank(shown[failures]))
-    kept = set(ranked[:_MOST_ROWS])
-    replicas = _replicas(answer)
-    rows = [
-        _row(
-            phrase(failures, replicas),
-            _with_accepted(answer, failures, cells),
-            _same(answer.risks, Effect.LOST, failures)
-            or _same(columns[-1].assumed[0].risks, Effect.LOST, failures),
-        )
-        for failures, cells in shown.items()
-        if failures in kept
+
+
+def _loss_rows(answer: Answer, columns: Sequence[_Column], cells: _Cells) -> tuple[list[Row], int]:
+    """Return the rows about losses, and the number of sets of failures that have none."""
+    shown = {failures: words for failures, words in cells.items() if words[0]}
+    shown = {
+        failures: words
+        for failures, words in shown.items()
+        if not any(_replaces(other, failures, shown[other], words) for other in shown)
+    }
+    alone: dict[tuple[str, ...], list[Failures]] = {}
+    for failures, words in shown.items():
+        if len(failures) == 1:
+            alone.setdefault(words, []).append(failures)
+    groups = [
+        alone[words] if len(failures) == 1 and len(alone[words]) > 2 else [failures]
+        for failures, words in shown.items()
     ]
-    return rows, len(shown) - len(rows)
+    groups = [group for at, group in enumerate(groups) if group not in groups[:at]]
+    short = [group for group in groups if len(group[0]) < 3 or group[0] in _FAMILIAR]
+    long = [group for group in groups if group not in short]
+    ranked = sorted(short, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
+    ranked += long[: max(0, _ENOUGH_ROWS - len(ranked))]
+    rows = [
+        _loss_row(answer, columns, group, shown[group[0]]) for group in groups if group in ranked
+    ]
+    return rows, len(shown) - sum(map(len, ranked))
+
+
+def _loss_row(
+    answer: Answer, columns: Sequence[_Column], group: Sequence[Failures], words: tuple[str, ...]
+) -> Row:
+    """Return the row of a set of failures, or of several single ones with the same words."""
+    risks = [risk for failures in group for risk in _same(answer.risks, Effect.LOST, failures)]
+    if not risks:
+        after = columns[-1].assumed[0].risks
+        risks = [risk for failures in group for risk in _same(after, Effect.LOST, failures)]
+    *head, last = [phrase(failures, _replicas(answer)) for failures in group]
+    label = f"{', '.join(head)} or {last}" if head else last
+    if risks and all(risk.accepted for risk in risks):
+        words = (f"{words[0].lower()} (accepted)", *words[1:])
+    return _row(label, words, risks)
 
 
 def _replaces(
@@ -201,13 +264,6 @@ def _rank(cells: tuple[str, ...]) -> int:
     """Return how soon a row is left out of a long table: conditional losses first."""
     words = set(_WORDS[Effect.LOST])
     return 0 if words & set(cells) else 1 if set(cells) == {_SAFE} else 2
-
-
-def _with_accepted(answer: Answer, failures: Failures, cells: tuple[str, ...]) -> tuple[str, ...]:
-    same = _same(answer.risks, Effect.LOST, failures)
-    if same and all(risk.accepted for risk in same):
-        return (f"{cells[0].lower()} (accepted)", *cells[1:])
-    return cells
 
 
 def _same(risks: Iterable[Risk], effect: Effect, failures: Failures) -> list[Risk]:

@@ -83,6 +83,8 @@ _SHORT = {
 def short(setting: str, value: str) -> str:
     """Return a setting and its value as briefly as readers know them: `min.isr=2`, `Kafka 4.1`."""
     name = _SHORT.get(setting, setting)
+    if setting == "enable.idempotence":
+        return f"{name} {'on' if value == 'true' else 'off'}"
     return f"{name} {value}" if name == "Kafka" else f"{name}={value}"
 
 

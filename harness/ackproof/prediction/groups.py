@@ -12,6 +12,7 @@ from ackproof.prediction.clients import (
     disturbances,
     in_words,
 )
+from ackproof.scenario.librdkafka import EARLIEST
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
@@ -20,9 +21,6 @@ from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance
 from ackproof_spark.anomaly import Anomaly
-
-#: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
-EARLIEST = {"earliest", "smallest", "beginning"}
 
 #: For each anomaly of forwarded records, the anomaly of a transaction that leads to it.
 _OF_TRANSACTIONS = {Anomaly.UNPROCESSED: "lost", Anomaly.REPROCESSED: "aborted-read"}

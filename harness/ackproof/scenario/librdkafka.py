@@ -142,6 +142,9 @@ _OWNED_CONSUMER_SETTINGS = {
     "enable.partition.eof": _OURS,
 }
 
+#: Values of auto.offset.reset with which a group begins at the first record.
+EARLIEST = frozenset({"earliest", "smallest", "beginning"})
+
 #: Aliases in librdkafka for settings that are validated and predicted under another name.
 ALIASES = {
     "request.required.acks": "acks",

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from ackproof.audit import availability, cases, clients, consumers, refused, removed
+from ackproof.audit import availability, cases, clients, consumers, defects, refused, removed
 from ackproof.audit.answer import Effect, Failure, Risk
 from ackproof.audit.setups import setups
 from ackproof.audit.words import covers
@@ -58,7 +58,7 @@ def risks(
         else (Client(name="c", library=library, settings=given(consumer), framework=framework),),
         **{key: Given(str(number), FILE) for key, number in count.items() if number},
     )
-    modules = (availability, clients, consumers, refused, removed)
+    modules = (availability, clients, consumers, defects, refused, removed)
     return [
         risk
         for several in setups(own)
@@ -121,6 +121,7 @@ LIBRDKAFKA = {"library": "librdkafka"}
             {"producer": {"transactional.id": "t"}, "kafka": "4.3.1", **LIBRDKAFKA},
             {"producer": IDEMPOTENT, "kafka": "4.3.1", **LIBRDKAFKA},
         ),
+        (Effect.LOST, "lag+leader_move", {"kafka": "3.8.1"}, {"kafka": "3.9.1"}),
         (
             Effect.UNPROCESSED,
             "partitions_added",
@@ -226,6 +227,32 @@ LIBRDKAFKA = {"library": "librdkafka"}
 def test_effect_has_its_failures_and_the_twin_has_not(effect, failures, has, has_not):
     assert failures in sets(risks(**has), effect)
     assert failures not in sets(risks(**has_not), effect)
+
+
+def test_sets_that_a_defect_loses_are_not_survived_and_their_parts_are():
+    lag, crash, move = Failure.LAG, Failure.CRASH, Failure.LEADER_MOVE
+    kept = defects.survived([(crash, crash, lag), (move, move, move)], [(lag, crash)])
+    assert set(kept) == {(crash, crash), (lag,), (move, move, move)}
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "case"),
+    [
+        ("1.8.2", {"enable.idempotence": "true"}, "B22"),
+        ("1.9.0", {"enable.idempotence": "true"}, ""),
+        ("1.8.2", {"enable.idempotence": "false"}, ""),
+        ("v1.6.1", {"transactional.id": "t"}, "B23"),
+    ],
+)
+def test_defect_of_librdkafka_counts_for_its_versions(version, settings, case):
+    client = Client(
+        name="p", library="librdkafka", settings=given(settings), version=Given(version, FILE)
+    )
+    own = OwnConfig(kafka=Given("3.9.1", FILE), producers=(client,))
+    found = {
+        one.case for several in setups(own) for setup in several for one in defects.risks(setup)
+    }
+    assert found == ({case} if case else set())
 
 
 def test_every_set_of_failures_is_a_smallest_one():

@@ -65,8 +65,12 @@ def test_commands_without_the_extra_run(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("default.replication.factor=3\n")
     (tmp_path / "producer.properties").write_text("acks=all\n")
     own = ["--server", "server.properties", "--producer", "producer.properties"]
+    files, passing = ["server.properties", "producer.properties"], ["--fail-on", "none"]
     commands = [
         ["--help"],
+        ["audit", *files, "--sarif", "a.sarif", "--junit", "a.xml", "--markdown", "a.md", *passing],
+        ["audit", *files, "--scenario", "B9", "--kafka", "4.3.1"],
+        ["schema", "--audit"],
         ["init", "mine.yaml", *own],
         ["init", "plain.yaml"],
         ["predict", scenario],

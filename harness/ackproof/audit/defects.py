@@ -1,0 +1,125 @@
+"""Losses by known defects of brokers and clients, which the rules of replication leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from ackproof.audit.answer import Effect, Failure, Failures, Risk
+from ackproof.audit.risk import decision, risk
+from ackproof.audit.setup import Setup
+from ackproof.audit.words import covers
+from ackproof.own_config.configuration import Given
+
+#: With slow fetches, each of these ends a leader epoch.
+_CHANGES_LEADER = (
+    Failure.CRASH,
+    Failure.CLEAN_RESTART,
+    Failure.LEADER_MOVE,
+    Failure.LOST_SESSION,
+)
+_FIXED = "3.9.1, or 4.0.1 and later"
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the losses by the defects that the versions of brokers and of the producer have."""
+    partition = setup.partition
+    if partition.profile.stale_fetch and partition.replication_factor > 1:
+        for failure in _CHANGES_LEADER:
+            yield _stale_fetch(setup, (Failure.LAG, failure))
+    yield from _of_librdkafka(setup)
+
+
+def _stale_fetch(setup: Setup, failures: Failures) -> Risk:
+    own, version = setup.own.kafka, setup.partition.kafka_version
+    return risk(
+        setup,
+        Effect.LOST,
+        failures,
+        "a fetch response that is late and crosses a change of the leader makes a follower drop "
+        "committed records; rare (KAFKA-18991, KAFKA-18723)",
+        case="B12",
+        at_risk="the last records that were acked before the leader changed",
+        trace=[
+            "A follower fetches slowly, and a response is on its way.",
+            "Another replica becomes leader, and the follower learns of the new epoch.",
+            "The late response arrives; the follower applies it in the new epoch, and drops or "
+            "replaces committed records.",
+            "That follower is elected later: these records are lost.",
+        ],
+        decided_by=[
+            decision("kafka.version", own or Given(version, "not stated"), _FIXED, "an upgrade")
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Defect:
+    """A defect of librdkafka's producers. fixed: the first version without it."""
+
+    case: str
+    fixed: tuple[int, ...]
+    setting: str
+    failures: Failures
+    text: str
+
+
+_OF_LIBRDKAFKA = (
+    _Defect(
+        case="B22",
+        fixed=(1, 9, 0),
+        setting="enable.idempotence",
+        failures=(Failure.CLEAN_RESTART,),
+        text="a producer whose broker reports the topic missing for a moment starts its sequence "
+        "again, and the leader takes new records for old ones",
+    ),
+    _Defect(
+        case="B23",
+        fixed=(1, 8, 2),
+        setting="transactional.id",
+        failures=(Failure.LEADER_MOVE, Failure.LEADER_MOVE),
+        text="leaders change quickly, and the beginning of a committed transaction is lost",
+    ),
+)
+
+
+def _of_librdkafka(setup: Setup) -> Iterator[Risk]:
+    producer = setup.producer
+    if producer is None or producer.library != "librdkafka" or producer.version is None:
+        return
+    for defect in _OF_LIBRDKAFKA:
+        given = producer.settings.get(defect.setting)
+        used = given is not None and given.value.lower() != "false"
+        fixed = ".".join(map(str, defect.fixed))
+        if used and _release(producer.version.value) < defect.fixed:
+            yield risk(
+                setup,
+                Effect.LOST,
+                defect.failures,
+                f"librdkafka before {fixed}: {defect.text}",
+                case=defect.case,
+                at_risk="records in flight at that moment",
+                trace=[f"{defect.text[0].upper()}{defect.text[1:]}."],
+                decided_by=[decision("librdkafka", producer.version, fixed, "an upgrade")],
+            )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as `1.8.2`, `v1.8` or `1.9.0-RC1`."""
+    parts = version.lstrip("v").partition("-")[0].split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())
+
+
+def survived(survives: Iterable[Failures], lost: Collection[Failures]) -> tuple[Failures, ...]:
+    """Return the largest sets of failures within `survives` that contain none of `lost`."""
+    kept: dict[Failures, None] = {}
+    left = list(survives)
+    while left:
+        failures = left.pop(0)
+        if any(covers(one, failures) for one in lost):
+            left += [failures[:at] + failures[at + 1 :] for at in range(len(failures))]
+        elif failures:
+            kept[failures] = None
+    return tuple(
+        one for one in kept if not any(one != other and covers(one, other) for other in kept)
+    )
