@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ackproof.own_config.configuration import Client
+from ackproof.own_config.names import is_consumers, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source
-from ackproof.own_config.properties import client, is_consumers, is_producers, parse, with_defaults
+from ackproof.own_config.properties import client, parse, with_defaults
 from ackproof.own_config.tree import Block, NotYamlError, Text, flat
 
 #: Spring Boot's names that are not Kafka's in another spelling (KafkaProperties).
@@ -185,8 +186,10 @@ def _one(source: Source, pairs: Mapping[str, Text]) -> Part | None:
 
 def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Return the clients of Spring for Apache Kafka, or of Spring Cloud Stream's binder."""
-    if any(_relaxed(key).startswith("spring.cloud.stream.kafka.") for key in pairs):
-        return _stream(source, pairs)
+    stream = [key for key in map(_relaxed, pairs) if key.startswith("spring.cloud.stream.kafka.")]
+    if stream:
+        only_streams = all(key.startswith("spring.cloud.stream.kafka.streams.") for key in stream)
+        return _stream(source, pairs, {} if only_streams else {"acks": "1"})
     common: dict[str, Text] = {}
     of: dict[str, dict[str, Text]] = {"producer": {}, "consumer": {}, "listener": {}}
     for key, value in pairs.items():
@@ -266,8 +269,11 @@ _BINDER = re.compile(
 )
 
 
-def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
-    """Read Spring Cloud Stream: its binder has acks=1 unless required-acks says otherwise."""
+def _stream(source: Source, pairs: Mapping[str, Text], defaults: Mapping[str, str]) -> Part:
+    """Read Spring Cloud Stream: its binder has acks=1 unless required-acks says otherwise.
+
+    defaults: empty for the binder of Kafka Streams.
+    """
     producer: dict[str, Text] = {}
     consumer: dict[str, Text] = {}
     for key, value in pairs.items():
@@ -286,14 +292,13 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
         source,
         {key: value for key, value in producer.items() if not is_consumers(key)},
         consumer or None,
-        framework="Spring Cloud Stream",
+        framework="Spring Cloud Stream" if defaults else "Kafka Streams",
         shape="spring",
     )
     return replace(
         part,
         producers=tuple(
-            with_defaults(one, {"acks": "1"}, "default of Spring Cloud Stream")
-            for one in part.producers
+            with_defaults(one, defaults, "default of Spring Cloud Stream") for one in part.producers
         ),
     )
 

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import PurePath
 
 from ackproof.own_config.configuration import FileRead, FileRefused, Given, OwnConfig, Topic
+from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Part, Rank
-from ackproof.own_config.properties import misspelt
 
 _BOTH = frozenset({"broker", "controller"})
 #: Settings that list the controllers; since 3.9 brokers may have the second instead (KIP-853).

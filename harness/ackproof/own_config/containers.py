@@ -9,8 +9,9 @@ from pathlib import PurePath
 
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Client, Given, Topic
+from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
-from ackproof.own_config.properties import classify, is_known, parse
+from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, Text, block, items, text
 
 

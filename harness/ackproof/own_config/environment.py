@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ackproof.own_config.configuration import Given
+from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Part, RefusalError, Source
-from ackproof.own_config.properties import classify, misspelt, process_roles
+from ackproof.own_config.properties import classify, process_roles
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
 
@@ -46,14 +47,10 @@ def version(image: Text, source: Source) -> Given | None:
         release = re.match(r"(\d+\.\d+)", tag)
         kafka = _CONFLUENT_KAFKA.get(release[1]) if release else None
     else:
-        numbers = re.search(r"(?:kafka-|^\d\.\d+-)?(\d+\.\d+\.\d+)(?!.*kafka-\d)(?:$|[-_.])", tag)
-        numbers = (
-            re.search(r"kafka-(\d+\.\d+\.\d+)", tag)
-            or re.match(r"2\.1[0-3]-(\d+\.\d+\.\d+)", tag)
-            or numbers
-        )
-        minor = re.match(r"(\d+\.\d+)(?:$|-)", tag)
-        kafka = numbers[1] if numbers else minor[1] if minor else None
+        trusted = re.fullmatch(r"(.*/)?(apache|bitnami\w*|ubuntu)/[^/]*|[^/]*", image)
+        number = re.search(r"kafka-(\d+\.\d+\.\d+)|^2\.1[0-3]-(\d+\.\d+\.\d+)", tag)
+        plain = re.match(r"(\d+\.\d+(?:\.\d+)?)(?![\w.])", tag) if trusted else None
+        kafka = (number[1] or number[2]) if number else plain[1] if plain else None
     if kafka is None:
         source.warnings.append(
             f"{source.name}:{image.line}: {image}: its tag does not say which version of Kafka "

@@ -60,18 +60,22 @@ def _joined(
 ) -> Part | None:
     """Return the clients, brokers and topics of several sets of settings."""
     parts = []
+    refusal: RefusalError | None = None
     for pairs in found:
         if not any("." in key or key in ("acks", "partitions") for key in pairs):
             continue
         try:
             part = classify(source, pairs)
-        except RefusalError:
+        except RefusalError as error:
+            refusal = error
             continue
         if part and not all(one.name or one.settings for one in part.topics):
             continue  # a replication factor of anything
         if part:
             line = min(value.line for value in pairs.values())
             parts.append((line, part))
+    if not parts and refusal:
+        raise refusal
     if not parts:
         return None
     several = len(parts) > 1
@@ -204,7 +208,8 @@ def _overrides(source: Source, chart: Block) -> Settings:
         dotted = re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower()
         fits = "." in dotted and dotted in known("broker") and dotted != "log.dirs"
         if isinstance(value, Text) and value and fits:
-            pairs[dotted] = value
+            # Bitnami writes _10000 against Helm's 1e4.
+            pairs[dotted] = Text.at(re.sub(r"^_(?=\d)", "", value), value.line)
     settings: dict[str, Given] = {**source.settings(pairs)}
     for place in _OVERRIDES:
         override = chart.get(place)

@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
-from functools import cache
 
 from ackproof.own_config.configuration import Client, Given, Settings, Topic
-from ackproof.own_config.parts import Node, Part, RefusalError, Source
+from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers, only_of
+from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
 from ackproof.own_config.tree import Text
-from ackproof.scenario.kafka_keys import Scope, known
-from ackproof.scenario.librdkafka import ALIASES, KNOWN
+from ackproof.scenario.kafka_keys import known
+from ackproof.scenario.librdkafka import KNOWN
 
 _CONNECTION = {"bootstrap.servers", "client.id"}
 #: Keys that describe a topic without being its settings, as people write them.
 _PARTITIONS = ("partitions", "num.partitions", "partition.count")
 _REPLICAS = ("replication.factor", "replication_factor", "replication-factor")
 _TOPIC_NAMES = ("topic", "topic.name")
-
-#: librdkafka's names besides those of scenarios (CONFIGURATION.md); none of them is Java's.
-_LIBRDKAFKA = re.compile(
-    r"metadata\.broker\.list|log\.(connection\.close|queue|thread\.name)|socket\..+"
-    r"|topic\.metadata\..+|topic\.blacklist|message\.copy\.max\.bytes|queue\.buffering\..+"
-    r"|queued\..+|enable\.(auto\.offset\.store|partition\.eof|sparse\.connections|random\.seed)"
-    r"|api\.version\..+|broker\.(version\.fallback|address\..+)|statistics\.interval\.ms|debug"
-    r"|delivery\.report\.only\.error|produce\.offset\.report|compression\.codec|enabled_events"
-    r"|auto\.commit\.enable|offset\.store\..+|fetch\.(wait\.max\.ms|message\.max\.bytes)"
-    r"|fetch\.(error|queue)\.backoff\.ms|log_level|builtin\.features|reconnect\.backoff\.jitter\.ms"
-    r"|batch\.num\.messages|plugin\.library\.paths|ssl\.(ca|certificate|key)\.(location|pem)"
-    r"|sasl\.(mechanisms|username)|queuing\.strategy|receive\.message\.max\.bytes"
-)
-_OF_CONSUMERS = re.compile(
-    r"group\.(id|protocol|instance\.id|remote\.assignor)|auto\.(offset\.reset|commit\..+)"
-    r"|enable\.(auto\.(commit|offset\.store)|partition\.eof)|isolation\.level|fetch\..+|max\.poll\..+"
-    r"|queued\..+|offset\.store\..+|partition\.assignment\.strategy"
-)
-_OF_PRODUCERS = re.compile(
-    r"acks|request\.required\.acks|enable\.(idempotence|gapless\.guarantee)|linger\.ms|batch\..+"
-    r"|queue\.buffering\..+|message\.(timeout\.ms|send\.max\.retries)|transaction(al)?\..+|buffer\.memory"
-    r"|max\.(in\.flight.*|block\.ms|request\.size)|delivery\..+|retries|compression\..+|partitioner.*"
-    r"|produce\..+|sticky\..+"
-)
 
 
 def parse(text: str, first: int = 1) -> dict[str, Text]:
@@ -66,7 +41,15 @@ def parse(text: str, first: int = 1) -> dict[str, Text]:
 def read(source: Source) -> Part | None:
     """Read a file of settings."""
     repeated = _repeated(source)
-    part = classify(source, parse(source.text))
+    pairs = parse(source.text)
+    odd = {key: value for key, value in pairs.items() if not re.fullmatch(_NAME, key)}
+    if 5 * len(odd) > len(pairs):
+        return None  # a program or prose, which has a line that looks like a setting
+    part = classify(source, {key: value for key, value in pairs.items() if key not in odd})
+    repeated += [
+        f"{source.name}:{value.line}: {key[:60]!r} is not a setting: not used"
+        for key, value in odd.items()
+    ]
     source.warnings.extend(repeated if part else ())
     return part
 
@@ -75,11 +58,19 @@ def warn_of_library(source: Source, who: Client) -> None:
     """Warn of a client whose names both libraries have, and whose defaults would differ."""
     names = who.settings.keys()
     of_java = any(key in known("producer") and key not in KNOWN for key in names - _CONNECTION)
-    if who.library == "java" and "enable.idempotence" not in names and not of_java:
+    if (
+        who.library == "java"
+        and not who.framework
+        and "enable.idempotence" not in names
+        and not of_java
+    ):
         source.warnings.append(
             f"{who.name}: only names that the Java client and librdkafka have; the answer takes "
             "the Java client, which is idempotent by default: state enable.idempotence"
         )
+
+
+_NAME = r"[A-Za-z0-9_][\w.>*-]*"
 
 
 def _repeated(source: Source) -> list[str]:
@@ -123,40 +114,11 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     return read_as(source, pairs) if read_as else None
 
 
-@cache
-def _only(scope: str) -> frozenset[str]:
-    """Return the keys by which a file shows that it is a broker's, a topic's, a client's."""
-    keys = {name: known(name) for name in ("broker", "topic", "producer", "consumer")}
-    others = frozenset[str]().union(*(keys[name] for name in keys if name != scope))
-    return keys[scope] - others
-
-
-def is_librdkafka(key: str) -> bool:
-    """Whether only librdkafka has a setting of this name."""
-    if key in known("producer") or key in known("consumer"):
-        return False
-    return key in KNOWN or key in ALIASES or bool(_LIBRDKAFKA.fullmatch(key))
-
-
-def is_known(key: str) -> bool:
-    """Whether Kafka, or a client of it, has a setting of this name."""
-    scopes: tuple[Scope, ...] = ("broker", "topic", "producer", "consumer")
-    return any(key in known(scope) for scope in scopes) or is_librdkafka(key)
-
-
-def is_producers(key: str) -> bool:
-    return key in _only("producer") or bool(_OF_PRODUCERS.fullmatch(key))
-
-
-def is_consumers(key: str) -> bool:
-    return key in _only("consumer") or bool(_OF_CONSUMERS.fullmatch(key))
-
-
 #: Names that programs without Kafka have, too: they do not show a Kafka client.
 _VAGUE = {"debug", "log_level", "retries", "partitioner", "client.id", "batch.size"}
 _VOTES: Mapping[str, Callable[[str], bool]] = {
-    "broker": lambda key: key in _only("broker"),
-    "topic": lambda key: key in _only("topic") or key in (*_PARTITIONS[::2], *_REPLICAS),
+    "broker": lambda key: key in only_of("broker"),
+    "topic": lambda key: key in only_of("topic") or key in (*_PARTITIONS[::2], *_REPLICAS),
     "shared": lambda key: key in ("min.insync.replicas", "unclean.leader.election.enable"),
     "producer": lambda key: is_producers(key) and key not in known("broker"),
     "consumer": lambda key: is_consumers(key) and key not in known("broker"),
@@ -258,9 +220,9 @@ _CONNECT = {
     "delivery.timeout.ms": "2147483647",
 }
 _WORKER = re.compile(
-    r"(config|offset|status)\.storage\..+|connector\.client\.config\.override\.policy"
-    r"|(key|value|header)\.converter|exactly\.once\.source\.support|connector\.class"
-    r"|plugin\.path"
+    r"(config|offset|status)\.storage\.(topic|partitions|replication\.factor)|plugin\.path"
+    r"|connector\.client\.config\.override\.policy|exactly\.once\.source\.support"
+    r"|offset\.storage\.file\.filename"
 )
 _EXACTLY_ONCE = {"acks": "all", "enable.idempotence": "true"}
 
@@ -271,6 +233,8 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     prefixes = ("main.consumer.", "producer.", "consumer.")
     of = {prefix: under(pairs, prefix) for prefix in prefixes}
     worker = any(map(_WORKER.fullmatch, pairs))
+    if "connector.class" in pairs and not worker:
+        return _connector(source, pairs)
     clients = any(map(is_producers, of["producer."])) or any(map(is_consumers, of["consumer."]))
     if not (streams or worker or clients):
         return None
@@ -293,6 +257,32 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         producers=tuple(with_defaults(one, defaults, origin) for one in producer.producers),
         consumers=consumers,
         topics=_internal_topics(source, pairs),
+    )
+
+
+def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
+    """Read a connector, as far as it replaces settings of its worker's clients."""
+    own = {kind: under(pairs, f"{kind}.override.") for kind in ("producer", "consumer")}
+    if not any(own.values()):
+        raise RefusalError(
+            f"{UNKNOWN}: a connector, which has no settings of brokers, topics or clients "
+            "(producer.override.…): name the properties of its worker"
+        )
+    made = [
+        client(
+            source,
+            settings,
+            framework="Kafka Connect",
+            producer=kind == "producer",
+            consumer=kind == "consumer",
+        )
+        for kind, settings in own.items()
+        if settings
+    ]
+    return Part(
+        shape="connector",
+        producers=tuple(one for part in made for one in part.producers),
+        consumers=tuple(one for part in made for one in part.consumers),
     )
 
 
@@ -347,7 +337,9 @@ _MIRRORED = re.compile(
 
 def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Read MirrorMaker 2: `clusters = A, B`, `A->B.enabled`, `B.producer.acks`."""
-    if "clusters" not in pairs and not any("->" in key for key in pairs):
+    names = [name.strip() for name in pairs.get("clusters", Text.at("", 0)).split(",")]
+    listed = any(f"{name}.bootstrap.servers" in pairs for name in names)
+    if not listed and not any(re.match(r"[\w.-]+->[\w.-]+\.\w", key) for key in pairs):
         return None
     found: dict[tuple[str, str], dict[str, Text]] = {}
     for key, value in pairs.items():
@@ -381,11 +373,3 @@ def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             else ()
         ),
     )
-
-
-def misspelt(key: str, scopes: tuple[str, ...]) -> str:
-    """Return the setting that a name probably means; '' if it is known, or like none."""
-    names = [name for scope in scopes for name in known(scope)]  # type: ignore[arg-type]
-    if key in names:
-        return ""
-    return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")

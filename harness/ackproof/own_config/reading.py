@@ -58,8 +58,8 @@ def _yaml(reader: Reader) -> Reader:
 
 
 def _lines(reader: Reader) -> Reader:
-    """Return a reader that leaves out a text that is a tree of YAML or JSON."""
-    return lambda source: None if _is_tree(source) else reader(source)
+    """Return a reader that leaves out a tree of YAML or JSON, and a program."""
+    return lambda source: None if _is_tree(source) or _language(source) else reader(source)
 
 
 #: One reader a shape, in the order in which they are tried.
@@ -325,22 +325,27 @@ def _is_tree(source: Source) -> bool:
 
 
 _SOURCES = (
-    (r"^package \w+$|sarama\.[A-Z]|kafka\.ConfigMap|^\s*\w+ := ", "Go source"),
-    (r"^import java|public (static|class|final)|ProducerConfig\.[A-Z_]+", "Java source"),
-    (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python source"),
-    (r"\bconst \w+ = |=>|require\(", "JavaScript source"),
-    (r"^using [\w.]+;|new (Producer|Consumer)Config", "C# source"),
+    (r"^package \w+$|sarama\.[A-Z]|kafka\.ConfigMap|^\s*\w+ := ", "Go"),
+    (r"^import java|public (static|class|final)|ProducerConfig\.[A-Z_]+", "Java"),
+    (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python"),
+    (r"\bconst \w+ = |=>|require\(", "JavaScript"),
+    (r"^using [\w.]+;|new (Producer|Consumer)Config", "C#"),
 )
+
+
+def _language(source: Source) -> str:
+    """Return the programming language of a text; '' if it is no program."""
+    code = "\n".join(line for line in source.lines if line.lstrip()[:1] not in ("#", "!"))
+    return next((name for shows, name in _SOURCES if re.search(shows, code, re.MULTILINE)), "")
 
 
 def _looks(source: Source) -> str:
     """Return why a file is refused: its looks, and what would be read."""
-    for pattern, kind in _SOURCES:
-        if re.search(pattern, source.text, re.MULTILINE):
-            return (
-                f"{UNKNOWN}: {kind}; programs are not read. Name the settings in a properties "
-                "file, or the block `ProducerConfig values:` of the program's log"
-            )
+    if language := _language(source):
+        return (
+            f"{UNKNOWN}: {language} source; programs are not read. Name the settings in a "
+            "properties file, or the block `ProducerConfig values:` of the program's log"
+        )
     kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
     keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
     some = ", ".join(dict.fromkeys(kinds or keys[:3]))

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, Settings
-from ackproof.own_config.properties import is_librdkafka
+from ackproof.own_config.names import is_librdkafka
 from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden

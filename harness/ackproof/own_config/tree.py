@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from warnings import catch_warnings
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -60,8 +61,11 @@ def documents(text: str, name: str, warnings: list[str]) -> list[Any]:
     """
     yaml = YAML(typ="safe", pure=True)
     yaml.allow_duplicate_keys = True
+    if text.lstrip()[:1] in "{[":
+        text = text.expandtabs(1)  # JSON may be indented by tabs, YAML may not
     try:
-        roots = list(yaml.compose_all(text.expandtabs(1) if text.lstrip()[:1] in "{[" else text))
+        with catch_warnings(action="ignore"):  # of an anchor that is defined twice
+            roots = list(yaml.compose_all(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotYamlError(

@@ -11,8 +11,8 @@ from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import translation
 from ackproof.own_config.configuration import Client, Given, OwnConfig
+from ackproof.own_config.names import is_librdkafka
 from ackproof.own_config.overlay import Overlay, overlay, render
-from ackproof.own_config.properties import is_librdkafka
 from ackproof.own_config.reading import client_settings, read_options
 from ackproof.scenario import documents, loader
 from ackproof.scenario.model import Scenario

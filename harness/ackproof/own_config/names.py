@@ -1,0 +1,71 @@
+"""The names of settings: whose they are, and the nearest name of a misspelt one."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from functools import cache
+
+from ackproof.scenario.kafka_keys import Scope, known
+from ackproof.scenario.librdkafka import ALIASES, KNOWN
+
+#: librdkafka's names besides those of scenarios (CONFIGURATION.md); none of them is Java's.
+_LIBRDKAFKA = re.compile(
+    r"metadata\.broker\.list|log\.(connection\.close|queue|thread\.name)|socket\..+"
+    r"|topic\.metadata\..+|topic\.blacklist|message\.copy\.max\.bytes|queue\.buffering\..+"
+    r"|queued\..+|enable\.(auto\.offset\.store|partition\.eof|sparse\.connections|random\.seed)"
+    r"|api\.version\..+|broker\.(version\.fallback|address\..+)|statistics\.interval\.ms|debug"
+    r"|delivery\.report\.only\.error|produce\.offset\.report|compression\.codec|enabled_events"
+    r"|auto\.commit\.enable|offset\.store\..+|fetch\.(wait\.max\.ms|message\.max\.bytes)"
+    r"|fetch\.(error|queue)\.backoff\.ms|log_level|builtin\.features|reconnect\.backoff\.jitter\.ms"
+    r"|batch\.num\.messages|plugin\.library\.paths|ssl\.(ca|certificate|key)\.(location|pem)"
+    r"|sasl\.(mechanisms|username)|queuing\.strategy|receive\.message\.max\.bytes"
+)
+_OF_CONSUMERS = re.compile(
+    r"group\.(id|protocol|instance\.id|remote\.assignor)|auto\.(offset\.reset|commit\..+)"
+    r"|enable\.(auto\.(commit|offset\.store)|partition\.eof)|isolation\.level|fetch\..+|max\.poll\..+"
+    r"|queued\..+|offset\.store\..+|partition\.assignment\.strategy"
+)
+_OF_PRODUCERS = re.compile(
+    r"acks|request\.required\.acks|enable\.(idempotence|gapless\.guarantee)|linger\.ms|batch\..+"
+    r"|queue\.buffering\..+|message\.(timeout\.ms|send\.max\.retries)|transaction(al)?\..+|buffer\.memory"
+    r"|max\.(in\.flight.*|block\.ms|request\.size)|delivery\..+|retries|compression\..+|partitioner.*"
+    r"|produce\..+|sticky\..+"
+)
+
+
+@cache
+def only_of(scope: str) -> frozenset[str]:
+    """Return the keys by which a file shows that it is a broker's, a topic's, a client's."""
+    keys = {name: known(name) for name in ("broker", "topic", "producer", "consumer")}
+    others = frozenset[str]().union(*(keys[name] for name in keys if name != scope))
+    return keys[scope] - others
+
+
+def is_librdkafka(key: str) -> bool:
+    """Whether only librdkafka has a setting of this name."""
+    if key in known("producer") or key in known("consumer"):
+        return False
+    return key in KNOWN or key in ALIASES or bool(_LIBRDKAFKA.fullmatch(key))
+
+
+def is_known(key: str) -> bool:
+    """Whether Kafka, or a client of it, has a setting of this name."""
+    scopes: tuple[Scope, ...] = ("broker", "topic", "producer", "consumer")
+    return any(key in known(scope) for scope in scopes) or is_librdkafka(key)
+
+
+def is_producers(key: str) -> bool:
+    return key in only_of("producer") or bool(_OF_PRODUCERS.fullmatch(key))
+
+
+def is_consumers(key: str) -> bool:
+    return key in only_of("consumer") or bool(_OF_CONSUMERS.fullmatch(key))
+
+
+def misspelt(key: str, scopes: tuple[str, ...]) -> str:
+    """Return the setting that a name probably means; '' if it is known, or like none."""
+    names = [name for scope in scopes for name in known(scope)]  # type: ignore[arg-type]
+    if key in names:
+        return ""
+    return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")
