@@ -44,6 +44,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("number", type=int, nargs="?", default=0, help="how many scenarios")
     options.add_argument("seed", type=int, nargs="?", default=1, help="the seed of the first one")
+    options.add_argument("--kafka", action="append", help="draw only this version")
     options.add_argument("--run", action="store_true", help="run those that are not stored yet")
     options.add_argument("--seconds", type=float, default=float("inf"), help="then begin no run")
     options.add_argument("--clusters", type=int, default=4, help="how many at the same time")
@@ -57,11 +58,12 @@ def main() -> int:
         run(
             seeds,
             given.out,
+            versions=given.kafka or VERSIONS,
             clusters=given.clusters,
             may_begin=lambda: time.monotonic() < until,
         )
     elif given.number:
-        print("\n".join(said(seeds, given.out)))
+        print("\n".join(said(seeds, given.out, given.kafka or VERSIONS)))
     if not given.page:
         return 0
     runs = compared(stored().values())
@@ -72,12 +74,12 @@ def main() -> int:
     return int(any(one.contradictions for one in runs))
 
 
-def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
+def said(seeds: Sequence[int], out: Path, versions: Sequence[str]) -> Iterator[str]:
     """Yield how often each word is said of these seeds."""
     words: Counter[tuple[str, str]] = Counter()
     methods: Counter[str] = Counter()
     for seed in seeds:
-        found = predict(load(draw(seed, VERSIONS, out))[0].scenario)
+        found = predict(load(draw(seed, versions, out))[0].scenario)
         words.update(found.predicted.items())
         methods[found.prediction.bounds.partition(":")[0].partition(",")[0]] += 1
     yield f"{len(seeds)} scenarios predicted: {dict(methods)}"
@@ -85,7 +87,14 @@ def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
         yield f"  {anomaly:16} {word:12} {count:5}"
 
 
-def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[], bool]) -> None:
+def run(
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    versions: Sequence[str],
+    clusters: int,
+    may_begin: Callable[[], bool],
+) -> None:
     """Run the seeds that are not stored, on so many clusters at once, and store the results.
 
     Most of a run's time is waiting, so that clusters share processors well. Processes with a warm
@@ -94,7 +103,7 @@ def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[
     preflight()
     with spark_session():
         pass  # workers share it; it must not be started twice
-    waiting, taking = pending(seeds, stored(), out), threading.Lock()
+    waiting, taking = pending(seeds, stored(), out, versions), threading.Lock()
 
     def take() -> tuple[Configured, Path] | None:
         with taking:
@@ -140,11 +149,13 @@ def _run_dir(scenario: Scenario, out: Path) -> Path:
     )
 
 
-def pending(seeds: Sequence[int], done: Mapping[int, Result], out: Path) -> Iterator[Configured]:
+def pending(
+    seeds: Sequence[int], done: Mapping[int, Result], out: Path, versions: Sequence[str]
+) -> Iterator[Configured]:
     """Yield the seeds without a result, those that can share a cluster one after the other."""
     for first in range(0, len(seeds), _CHUNK):
         drawn = [
-            load(draw(seed, VERSIONS, out))[0]
+            load(draw(seed, versions, out))[0]
             for seed in seeds[first : first + _CHUNK]
             if seed not in done
         ]

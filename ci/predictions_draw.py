@@ -17,13 +17,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from ackproof.errors import ScenarioError
-from ackproof.kafka_versions import has_idempotence, numbers, uses_zookeeper
+from ackproof.kafka_versions import DEFAULT_KAFKA, has_idempotence, numbers, uses_zookeeper
 from ackproof.scenario.loader import load
 from ackproof_faults import registered
 
 Document = dict[str, Any]
 
-VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.1.2", "4.3.1")
+VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.1.2", DEFAULT_KAFKA)
 
 #: Faults that need five brokers, a user's command, or a container that ackproof did not start.
 LEFT_OUT = ("command", "docker", "majorities_ring")
@@ -92,7 +92,7 @@ _AS_LEADER_FALLS: Document = {
     "heal_after": "12s",
 }
 #: To which version `upgrade` goes.
-_NEXT = {"3.9.1": "4.3.1", "4.1.2": "4.3.1"}
+_NEXT = {"3.9.1": DEFAULT_KAFKA, "4.1.2": DEFAULT_KAFKA}
 
 #: Operations that older clusters refuse, and the first version that has them.
 _SINCE = {
@@ -126,7 +126,8 @@ _EXPECT = (
 def draw(seed: int, versions: Sequence[str], folder: Path) -> Path:
     """Write the scenario of a seed; what the loader refuses is drawn again."""
     chance = random.Random(f"predictions {seed}")  # noqa: S311 - repeatable, not secret
-    names = sorted(set(registered()) - set(LEFT_OUT))
+    left_out = LEFT_OUT if _NEXT.keys() & set(versions) else (*LEFT_OUT, "upgrade")
+    names = sorted(set(registered()) - set(left_out))
     path = folder / f"drawn-{seed}.yaml"
     while True:
         main, kafka = names[seed % len(names)], chance.choice(versions)

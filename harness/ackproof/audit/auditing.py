@@ -161,7 +161,11 @@ def _assumed(setup: Setup) -> Assumed:
         when=setup.when,
         risks=(*(_known(setup, risk) for risk in losses.risks), *by_defects, *_others(setup)),
         survives=defects.survived(losses.survives, [risk.failures for risk in by_defects]),
-        undecided=losses.undecided,
+        undecided=tuple(
+            one
+            for one in losses.undecided
+            if not any(covers(risk.failures, one) for risk in by_defects)
+        ),
     )
 
 

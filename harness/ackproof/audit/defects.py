@@ -1,4 +1,4 @@
-"""Losses by known defects of brokers and clients, which the rules of replication leave out."""
+"""Losses that no search covers: by known defects of brokers and clients, and by an argument."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
+from ackproof.audit.effective import of_topic
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
+from ackproof.audit.setups import UNCLEAN
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given
 
@@ -22,12 +24,46 @@ _FIXED = "3.9.1, or 4.0.1 and later"
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield the losses by the defects that the versions of brokers and of the producer have."""
+    """Yield the losses by unclean elections, and by the defects of brokers and producer."""
     partition = setup.partition
-    if partition.profile.stale_fetch and partition.replication_factor > 1:
+    if partition.unclean_election and not partition.profile.elr:
+        yield from _by_unclean_election(setup)
+    elif partition.profile.stale_fetch and partition.replication_factor > 1:
         for failure in _CHANGES_LEADER:
             yield _stale_fetch(setup, (Failure.LAG, failure))
     yield from _of_librdkafka(setup)
+
+
+def _by_unclean_election(setup: Setup) -> Iterator[Risk]:
+    """Yield the loss of what only the last replica in the ISR had, without a search."""
+    if setup.partition.min_insync_replicas >= setup.partition.replication_factor:
+        return  # every replica has each acked record
+    given = of_topic(setup, UNCLEAN)
+    for failure in (Failure.CRASH, Failure.CLEAN_RESTART, Failure.LOST_SESSION):
+        yield risk(
+            setup,
+            Effect.LOST,
+            (Failure.LAG, failure),
+            "a replica that was not in sync is elected (unclean election), and the others drop "
+            "what it lacks",
+            case="B4",
+            at_risk="records that were acked after that replica had left the ISR",
+            trace=[
+                "The followers fall behind and leave the ISR, one after the other.",
+                "Records are acked that the first of them lacks.",
+                "The leader ends, and no replica in the ISR is left.",
+                "A replica outside the ISR is elected; the others truncate their logs to its log.",
+            ],
+            decided_by=[
+                decision(
+                    UNCLEAN,
+                    given,
+                    "false",
+                    "while all replicas that were in the ISR are down, the partition can neither "
+                    "be written nor read",
+                )
+            ],
+        )
 
 
 def _stale_fetch(setup: Setup, failures: Failures) -> Risk:

@@ -127,18 +127,16 @@ def _text(source: str, own: OwnConfig, setup: Setup) -> str:
 
 
 def _setup(own: OwnConfig, answer: Answer, risk: Risk) -> Setup:
-    """Return the newest setup that has the risk."""
-    by_brokers = risk.effect is Effect.LOST and Failure.CLIENT_TIMEOUT not in risk.failures
+    """Return the newest setup that has the loss, the newest of all for other risks."""
     for group in setups(own, topic=answer.topic):
         if (group[0].producer.name if group[0].producer else "") != answer.producer:
             continue
         having = [
             setup
             for setup in group
-            if not by_brokers or any(one.failures == risk.failures for one in lost(setup).risks)
+            if any(one.failures == risk.failures for one in lost(setup).risks)
         ]
-        if having:
-            return having[-1]
+        return (having or list(group))[-1]
     raise AssertionError(risk)
 
 

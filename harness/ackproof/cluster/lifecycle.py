@@ -28,7 +28,7 @@ from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
 
 _CLUSTER_TOOL = ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool")
-_FEATURE_TOOL = ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand")
+FEATURE_TOOL = ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand")
 _REASSIGN_TOOL = (
     "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka.admin.ReassignPartitionsCommand",
@@ -150,7 +150,7 @@ def upgrade_feature(cluster: ClusterState, feature: str, level: str) -> None:
     """
     metadata = feature == "metadata.version"
     change = ("--metadata", level) if metadata else ("--feature", f"{feature}={level}")
-    cluster.run_kafka_tool(_FEATURE_TOOL, "upgrade", *change)
+    cluster.run_kafka_tool(FEATURE_TOOL, "upgrade", *change)
 
 
 def parse_feature(description: str, feature: str) -> str | None:
@@ -288,7 +288,7 @@ class NodeOperations:
 
     def feature_level(self, feature: str) -> str | None:
         with refusals(f"the request for the level of {feature}"):
-            described = self._cluster.run_kafka_tool(_FEATURE_TOOL, "describe")
+            described = self._cluster.run_kafka_tool(FEATURE_TOOL, "describe")
         return parse_feature(described, feature)
 
     def upgrade_feature(self, feature: str, level: str) -> None:

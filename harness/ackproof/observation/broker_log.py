@@ -73,7 +73,7 @@ _LINE = re.compile(
     r"\[(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d,\d{3})\] [A-Z]+ (?P<text>.*) \([\w.$]+\)$"
 )
 _PARTITION = r"(?P<topic>\S+)-(?P<partition>\d+)"
-_PATTERNS = {
+PATTERNS = {
     Kind.LEADER: re.compile(
         rf"Leader {_PARTITION} with topic id .* starts at leader epoch (?P<leader_epoch>\d+) "
         r"from offset (?P<offset>\d+) with partition epoch \d+, "
@@ -187,7 +187,7 @@ def _events(line: str, broker: int) -> Iterator[BrokerEvent]:
     match = _LINE.match(line.rstrip("\r\n"))
     if match is None:
         return
-    for kind, pattern in _PATTERNS.items():
+    for kind, pattern in PATTERNS.items():
         matches = list(pattern.finditer(match["text"]))
         for partition_match in matches:
             yield BrokerEvent(

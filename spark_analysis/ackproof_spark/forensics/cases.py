@@ -347,7 +347,9 @@ def _why_not(c: Circumstances) -> str:
     if c.hung or c.unread:
         return _HUNG if c.hung else _UNREAD
     if c.acked is None:
-        return "the controller's log does not say who led when they were acked"
+        now = "other records are" if c.standing else "nothing is"
+        there = f"{now} at their offsets, and " if c.offsets else ""
+        return f"{there}the controller's log does not say who led when they were acked"
     if c.settings.acks == "0":
         return "no fault was in force and no leader changed when they were sent"
     if c.next is None:

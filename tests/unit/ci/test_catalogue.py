@@ -20,7 +20,17 @@ from support import synthetic_run as synthetic
 ROOT = Path(__file__).parents[3]
 #: Entries that set up, build, show or write something.
 NOT_TESTS = {
-    *("demo", "image", "kafka_keys", "left-by", "nightly", "picture", "reference", "release"),
+    *(
+        "demo",
+        "image",
+        "kafka_keys",
+        "left-by",
+        "new-kafka",
+        "nightly",
+        "picture",
+        "reference",
+        "release",
+    ),
     *("sbom", "setup", "site", "test"),
 }
 
@@ -151,6 +161,15 @@ def test_a_page_says_where_a_case_loses_records_or_that_it_loses_none() -> None:
     assert line("b18-reorder") == "Loses nothing; reorders on every version"
     assert line("b14-hanging-transaction").startswith("Affects up to 3.5; nothing is lost")
     assert line("b30-frozen-high-watermark").startswith("Shows a false loss since 3.7")
+
+
+def test_each_version_that_was_the_default_has_a_row() -> None:
+    earlier = result(arm="current", kafka="4.3.1", observed={"sent": 9, "acked": 9})
+    del earlier["details"]
+    rows = catalogue.overview([earlier, result(run="run-2", arm="current", kafka=DEFAULT_KAFKA)])
+    now, before = [line for line in rows.splitlines() if line.startswith("|  | current | 4.")][:2]
+    assert now.startswith(f"|  | current | {DEFAULT_KAFKA} | no loss | 0 of 1 |")
+    assert before.startswith("|  | current | 4.3.1 | no loss | 1 of 1 |")
 
 
 def test_a_diagram_is_explained_and_ends_with_what_is_lost() -> None:

@@ -125,6 +125,12 @@ def test_a_seed_always_draws_the_same_scenario(tmp_path: Path) -> None:
     assert texts[0] != drawing.draw(8, drawing.VERSIONS, tmp_path).read_text()
 
 
+def test_one_version_is_drawn_without_an_upgrade(tmp_path: Path) -> None:
+    scenarios = [load(drawing.draw(seed, ["4.4.0"], tmp_path))[0].scenario for seed in range(60)]
+    assert {one.kafka for one in scenarios} == {"4.4.0"}
+    assert all(fault.name != "upgrade" for one in scenarios for fault in one.every_fault)
+
+
 def test_every_fault_is_drawn(tmp_path: Path) -> None:
     wanted = set(registered()) - set(drawing.LEFT_OUT)
     drawn: set[str] = set()

@@ -121,6 +121,15 @@ LIBRDKAFKA = {"library": "librdkafka"}
             {"producer": {"transactional.id": "t"}, "kafka": "4.3.1", **LIBRDKAFKA},
             {"producer": IDEMPOTENT, "kafka": "4.3.1", **LIBRDKAFKA},
         ),
+        (
+            Effect.LOST,
+            "lag+crash",
+            {"kafka": "2.6.2", "topic": {"unclean.leader.election.enable": "true"}},
+            {
+                "kafka": "2.6.2",
+                "topic": {"unclean.leader.election.enable": "true", "min.insync.replicas": "3"},
+            },
+        ),
         (Effect.LOST, "lag+leader_move", {"kafka": "3.8.1"}, {"kafka": "3.9.1"}),
         (
             Effect.UNPROCESSED,

@@ -237,6 +237,15 @@ def test_near_misses_are_other_cases(name):
     assert classify(circumstances)[0] is case
 
 
+@pytest.mark.parametrize(
+    ("standing", "says"), [(True, "other records are at their"), (False, "nothing is at their")]
+)
+def test_a_loss_whose_leader_is_unknown_names_what_is_at_its_offsets(
+    standing: bool, says: str
+) -> None:
+    assert says in classify(replace(B2, acked=None, next=None, standing=standing))[1]
+
+
 @pytest.mark.parametrize("name", UNEXPLAINED)
 def test_near_misses_are_unexplained(name):
     assert classify(UNEXPLAINED[name])[0] is Case.UNEXPLAINED

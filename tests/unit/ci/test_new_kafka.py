@@ -1,0 +1,48 @@
+"""The comparison of a Kafka release with the release before."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import new_kafka
+import pytest
+
+from ackproof.errors import AckproofError
+from ackproof.observation.broker_log import PATTERNS, Kind
+
+PIECES = {kind: new_kafka.pieces(pattern.pattern) for kind, pattern in PATTERNS.items()}
+
+
+def test_each_pattern_has_constants_to_look_for() -> None:
+    assert all(PIECES.values())
+    assert PIECES[Kind.UNFENCED] == ["The broker has been unfenced."]
+    assert " starts at leader epoch " in PIECES[Kind.LEADER]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_changed_log_line_is_reported(
+    changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = "\n".join(piece for found in PIECES.values() for piece in found)
+    texts = {"4.4.0": every, "4.5.0": every.replace("unfenced.", "released.") if changed else every}
+    for version, text in texts.items():
+        with zipfile.ZipFile(tmp_path / f"kafka-server-{version}.jar", "w") as jar:
+            jar.writestr("kafka/server/Log.class", text)
+    monkeypatch.setattr(
+        new_kafka, "kafka_jars", lambda version: [tmp_path / f"kafka-server-{version}.jar"]
+    )
+    steps = new_kafka.logs("4.5.0", "4.4.0")
+    if changed:
+        assert next(steps) == "unfenced: no class has 'The broker has been unfenced.' any more"
+        with pytest.raises(AckproofError, match="may match no line"):
+            list(steps)
+    else:
+        assert list(steps) == [f"{len(PATTERNS)} patterns: the constants of 4.4.0"]
+
+
+def test_a_release_is_compared_with_the_newest_one_before_it() -> None:
+    assert new_kafka.release_before("4.2.2") == "4.1.2"
+    assert new_kafka.release_before("99.0.0") == new_kafka.stored_versions()[-1]
+    with pytest.raises(ValueError, match="--before"):
+        new_kafka.release_before("0.10.2.2")
