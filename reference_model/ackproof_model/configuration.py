@@ -195,6 +195,7 @@ def _truncation(version: tuple[int, ...]) -> Truncation:
     return Truncation.KIP_279 if version < (2, 7) else Truncation.ON_FETCH
 
 
+@cache
 def _numbers(kafka_version: str) -> tuple[int, ...]:
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+)|\.|-|$)", kafka_version)
     if match is None:
