@@ -27,7 +27,7 @@ from ackproof.audit.answer import (
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups
+from ackproof.audit.setups import setups, unread
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
 from ackproof.scope import beyond
@@ -54,7 +54,7 @@ def audit(own: OwnConfig, *, topic: str = "") -> Audit:
         version=own.kafka,
         mode=own.mode,
         answers=tuple(_answers(own, topic)),
-        warnings=own.warnings,
+        warnings=(*own.warnings, *_unread(own, topic)),
         not_looked_at=tuple(_not_looked_at(own)),
     )
 
@@ -73,6 +73,12 @@ def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
         for other in others:
             sources = _renamed(first, other)
             yield from (_of_topic(answer, other.name, sources) for answer in answers)
+
+
+def _unread(own: OwnConfig, topic: str) -> Iterable[str]:
+    different = {_values(one): one for one in own.topics if topic in ("", one.name)}
+    groups = setups(replace(own, topics=tuple(different.values())))
+    return dict.fromkeys(text for group in groups for setup in group for text in unread(setup))
 
 
 def _values(topic: Topic) -> object:

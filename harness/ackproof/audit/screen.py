@@ -67,8 +67,9 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
         _item(console, "  ", f"Nobody states {names}: the answers are for each value.")
-    console.print()
-    console.print(Padding(_table(summary), (0, 0, 0, 1), expand=False))
+    if summary.rows:
+        console.print()
+        console.print(Padding(_table(summary), (0, 0, 0, 1), expand=False))
     if summary.more:
         _say(console, f"  and {summary.more} more sets of failures (--json has all)", style="dim")
     if summary.how:

@@ -176,6 +176,25 @@ def _configuration(
     )
 
 
+def unread(setup: Setup) -> Iterator[str]:
+    """Yield a sentence for each stated setting that Kafka does not read under these rules."""
+    own, topic, profile = setup.own, setup.topic, setup.partition.profile
+    unclean = topic.settings.get(UNCLEAN) or own.broker.get(UNCLEAN)
+    stated = unclean is not None and unclean.value.lower() == "true"
+    if unclean and stated and not setup.zookeeper and not profile.unclean_by_setting:
+        yield (
+            f"{unclean.source}: {UNCLEAN}=true: with KRaft Kafka 3.3 to 3.8 does not read it "
+            "(KAFKA-12670); an election requested with kafka-leader-election is unclean as ever"
+        )
+    minimum = own.broker.get(MINIMUM)
+    if minimum and MINIMUM in setup.when and MINIMUM not in topic.settings:
+        yield (
+            f"{minimum.source}: {MINIMUM}={minimum.value}: with eligible leader replicas (KIP-966, "
+            "on by default from Kafka 4.1) it is read from the topic or from controllers' files, "
+            "not from brokers' files"
+        )
+
+
 def _whole(given: Given | None, default: int) -> int:
     """Return a count from 1; `default` for what is not a number, such as a placeholder."""
     text = given.value.strip() if given else ""

@@ -9,7 +9,7 @@ import pytest
 
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups
+from ackproof.audit.setups import setups, unread
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 
@@ -212,3 +212,28 @@ def _contains(era: str, line: tuple[int, ...]) -> bool:
     first, _, last = era.replace(" or later", " to 9.9").partition(" to ")
     bounds = [tuple(map(int, one.split(".")[:2])) for one in (first, last or first)]
     return bounds[0] <= line <= bounds[1]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "mode", "values", "said"),
+    [
+        ("3.8.1", "kraft", {"unclean.leader.election.enable": "true"}, ["KAFKA-12670"]),
+        ("3.8.1", "zookeeper", {"unclean.leader.election.enable": "true"}, []),
+        ("3.9.1", "kraft", {"unclean.leader.election.enable": "true"}, []),
+        ("3.8.1", "kraft", {"unclean.leader.election.enable": "false"}, []),
+        ("4.4.0", "kraft", {"process.roles": "broker", "min.insync.replicas": "2"}, ["KIP-966"]),
+        ("3.9.1", "kraft", {"process.roles": "broker", "min.insync.replicas": "2"}, []),
+    ],
+)
+def test_a_setting_that_kafka_does_not_read_is_named(
+    kafka: str, mode: str, values: dict[str, str], said: list[str]
+) -> None:
+    config = own(
+        kafka=Given(kafka, "compose.yml:4"),
+        mode=Given(mode, "compose.yml:5"),
+        broker=settings(values),
+    )
+    [group] = setups(config)
+    texts = dict.fromkeys(text for setup in group for text in unread(setup))
+    assert len(texts) == len(said)
+    assert all(reason in text for reason, text in zip(said, texts, strict=True))
