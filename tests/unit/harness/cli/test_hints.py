@@ -51,9 +51,8 @@ def test_texts_name_commands_and_options_that_exist() -> None:
     named = {command for source in sources for command in commands(source)}
     assert len(named) > 20
     assert {command: words for command in named if (words := unknown_words(command))} == {}
-    assert {option for one in sources for option in hinted_options(one)} <= all_options(
-        command_tree()
-    )
+    options = all_options(command_tree()) | {"--help"}
+    assert {option for one in sources for option in hinted_options(one)} <= options
 
 
 def test_a_hint_that_names_nothing_is_noticed() -> None:
