@@ -296,9 +296,10 @@ def _other_rows(answer: Answer, columns: Sequence[_Column]) -> Iterator[Row]:
         if effect is Effect.LOST or not risks:
             continue
         causes = list(dict.fromkeys(phrase(risk.failures) for risk in risks))
-        more = f", or {len(causes) - 1} more" if len(causes) > 1 else ""
         cells = tuple(column.word(effect, None, none=_NO) for column in columns)
-        yield _row(f"{causes[0]}{more}", cells, risks)
+        few = len(causes) < 3
+        label = " or ".join(causes) if few else f"{causes[0]}, or {len(causes) - 1} other failures"
+        yield _row(label, cells, risks)
 
 
 def _stop_rows(columns: Sequence[_Column]) -> Iterator[Row]:

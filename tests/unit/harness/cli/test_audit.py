@@ -192,12 +192,14 @@ def test_bad_input_is_one_message(folder, capsys, arguments, message) -> None:
 
 def test_outputs_are_written(folder, capsys) -> None:
     files = write(brokers(SERVER.format(1), ALL))
-    outputs = ("--sarif", "a.sarif", "--junit", "a.xml", "--markdown", "a.md", "--annotations")
+    outputs = ("--sarif", "a.sarif", "--junit", "a.xml", "--markdown", "a.md", "--html", "a.html")
+    outputs += ("--annotations",)
     assert ackproof("audit", *files, "--kafka", "3.9.1", *outputs) == ExitCode.VIOLATED
     [run] = json.loads(Path("a.sarif").read_text())["runs"]
     assert any(one["ruleId"] == "lost/B5" and one["level"] == "error" for one in run["results"])
     assert int(ET.parse("a.xml").getroot().get("failures", "0")) > 0
     assert "| after |" in Path("a.md").read_text()
+    assert "followers fall behind, then a broker loses power" in Path("a.html").read_text()
     assert "::error file=server.properties,line=2,title=lost/B5" in capsys.readouterr().err
 
 
