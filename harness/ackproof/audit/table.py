@@ -196,8 +196,8 @@ def _without_repetition(
             )
             joined[at] = (both, own)
     kept = [column for column, _ in joined]
-    if len(kept) == 1 and len(columns) > 1 and columns[0].value:
-        kept = [replace(kept[0], head="today")]
+    if sum(bool(column.value) for column in kept) == 1:  # the columns of all values were joined
+        kept = [replace(one, head="today") if one.value else one for one in kept]
     return kept, {
         failures: tuple(own[number] for _, own in joined) for number, failures in enumerate(cells)
     }

@@ -133,6 +133,19 @@ def test_screen_answers_first(folder, capsys) -> None:
     assert len(lines) < 50
 
 
+@pytest.mark.parametrize(("stated", "shared"), [("acks=all", True), ("batch-size=1", False)])
+def test_values_that_change_no_loss_share_the_column_of_today(
+    folder, capsys, stated: str, shared: bool
+) -> None:
+    """Nobody states the client's version: it decides about losses by its default of acks."""
+    files = write({"compose.yml": COMPOSE, "a.properties": f"spring.kafka.producer.{stated}\n"})
+    ackproof("audit", *files)
+    lines = capsys.readouterr().out.splitlines()
+    rule = next(at for at, line in enumerate(lines) if line.startswith(" ──"))
+    head = lines[rule - 1]
+    assert ("today" in head) is shared, head
+
+
 @pytest.mark.parametrize(
     ("options", "code"),
     [
