@@ -147,7 +147,7 @@ def test_the_plots_draw_the_rows():
     assert [trace.x for trace in causes.traces] == [(15,), (5,)]
     assert causes.traces[0].customdata == ("file:///runs/run-1/report.html",)
     [key] = causes.layout.meta
-    assert causes.traces[0].meta == [key]
+    assert causes.traces[0].meta == (key,)
     assert [trace.y for trace in causes.traces] == [(0,), (0,)]
     assert [key.text for key in causes.keys] == ["leader lost (B2)", "unclean (B4)"]
     assert losing.traces[0].x == (50.0,)
@@ -159,7 +159,7 @@ def test_the_plots_draw_the_rows():
     assert trace.error_x.arrayminus == (1.0,)
     assert availability.traces[0].y == (90.0, 90.0)
     assert availability.traces[0].customdata == tuple(run["report"] for run in TRENDS.runs[:2])
-    assert availability.traces[0].meta == [key] * 2
+    assert availability.traces[0].meta == (key, key)
     assert availability.traces[0].marker.symbol == ("circle", "x")
     assert latency.traces[0].y == (12.5, 12.5)
     assert recoveries.traces[0].x == (4.5,)

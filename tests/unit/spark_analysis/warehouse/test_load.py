@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import duckdb
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,6 +24,7 @@ from unit.spark_analysis.warehouse.conftest import (
     COMMIT,
     COMPLETE,
     CONFIGURATIONS,
+    FORMATS,
     change_verdict,
     copy,
     judged,
@@ -387,6 +387,7 @@ def test_a_warehouse_keeps_its_format(spark, warehouse):
 def test_pandas_and_duckdb_read_every_parquet_table(loaded):
     if loaded.format is not Format.PARQUET:
         pytest.skip("of Parquet only")
+    pd = pytest.importorskip("pandas")
     root = Path(loaded.storage.address.removeprefix("file://")) / "ackproof"
     found = counts(loaded)
     for table, described in TABLES.items():
@@ -413,3 +414,25 @@ def test_no_name_is_a_reserved_word(spark):
             spark.sql("SELECT 1 AS unknown")
     finally:
         spark.conf.unset("spark.sql.ansi.enforceReservedKeywords")
+
+
+@pytest.mark.parametrize("_kind", FORMATS[2:])
+def test_the_tables_of_iceberg_are_in_the_users_catalog(spark, tmp_path, run_dirs, _kind):
+    """A JDBC catalog, in the database that Spark brings."""
+    catalog = {
+        "name": "lake",
+        "type": "jdbc",
+        "uri": f"jdbc:derby:{tmp_path}/catalog;create=true",
+        "warehouse": str(tmp_path / "lake"),
+    }
+    place = str(tmp_path / "warehouse")
+    run = judged(run_dirs["file-all"])
+    load(Warehouse.create(spark, place, Format.ICEBERG, catalog), [run])
+    [row] = spark.sql("SELECT run_id FROM lake.ackproof.runs").collect()
+    assert row["run_id"] == run.run_id
+    again = Warehouse.open(spark, place)
+    assert load(again, [run]) == {run.run_id: Loaded.PRESENT}
+    assert not all_present(place, [run]), "another writer of the catalog would not be seen"
+    assert len(again.query("SELECT * FROM runs")) == 1
+    with pytest.raises(WarehouseError, match="in the catalog"):
+        Warehouse.create(spark, place, Format.ICEBERG, {"type": "rest"})
