@@ -99,7 +99,6 @@ public class Oracle {
             case "partition": question = Oracle::partitionChange; break;
             case "epochs": question = new Epochs(); break;
             case "producer": question = new Producers(); break;
-            case "transaction": question = new Transactions.Changes(); break;
             case "coordinator": question = new Transactions.Requests(); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
