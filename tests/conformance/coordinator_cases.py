@@ -22,23 +22,29 @@ _EPOCH = 2  # the coordinator's
 _EPOCHS = range(5)
 _PENDING = {Txn.PREPARE_COMMIT: Txn.COMPLETE_COMMIT, Txn.PREPARE_ABORT: Txn.COMPLETE_ABORT}
 _PROTOCOLS: tuple[Protocol, ...] = (1, 2)
+_ENDING = ("end", "expire")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One request, in one state of the coordinator; a dead id is unknown to Kafka."""
+    """One request, in one state of the coordinator; a dead id is unknown to Kafka.
+
+    written: the markers that are then due are written.
+    """
 
     protocol: Protocol
     known: Coordinator
     request: tuple[str, *tuple[int | None, ...]]
+    written: bool
 
 
 def every_case() -> list[Case]:
     return [
-        Case(protocol=protocol, known=known, request=request)
+        Case(protocol=protocol, known=known, request=request, written=written)
         for protocol in _PROTOCOLS
         for known in _states()
         for request in _requests(protocol, known)
+        for written in ((False, True) if request[0] in _ENDING else (False,))
     ]
 
 
@@ -78,7 +84,8 @@ def line(case: Case) -> str:
             step = f"expire:1:NONE:{_ID}"
         case kind, epoch, choice:
             step = f"{kind}:1:NONE:{_ID}:{epoch}:{choice}:{version}"
-    return f"metadata={':'.join(map(str, metadata))} version=2 steps={step}"
+    steps = [step, "written:1:NONE"] if case.written else [step]
+    return f"metadata={':'.join(map(str, metadata))} version=2 steps={','.join(steps)}"
 
 
 def kafkas(answer: str) -> str:
@@ -87,7 +94,7 @@ def kafkas(answer: str) -> str:
     Without partitions there are no markers to wait for (`maybeWriteTxnCompletion`). Before 3.8,
     TRANSACTION_ABORTABLE was INVALID_TXN_STATE.
     """
-    answered, completing, metadata = answer.split(" | ")
+    answered, *_, completing, metadata = answer.split(" | ")
     error = answered.strip("{}").rpartition("=")[2].partition(":")[0]
     if answered.startswith("{"):
         error = error.replace("TRANSACTION_ABORTABLE", "INVALID_TXN_STATE")
@@ -116,6 +123,8 @@ def ours(case: Case, version: Version, rules: ModuleType) -> str:
             answer, after = rules.end_txn(model, known, epoch, commit=bool(commit))
         case _:
             answer, after = rules.Answer.NONE, rules.fence(model, known)
+    if case.written and known.state not in PREPARED:  # otherwise the markers are of another request
+        after = rules.completed(after._replace(partitions=0)) if after.state in PREPARED else after
     if after.state is Txn.DEAD:
         return f"{answer.value} none"
     partitions = "+".join(str(at) for at in range(2) if after.partitions >> at & 1)

@@ -40,6 +40,20 @@ EQUIVALENT = {
     "NO_EPOCH = -1 [1 -> 2]",
     "if epoch > self.epoch or (epoch == self.epoch and first < self.lowest): "
     "[first < self.lowest -> first <= self.lowest]",
+    # While markers are due, every request is refused; and only a transaction that is open, or whose
+    # markers are due, has partitions.
+    "if refused is not None and _awaits_markers(coordinator) and model.pending_first: "
+    "[refused is not None and _awaits_markers(coordinator) and model.pending_first -> "
+    "_awaits_markers(coordinator) and model.pending_first]",
+    "before = coordinator.partitions if ongoing else 0 "
+    "[coordinator.partitions if ongoing else 0 -> coordinator.partitions]",
+    "known = coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1 "
+    "[coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1 -> "
+    "coordinator.partitions >> partition & 1]",
+    "partitions = coordinator.partitions if coordinator.state is Txn.ONGOING else 0 "
+    "[coordinator.partitions if coordinator.state is Txn.ONGOING else 0 -> coordinator.partitions]",
+    "if coordinator.partitions or coordinator.state not in PREPARED: "
+    "[coordinator.partitions or coordinator.state not in PREPARED -> coordinator.partitions]",
 }
 
 _UNTIL_4_1 = ("inactive_last_known",)
