@@ -35,6 +35,8 @@ TOPIC = TopicSpec.model_validate(
     {"assignment": [[1, 2, 3]], "settings": {"min.insync.replicas": 1}}
 )
 
+MINIMUM_2 = {"min.insync.replicas": 2}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outage:
@@ -50,10 +52,12 @@ def outage(engine: DockerClient, tmp_path_factory: pytest.TempPathFactory) -> It
     """Broker 3 lacks all acked offsets from 1,000 on, broker 2 those from 1,500 on."""
     with boot(engine, SPEC) as cluster:
         cluster.create_topics({"orders": TOPIC})
-        for victim, first, count, isr in ((3, 0, 1000, {1, 2}), (2, 1000, 500, {1})):
-            send(cluster, first, count)
-            cluster.nodes[victim].kill()
-            until(lambda isr=isr: set(cluster.partitions()["orders", 0].isr) == isr)
+        send(cluster, 0, 1000)
+        cluster.nodes[3].kill()
+        until(lambda: isr(cluster) == {1, 2})
+        send(cluster, 1000, 500)
+        cluster.nodes[2].kill()
+        until(lambda: isr(cluster) == {1})
         send(cluster, 1500, 500)
         for node in cluster.nodes.values():
             if node.exit_status() is None:
@@ -71,21 +75,25 @@ def send(cluster: KafkaCluster, first: int, count: int) -> None:
     errors: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     for number in range(first, first + count):
-        producer.produce(
-            "orders", str(number), on_delivery=lambda error, _: error and errors.append(error)
-        )
+        producer.produce("orders", str(number), on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(60) == 0
     producer.close()
-    assert errors == []
+    assert errors == [None] * count
 
 
 def leader(cluster: KafkaCluster) -> int | None:
     return cluster.admin.partitions()["orders", 0].leader
 
 
+def isr(cluster: KafkaCluster) -> set[int]:
+    return set(cluster.admin.partitions()["orders", 0].isr)
+
+
 def advice(outage: Outage) -> dict[str, dict[str, object]]:
     """Return the partition's outcome by the steps in words."""
-    done = ackproof("advise", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json")
+    done = ackproof(
+        "advise", "start", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json"
+    )
     assert done.returncode == 0, done.stderr
     (answer,) = json.loads(done.stdout)["answers"]
     return {
@@ -133,3 +141,29 @@ def test_an_alternative_on_a_copy_loses_what_the_advice_says(
     ranges = [[lost[0], lost[-1]]] if lost else []
     assert said["loses"] == ranges
     assert len(lost) == sum(last - first + 1 for first, last in ranges)
+
+
+def test_a_restart_is_refused_while_writes_would_stop_or_a_record_may_be_lost(
+    engine: DockerClient,
+) -> None:
+    safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
+    with boot(engine, SPEC) as cluster:
+        cluster.create_topics({"orders": safe})
+
+        def asked(acks: str) -> dict[str, object]:
+            done = ackproof(
+                *("advise", "restart", "2", "--kafka", cluster.topology.kafka, "--acks", acks),
+                *("--from-cluster", cluster.bootstrap_servers, "--json"),
+            )
+            (one,) = json.loads(done.stdout)["partitions"]
+            return {"code": done.returncode, **one}
+
+        safe_now = asked("all")
+        assert (safe_now["code"], safe_now["may_lose"]) == (0, False)
+        leading = asked("1")
+        assert (leading["code"], leading["may_lose"]) == (1, True)
+        assert leading["common_rule_says_safe"]
+        cluster.nodes[3].kill()
+        until(lambda: isr(cluster) == {1, 2})
+        below = asked("all")
+        assert (below["code"], below["may_lose"], below["stops_writes"]) == (1, False, True)

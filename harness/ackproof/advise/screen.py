@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ackproof.advise.alternatives import Alternative, groups
 from ackproof.advise.dead_cluster import DeadCluster
+from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Elect, Outcome, Step
 
@@ -38,9 +39,8 @@ def print_advice(
 ) -> None:
     """Print what each step does, for producers with each of these acks, and the best steps."""
     total = len(cluster.situations)
-    for acks, judged in by_acks.items():
-        if len(by_acks) > 1:
-            console.print(f"Records acknowledged with acks={acks}:", style="bold")
+    for acks, judged in _together(by_acks):
+        console.print(f"Records acknowledged with {acks}:", style="bold")
         best = judged[0]
         steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
         console.print(f"Best: {steps}: {_words(best, total)}.", style="bold", highlight=False)
@@ -75,6 +75,17 @@ def print_advice(
         console.print(f"unknown: {line}", style="yellow", highlight=False)
     if len(cluster.unknown) > _MOST:
         console.print(f"unknown: {len(cluster.unknown) - _MOST} more", style="yellow")
+
+
+def _together(
+    by_acks: dict[str, list[Alternative]],
+) -> Iterator[tuple[str, list[Alternative]]]:
+    """Yield the answers, and equal ones once."""
+    first, *others = by_acks.items()
+    if others and first[1] == others[0][1]:
+        yield f"acks={first[0]} or acks={others[0][0]}", first[1]
+    else:
+        yield from ((f"acks={acks}", judged) for acks, judged in by_acks.items())
 
 
 def _words(alternative: Alternative, total: int) -> str:
@@ -166,4 +177,70 @@ def _outcome(one: Outcome) -> dict[str, Any]:
         "reads": str(one.reads),
         "writes": str(one.writes),
         "complete": one.complete,
+    }
+
+
+def print_restart(
+    console: Console, broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
+) -> None:
+    """Print one line of reason, and a line for each partition that speaks against a restart."""
+    total = len({place for place, _ in judged})
+    against = [(place, one) for place, one in judged if one.may_lose or one.stops_writes]
+    if not against:
+        console.print(
+            f"Broker {broker} may be restarted: its {total} partitions keep every acknowledged "
+            "record, and can be written meanwhile.",
+            style="green",
+        )
+        return
+    losing = {place for place, one in against if one.may_lose}
+    stopped = {place for place, one in against if one.stops_writes}
+    reasons = [
+        f"{len(losing)} of its {total} partitions may lose acknowledged records" if losing else "",
+        f"{len(stopped)} of its {total} partitions cannot be written meanwhile" if stopped else "",
+    ]
+    console.print(
+        f"Broker {broker} should not be restarted now: {' and '.join(filter(None, reasons))}.",
+        style="red",
+    )
+    for place, one in against[:_MOST]:
+        effects = [
+            "may lose records that the leader has acknowledged and no follower has fetched"
+            if one.may_lose
+            else "",
+            "cannot be written while it is down" if one.stops_writes else "",
+        ]
+        rule = "; ISR - 1 >= min.insync.replicas says it is safe" if one.rule else ""
+        console.print(
+            f"  {_name(place)} (ISR {list(one.isr)}, min.insync.replicas "
+            f"{one.min_insync_replicas}, acks={one.acks}): "
+            f"{' and '.join(filter(None, effects))}{rule}",
+            highlight=False,
+            markup=False,
+        )
+    if len(against) > _MOST:
+        console.print(f"  and {len(against) - _MOST} more; --json has all")
+
+
+def restart_document(
+    broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
+) -> dict[str, Any]:
+    """Return the answer about a restart as JSON."""
+    return {
+        "schema_version": 1,
+        "broker": broker,
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": number,
+                "acks": one.acks,
+                "isr": list(one.isr),
+                "min_insync_replicas": one.min_insync_replicas,
+                "may_lose": one.may_lose,
+                "stops_writes": one.stops_writes,
+                "common_rule_says_safe": one.rule,
+                "complete": one.down.complete and one.whole.complete,
+            }
+            for (topic, number), one in judged
+        ],
     }

@@ -1,4 +1,4 @@
-"""`ackproof advise`: what each step of an operator does to a cluster that is down."""
+"""`ackproof advise`: what each step of an operator does to a cluster in trouble."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ackproof.cli import own_files
 from ackproof.cli.options import Json, print_json, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
@@ -15,10 +16,30 @@ if TYPE_CHECKING:
     from ackproof.advise.alternatives import Alternative
     from ackproof_model.configuration import Acks
 
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Say which broker to start first, or whether one may be restarted now.",
+)
+
 _ACKS: tuple[Acks, ...] = ("all", "1")
 
 
-def advise(
+Kafka = Annotated[
+    str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
+]
+ProducerAcks = Annotated[
+    str,
+    typer.Option(
+        "--acks",
+        metavar="1|all",
+        help="The producers' acks. [default: both are answered]",
+        show_default=False,
+    ),
+]
+
+
+@app.command("start")
+def start(
     disks: Annotated[
         list[Path],
         typer.Argument(
@@ -30,18 +51,8 @@ def advise(
         ),
     ],
     *,
-    kafka: Annotated[
-        str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
-    ],
-    acks: Annotated[
-        str,
-        typer.Option(
-            "--acks",
-            metavar="1|all",
-            help="The producers' acks. [default: both are answered]",
-            show_default=False,
-        ),
-    ] = "",
+    kafka: Kafka,
+    acks: ProducerAcks = "",
     power_lost: Annotated[
         str,
         typer.Option(
@@ -84,7 +95,7 @@ def advise(
     Reads the disks of a cluster in KRaft mode that is down; changes nothing. For every order of
     starts and unclean elections it says which acknowledged offsets are kept. Exit codes: 0, 1 for
     --fail-on, 2 bad input. Example:
-    [bold]ackproof advise /snapshots/* --kafka 3.9.1 --server server.properties[/]
+    [bold]ackproof advise start /snapshots/* --kafka 3.9.1 --server server.properties[/]
     """
     from ackproof.advise import dead_cluster, screen
     from ackproof.advise.alternatives import alternatives
@@ -92,17 +103,17 @@ def advise(
     from ackproof.containers.images import check_version
 
     check_version(kafka)
-    if acks not in ("", *_ACKS):
-        raise ScenarioError(f"--acks {acks} is not one of {', '.join(_ACKS)}")
+    wanted = _wanted(acks)
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
     nodes = read_disks(disks)
+    without_power = _brokers(power_lost, frozenset(nodes))
     text = dead_cluster.read_dump(dump) if dump else dead_cluster.dump_of(nodes, kafka)
     settings = dead_cluster.Settings(
         kafka=kafka,
         properties=_properties(server),
         acks="all",
-        power_lost=_brokers(power_lost, frozenset(nodes)),
+        power_lost=without_power,
     )
     try:
         cluster = dead_cluster.dead_cluster(nodes, text, settings)
@@ -112,11 +123,9 @@ def advise(
         reasons = "; ".join(cluster.unknown[:3]) or "the metadata log has no partition"
         raise ScenarioError(f"no partition can be judged: {reasons}")
     by_acks: dict[str, list[Alternative]] = {}
-    for wanted in _ACKS:
-        if acks not in ("", wanted):
-            continue
-        situations = {place: replace(one, acks=wanted) for place, one in cluster.situations.items()}
-        by_acks[wanted] = alternatives(situations)
+    for each in wanted:
+        states = {place: replace(one, acks=each) for place, one in cluster.situations.items()}
+        by_acks[each] = alternatives(states)
     defaults = dead_cluster.unstated(cluster, text, settings)
     if as_json:
         print_json(screen.document(cluster, by_acks, defaults))
@@ -127,6 +136,70 @@ def advise(
     certain = any(one.certain for one in best)
     if (fail_on == "possible" and risky) or (fail_on == "certain" and certain):
         raise typer.Exit(ExitCode.VIOLATED)
+
+
+@app.command("restart")
+def restart(
+    broker: Annotated[int, typer.Argument(help="The id of the broker.", show_default=False)],
+    *,
+    from_cluster: Annotated[
+        str,
+        typer.Option(
+            "--from-cluster",
+            metavar="HOST:PORT",
+            help="Bootstrap servers of the running cluster. It is only read.",
+        ),
+    ],
+    kafka: Kafka,
+    acks: ProducerAcks = "",
+    client_config: own_files.ClientConfig = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on",
+            metavar="possible|unavailable|none",
+            help="End with 1 if an acknowledged record may be lost (possible), or if that or a "
+            "partition that cannot be written meanwhile (unavailable).",
+        ),
+    ] = "unavailable",
+    as_json: Json = False,
+) -> None:
+    """Say whether a broker may be stopped and started again now, for scripts and operators.
+
+    Asks the running cluster for leaders, ISRs and settings, and judges a clean restart of this
+    broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
+    [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
+    """
+    from ackproof.advise import rolling, screen
+    from ackproof.containers.images import check_version
+    from ackproof.own_config.reading import client_settings
+
+    check_version(kafka)
+    wanted = _wanted(acks)
+    if fail_on not in ("possible", "unavailable", "none"):
+        raise ScenarioError(f"--fail-on {fail_on} is not one of possible, unavailable, none")
+    client = client_settings(client_config) if client_config else {}
+    judged = [
+        (place, one)
+        for each in wanted
+        for place, one in rolling.restart(
+            from_cluster, broker, kafka=kafka, acks=each, client=client
+        ).items()
+    ]
+    if as_json:
+        print_json(screen.restart_document(broker, judged))
+    else:
+        screen.print_restart(stdout(), broker, judged)
+    risky = any(one.may_lose for _, one in judged)
+    stopped = any(one.stops_writes for _, one in judged)
+    if (fail_on != "none" and risky) or (fail_on == "unavailable" and stopped):
+        raise typer.Exit(ExitCode.VIOLATED)
+
+
+def _wanted(acks: str) -> tuple[Acks, ...]:
+    if acks and acks not in _ACKS:
+        raise ScenarioError(f"--acks {acks} is not one of {', '.join(_ACKS)}")
+    return tuple(one for one in _ACKS if acks in ("", one))
 
 
 def _properties(path: Path | None) -> dict[str, str]:

@@ -65,7 +65,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "run": run.run,
         "compare": compare.compare,
     },
-    "After an outage": {"advise": advise.advise},
+    "After an outage": {"advise": advise.app},
     "Look at runs": {
         "runs": runs.runs,
         "show": runs.show,
