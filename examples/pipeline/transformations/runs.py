@@ -12,7 +12,7 @@ spark = SparkSession.active()
 def runs() -> DataFrame:
     """Only finished loads have a row in `runs`."""
     folder = f"{spark.conf.get('spark.ackproof.warehouse')}/ackproof/runs"
-    return spark.read.format(spark.conf.get("ackproof.format")).load(folder)
+    return spark.read.format(spark.conf.get("spark.ackproof.format")).load(folder)
 
 
 @dp.materialized_view(comment="Losses of each configuration, by day")

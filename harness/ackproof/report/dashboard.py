@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,16 +198,12 @@ def _causes(rows: _Rows) -> Figure | None:
             height=_ROW * len(labels) + _MARGIN["t"] + _MARGIN["b"],
             margin=_MARGIN,
             barmode="stack",
-            meta=[next(map(_key, _with(rows, label))) for label in labels],
+            meta=list({_label(row): _key(row) for row in rows}.values()),
             xaxis={"rangemode": "tozero", "tickformat": ",~r", "title_text": "records"},
             yaxis={"visible": False, "range": [-len(labels) + 0.4, 0.6]},
             annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
         ),
     )
-
-
-def _with(rows: _Rows, label: str) -> Iterator[dict[str, Any]]:
-    return (row for row in rows if _label(row) == label)
 
 
 def _shares(
