@@ -43,8 +43,8 @@ _SELECT = {
     "reason, outcome, report, acked, lost, duplicated, availability, ack_latency_p99_ms, "
     "date_format(started_at, 'yyyy-MM-dd HH:mm:ss') AS started FROM runs "
     "ORDER BY started_at, run_id",
-    "findings": "SELECT r.run_id, r.configuration, r.report, f.anomaly, f.predicted, f.observed "
-    "FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id ORDER BY r.started_at DESC",
+    "findings": "SELECT r.run_id, r.configuration, r.report, f.anomaly, f.predicted, "
+    "f.observed_count FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id ORDER BY r.started_at DESC",
 }
 
 _Rows = Sequence[dict[str, Any]]
