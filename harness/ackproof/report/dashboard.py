@@ -44,7 +44,8 @@ _SELECT = {
     "date_format(started_at, 'yyyy-MM-dd HH:mm:ss') AS started FROM runs "
     "ORDER BY started_at, run_id",
     "findings": "SELECT r.run_id, r.configuration, r.report, f.anomaly, f.predicted, "
-    "f.observed_count FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id ORDER BY r.started_at DESC",
+    "f.observed_count FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id "
+    "ORDER BY r.started_at DESC",
 }
 
 _Rows = Sequence[dict[str, Any]]
