@@ -55,7 +55,8 @@ class _Version4:
     def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self._spark = spark
         self._tables = tables
-        self.runs = [row.asDict() for row in self._open("runs").collect() if row["run_id"]]
+        # Arrow's times have a zone; those of Spark's rows are in the zone of this machine.
+        self.runs = self._open("runs").where("run_id IS NOT NULL").toArrow().to_pylist()
         for run in self.runs:
             run[RUN_DATE] = run["started_at"].date()
         self.load_ids = frame(
