@@ -133,6 +133,7 @@ class PowerLoss(Ended):
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
+    sized_by: ClassVar[tuple[str, ...]] = ("last", "to_offset")
     past_tense: ClassVar[str] = "lost power"
     fault: Literal["power_loss"] = "power_loss"
     proof: ClassVar[str] = "the process ended by SIGKILL, and the logs end where they were cut"

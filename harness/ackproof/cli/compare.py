@@ -85,7 +85,7 @@ def compare(
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
     from ackproof.report.ci import announce
-    from ackproof.report.terminal import print_comparison, print_trials
+    from ackproof.report.terminal import print_comparison
     from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
@@ -125,10 +125,9 @@ def compare(
     announce(store.configurations, verdicts)
     if as_json:
         print_json([verdict.model_dump(mode="json") for verdict in verdicts])
-    elif store.plan.trials > 1:
-        print_trials(stdout(), summary, verdicts, html)
     else:
-        print_comparison(stdout(), verdicts, [run_dir for run_dir, _ in results], html)
+        run_dirs = [run_dir for run_dir, _ in results]
+        print_comparison(stdout(), summary, verdicts, run_dirs, html)
     exit_with(verdicts, comparison.failure)
 
 
@@ -147,6 +146,7 @@ def _planned(
         faults_of,
         label,
         require_confirmed,
+        settings_of,
     )
     from ackproof.runs.directory import fresh_name
 
@@ -162,6 +162,7 @@ def _planned(
         ),
         configurations=[label(one, configurations) for one in configurations],
         faults={label(one, configurations): faults_of(one) for one in configurations},
+        settings={label(one, configurations): settings_of(one) for one in configurations},
         shard=shard,
         **options,
     )

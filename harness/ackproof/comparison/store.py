@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,27 +21,44 @@ from statistics import median
 from pydantic import Field
 
 from ackproof.errors import AckproofError, ScenarioError
+from ackproof.judgement.overview.safer import durability_of
 from ackproof.runs.directory import disk_errors, read_plan, read_record, read_verdict, write_model
-from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
+from ackproof.runs.overview import Safer
+from ackproof.runs.verdict import FaultReport, Latency, Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.selection import share
+from ackproof.scenario.types import setting_text
 from ackproof.trials import Trial, TrialStore, read_trials
+from ackproof_faults import NoFault
 
 
 class Measures(Record):
+    """The measures of one trial. Sends of the probe are not counted.
+
+    `cut`: the parameter with which the scenario sets how much is lost, or ''. `stopped`: the fatal
+    errors that ended producers. `fault_s`: seconds with at least one fault in force. `recovery_s`:
+    the longest time from the heal of a fault to the recovery of its nodes. `safer`: what the model
+    advises after this trial.
+    """
+
     verdict: Word
-    lost: int
+    sent: int
     acked: int
+    failed: int
+    unknown: int
+    lost: int
+    cut: str
     duplicated: int
+    stopped: list[str]
     predicted: Likelihood | None
     findings: int
+    duration_s: float
+    fault_s: float
     unavailability_s: float
-    #: Share of the trial in which the worst partition acked.
-    availability: float
-    #: Longest time from the heal of a fault to the recovery of its nodes.
     recovery_s: float | None
     acked_per_s: float
     ack_latency_ms: Latency | None
+    safer: Safer | None = None
 
     @property
     def counts(self) -> bool:
@@ -58,27 +76,47 @@ MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
 }
 
 
-def measures(verdict: Verdict) -> Measures:
-    metrics = verdict.metrics
-    down = metrics.unavailability_s / metrics.duration_s if metrics.duration_s else 0.0
+def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
+    metrics, faults = verdict.metrics, verdict.faults
+    latency = metrics.ack_latency_ms
     recoveries = [
         (fault.recovered_at - fault.healed_at).total_seconds()
-        for fault in verdict.faults
+        for fault in faults
         if fault.recovered_at is not None and fault.healed_at is not None
     ]
+    cuts = [f"{fault.fault} with {fault.cut}" for fault in faults if fault.verified and fault.cut]
     return Measures(
         verdict=verdict.verdict,
+        **verdict.sends,
         lost=verdict.observed.get("lost", 0),
-        acked=verdict.observed.get("acked", 0),
+        cut=", ".join(dict.fromkeys(cuts)),
         duplicated=verdict.observed.get("duplicated", 0),
+        stopped=[each.error for each in verdict.stopped],
         predicted=verdict.predicted.get("lost"),
         findings=len(verdict.findings),
+        duration_s=metrics.duration_s,
+        fault_s=fault_seconds(faults),
         unavailability_s=metrics.unavailability_s,
-        availability=1 - min(1.0, down),
         recovery_s=max(recoveries, default=None),
         acked_per_s=metrics.acked_per_s,
-        ack_latency_ms=metrics.ack_latency_ms,
+        # With acks=0 it is the time until the client has written to its socket.
+        ack_latency_ms=None if verdict.configuration.get("acks") in (0, "0") else latency,
+        safer=safer,
     )
+
+
+def fault_seconds(faults: Sequence[FaultReport]) -> float:
+    """Return the seconds with at least one verified fault in force; control faults do nothing."""
+    windows = sorted(
+        (fault.verified_at.timestamp(), fault.healed_at.timestamp())
+        for fault in faults
+        if fault.fault != NoFault.name and fault.verified_at and fault.healed_at
+    )
+    seconds, until = 0.0, -math.inf
+    for begin, end in windows:
+        seconds += max(0.0, end - max(begin, until))
+        until = max(end, until)
+    return seconds
 
 
 #: A comparison that may take longer needs `--yes` or a budget.
@@ -93,8 +131,10 @@ class ComparisonPlan(Record):
     schema_version: int = 1
     comparison_id: str
     configurations: list[str]
-    #: The faults of each configuration. Recommendations only compare equal faults.
+    #: The faults of each configuration. Only configurations with equal faults are compared.
     faults: dict[str, str] = Field(default_factory=dict)
+    #: The settings of each configuration that determine durability, and those that vary.
+    settings: dict[str, dict[str, str]] = Field(default_factory=dict)
     seed: int
     #: Maximum number of trials of each configuration.
     trials: int
@@ -119,6 +159,12 @@ def label(configured: Configured, configurations: Sequence[Configured]) -> str:
 def faults_of(configured: Configured) -> str:
     """Return the faults as text that is equal for equal faults."""
     return "; ".join(fault.model_dump_json() for fault in configured.scenario.faults)
+
+
+def settings_of(configured: Configured) -> dict[str, str]:
+    """Return the settings that determine durability, and those that the matrix varies."""
+    settings = {"Kafka": configured.scenario.kafka, **durability_of(configured.scenario)}
+    return {key: setting_text(value) for key, value in {**settings, **configured.varied}.items()}
 
 
 def order(plan: ComparisonPlan, names: Sequence[str], number: int) -> list[str]:
