@@ -30,13 +30,15 @@ from ackproof.scenario.selection import share
 from ackproof.scenario.types import setting_text
 from ackproof.trials import Trial, TrialStore, read_trials
 from ackproof_faults import NoFault
+from ackproof_spark.forensics.cases import OF_LOST_BYTES
 
 
 class Measures(Record):
     """The measures of one trial. Sends of the probe are not counted.
 
-    `cut`: the parameter with which the scenario sets how much is lost, or ''. `stopped`: the fatal
-    errors that ended producers. `fault_s`: seconds with at least one fault in force. `recovery_s`:
+    `lost_to_cut` of the lost records went with the bytes of which the scenario says how many are
+    lost; `cut` is the fault and its parameter, or ''. `stopped`: the fatal errors that ended
+    producers. `fault_s`: seconds with at least one fault in force. `recovery_s`:
     the longest time from the heal of a fault to the recovery of its nodes. `safer`: what the model
     advises after this trial.
     """
@@ -47,6 +49,7 @@ class Measures(Record):
     failed: int
     unknown: int
     lost: int
+    lost_to_cut: int
     cut: str
     duplicated: int
     stopped: list[str]
@@ -84,12 +87,18 @@ def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
         for fault in faults
         if fault.recovered_at is not None and fault.healed_at is not None
     ]
-    cuts = [f"{fault.fault} with {fault.cut}" for fault in faults if fault.verified and fault.cut]
+    cuts = {fault.window: f"{fault.fault} with {fault.cut}" for fault in faults if fault.cut}
+    to_cuts = [
+        cause for cause in verdict.causes if cause.case in OF_LOST_BYTES and cause.window in cuts
+    ]
     return Measures(
         verdict=verdict.verdict,
         **verdict.sends,
         lost=verdict.observed.get("lost", 0),
-        cut=", ".join(dict.fromkeys(cuts)),
+        lost_to_cut=sum(cause.count for cause in to_cuts),
+        cut=", ".join(
+            dict.fromkeys(cuts[cause.window] for cause in to_cuts if cause.window is not None)
+        ),
         duplicated=verdict.observed.get("duplicated", 0),
         stopped=[each.error for each in verdict.stopped],
         predicted=verdict.predicted.get("lost"),
@@ -199,19 +208,23 @@ def expected_seconds(configured: Configured, out: Path) -> float:
 
 def require_confirmed(
     configurations: Sequence[Configured], plan: ComparisonPlan, *, out: Path, yes: bool
-) -> float:
-    """Return the maximum duration of the plan in seconds.
+) -> str:
+    """Return how long the plan takes, as a sentence.
 
-    Raises ScenarioError if it exceeds `CONFIRM_FROM_S` without `yes` or a budget.
+    Raises ScenarioError if that exceeds `CONFIRM_FROM_S` without `yes` or a budget.
     """
     seconds = plan.trials * sum(expected_seconds(configured, out) for configured in configurations)
+    runs = len(configurations) * plan.trials
+    sentence = (
+        f"{runs} runs (configurations: {len(configurations)}, trials of each: {plan.trials}) take "
+        f"up to {max(1, math.ceil(seconds / 60))} minutes"
+    )
     if seconds > CONFIRM_FROM_S and not yes and plan.budget_s is None:
         raise ScenarioError(
-            f"{len(configurations) * plan.trials} runs (configurations: {len(configurations)}, "
-            f"trials of each: {plan.trials}) take up to {seconds / 60:.0f} minutes",
+            sentence,
             hint="Confirm with --yes, or set a limit: --budget 1h, or fewer --trials.",
         )
-    return seconds
+    return f"{sentence}; fewer if every pair of configurations is settled before."
 
 
 class ConfigurationTrial(Trial):

@@ -44,8 +44,9 @@ class Cell(Record):
     `settings` are those that differ between configurations. `trials` counts the trials that lost or
     were conclusive, `inconclusive` the others; `unexpected` of all were not as the scenario
     expects. `failed` trials have no run; `error` is the last reason. Times are seconds, latencies
-    milliseconds. `lost` and the two rates are over the trials that lost; the rates are None if the
-    scenario sets how much is lost (`cut`). `stopped`: trials by fatal error of a producer.
+    milliseconds. `lost` and the two rates are over the trials that lost. The rates leave out
+    `lost_to_cut`: the scenario (`cut`) sets how many records that are. `stopped`: trials by fatal
+    error of a producer.
     """
 
     configuration: str
@@ -62,6 +63,7 @@ class Cell(Record):
     findings: int
     cut: str
     lost: Spread | None
+    lost_to_cut: Spread | None
     lost_per_send: Spread | None
     lost_per_fault_s: Spread | None
     sent: Spread | None
@@ -122,8 +124,8 @@ class Summary(Record):
 
     @property
     def sampled(self) -> bool:
-        """Whether configurations ran more than once, so that there are intervals."""
-        return self.plan.trials > 1
+        """Whether a comparison planned several trials, so that there are intervals."""
+        return bool(self.plan.comparison_id) and self.plan.trials > 1
 
     @property
     def alpha(self) -> float:
@@ -286,7 +288,8 @@ def _cell(
     own = [trial for trial in trials if trial.configuration == name]
     counted, measured = _counted(trials, name), _measured(trials, name)
     losing = [item for item in counted if item.lost]
-    cut = next((item.cut for item in counted if item.cut), "")
+    own_losses = [(item, item.lost - item.lost_to_cut) for item in losing]
+    own_losses = [(item, lost) for item, lost in own_losses if lost]
     interval = statistics.interval(count, progress.design, progress.look_of[name])
     latencies = [item.ack_latency_ms for item in counted if item.ack_latency_ms]
     stopped = Counter(error for item in measured for error in set(item.stopped))
@@ -308,12 +311,13 @@ def _cell(
         error=next((trial.error for trial in reversed(own) if trial.error), ""),
         predicted=next((item.predicted for item in counted if item.predicted), None),
         findings=sum(item.findings for item in measured),
-        cut=cut,
+        cut=next((item.cut for item in counted if item.cut), ""),
         lost=_spread([item.lost for item in losing]),
-        lost_per_send=None if cut else _spread([item.lost / item.sent for item in losing]),
-        lost_per_fault_s=None
-        if cut
-        else _spread([item.lost / item.fault_s for item in losing if item.fault_s]),
+        lost_to_cut=_spread([item.lost_to_cut for item in losing if item.lost_to_cut]),
+        lost_per_send=_spread([lost / item.sent for item, lost in own_losses]),
+        lost_per_fault_s=_spread(
+            [lost / item.fault_s for item, lost in own_losses if item.fault_s]
+        ),
         sent=spread("sent"),
         acked=spread("acked"),
         refused=spread("failed"),

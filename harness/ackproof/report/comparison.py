@@ -20,7 +20,7 @@ _SHOWN_PAIRS = 3
 #: Seconds of difference that are reported.
 _NOTICED_S = 1.0
 #: Faults whose times differ by no more than this factor lasted equally long.
-_SAME_TIME = 1.2
+_SAME_TIME = 1.5
 #: From this share of acked sends on, latencies are those of all sends.
 _ALL = 0.995
 
@@ -103,26 +103,30 @@ def _column(
 
 
 def _configurations(summary: Summary) -> list[Column]:
-    """Return a column for the names, and for each differing setting that names do not contain."""
-    names = [cell.configuration for cell in summary.cells]
-    return [
-        Column(
-            question="Configuration",
-            brief="configuration",
-            answers=[Answer(text=name) for name in names],
-        ),
-        *(
-            Column(
-                question=key,
-                brief=key,
-                answers=[Answer(text=cell.settings[key] or _NOTHING) for cell in summary.cells],
-            )
-            for key in summary.cells[0].settings
-            if not all(
-                f"{key}={cell.settings[key]}" in cell.configuration for cell in summary.cells
-            )
-        ),
+    """Return a column for each differing setting, and for names that contain more than these."""
+    cells = summary.cells
+    keys = list(cells[0].settings)
+    columns = [
+        Column(question=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
+        for key in keys
     ]
+    made_of_settings = [", ".join(f"{key}={cell.settings[key]}" for key in keys) for cell in cells]
+    names = [cell.configuration for cell in cells]
+    if keys and names == made_of_settings:
+        return columns
+    name = Column(
+        question="Configuration",
+        brief="configuration",
+        answers=[Answer(text=name) for name in names],
+    )
+    shown = [
+        column
+        for column in columns
+        if not all(
+            f"{column.brief}={a.text}" in n for a, n in zip(column.answers, names, strict=True)
+        )
+    ]
+    return [name, *shown]
 
 
 def _lost(cell: Cell) -> Answer:
@@ -134,16 +138,21 @@ def _lost(cell: Cell) -> Answer:
     text = _number(cell.lost)
     if cell.trials > 1:
         text = f"{text}, in {cell.losing} of {runs}"
-    if cell.cut:
-        how = f"how many is set by the scenario: {cell.cut}"
-    else:
-        rates = []
-        if cell.lost_per_send:
-            rates.append(f"{fmt.about(cell.lost_per_send.median)} of sends")
-        if cell.lost_per_fault_s:
-            rates.append(f"{fmt.number(cell.lost_per_fault_s.median)} per second of faults")
-        how = fmt.listing(rates)
-    return Answer(text=text, note="; ".join(filter(None, (how, model))))
+    return Answer(text=text, note="; ".join(filter(None, (_rates(cell), model))))
+
+
+def _rates(cell: Cell) -> str:
+    """Return what the configuration lost per send and second of faults, and the scenario's cut."""
+    parts = []
+    if cell.lost_per_send:
+        parts.append(f"{fmt.about(cell.lost_per_send.median)} of sends")
+    if cell.lost_per_fault_s:
+        parts.append(f"{fmt.number(cell.lost_per_fault_s.median)} per second of faults")
+    if cell.lost_to_cut:
+        number = f"{_number(cell.lost_to_cut)} more" if parts else "how many"
+        verb = "are" if parts else "is"
+        parts.append(f"{number} {verb} set by the scenario ({cell.cut}, in whole batches)")
+    return ", ".join(parts)
 
 
 def _acked(cell: Cell) -> Answer:
@@ -164,17 +173,13 @@ def _away(summary: Summary, cell: Cell) -> Answer:
     """Answer for how long the worst partition had no acks, and what the faults cost in any case."""
     if cell.unavailability_s is None or cell.duration_s is None:
         return Answer(text=_NOTHING)
-    alike = [
-        other.unavailability_s.median
-        for other in comparable(cell, summary)
-        if other.unavailability_s is not None
-    ]
     note = f"of {fmt.seconds(cell.duration_s.median)}"
-    if len(alike) > 1:
-        least = min(alike)
-        more = cell.unavailability_s.median - least
+    alike = comparable(cell, summary)
+    if len(alike) > 1 and not _unequal(alike):
+        least = min(map(unavailable_s, alike))
+        more = unavailable_s(cell) - least
         if more > _NOTICED_S:
-            note += f"; {fmt.seconds(more)} more than the least, which the faults cost in any case"
+            note += f": {fmt.seconds(least)} with any of these, {fmt.seconds(more)} with this one"
     return Answer(text=_times(cell.unavailability_s, fmt.seconds), note=note)
 
 
@@ -223,11 +228,23 @@ def _times(spread: Spread, shown: Callable[[float], str]) -> str:
     return f"{shown(spread.median)} ({shown(spread.low)} to {shown(spread.high)})"
 
 
+def outages(summary: Summary) -> list[str]:
+    """Return a sentence for each configuration and fatal error that ended producers."""
+    return [
+        f"OUTAGE with {fmt.quoted(cell.configuration)}: {error} stopped producers for good in "
+        f"{fmt.plural(number, 'run')}. After this fatal error the client allows no further sends."
+        for cell in summary.cells
+        for error, number in cell.stopped.items()
+    ]
+
+
 def notes(summary: Summary) -> list[str]:
     """Return sentences on shared settings, unequal times, and trials that do not count."""
     shared = ", ".join(f"{key} {value}" for key, value in summary.shared.items())
     lines = [f"All configurations: {shared}."] if shared else []
-    lines += _unequal(summary)
+    groups = {tuple(c.configuration for c in comparable(cell, summary)) for cell in summary.cells}
+    unequal = [_unequal([summary.cell(name) for name in group]) for group in sorted(groups)]
+    lines += filter(None, unequal)
     for cell in summary.cells:
         if cell.failed:
             times = "once" if cell.failed == 1 else f"{cell.failed} times"
@@ -237,28 +254,22 @@ def notes(summary: Summary) -> list[str]:
                 f"{fmt.plural(cell.inconclusive, 'inconclusive run')} of {cell.configuration} "
                 f"{'does' if cell.inconclusive == 1 else 'do'} not count."
             )
-    if not summary.sampled:
+    if summary.rounds == 1:
         lines.append("One run of each configuration shows what can happen, not how often.")
     return lines
 
 
-def _unequal(summary: Summary) -> list[str]:
-    """Return a sentence if configurations with the same faults had them for different times."""
-    timed = [cell for cell in summary.cells if cell.trials and cell.fault_s and cell.duration_s]
-    groups: dict[str, list[Cell]] = {}
-    for cell in timed:
-        groups.setdefault(summary.plan.faults.get(cell.configuration, ""), []).append(cell)
-    lines = []
-    for group in groups.values():
-        seconds = {cell.configuration: cell.fault_s.median for cell in group if cell.fault_s}
-        if max(seconds.values()) > _SAME_TIME * min(seconds.values()) + _NOTICED_S:
-            each = fmt.listing(f"{fmt.seconds(s)} with {fmt.quoted(n)}" for n, s in seconds.items())
-            lines.append(
-                f"The same faults were not in force for the same time: {each}. Times without acks "
-                "and numbers of sends depend on that. Faults that begin and end by time or by the "
-                "ISR, not by acks, last equally long in each configuration."
-            )
-    return lines
+def _unequal(cells: Sequence[Cell]) -> str:
+    """Return a sentence if configurations had the same faults for different times."""
+    seconds = {cell.configuration: cell.fault_s.median for cell in cells if cell.fault_s}
+    if not seconds or max(seconds.values()) <= _SAME_TIME * min(seconds.values()) + _NOTICED_S:
+        return ""
+    each = fmt.listing(f"{fmt.seconds(s)} with {fmt.quoted(n)}" for n, s in seconds.items())
+    return (
+        f"The same faults were not in force for the same time: {each}. Times without acks and "
+        "numbers of sends depend on that. Faults that begin and end by time or by the ISR, not by "
+        "acks, last equally long in each configuration."
+    )
 
 
 def statistics(summary: Summary) -> list[str]:

@@ -117,13 +117,18 @@ class Run:
 
 
 def write_html(
-    path: Path, run_dirs: Sequence[Path], *, title: str, summary: Summary | None = None
+    path: Path,
+    run_dirs: Sequence[Path],
+    *,
+    title: str,
+    summary: Summary | None = None,
+    verdicts: Sequence[Verdict] | None = None,
 ) -> None:
     """Write a page about a run, or about the comparison of several runs, to `path`.
 
-    `summary` is that of all trials, and `run_dirs` are examples; without it, several runs are
-    summarised. For a damaged or unfinished run the page lists what is missing. Raises
-    RunDirectoryError if a directory is not a run directory.
+    `summary` is that of all trials with these `verdicts`, and `run_dirs` are examples; without it,
+    several runs are summarised. For a damaged or unfinished run the page lists what is missing.
+    Raises RunDirectoryError if a directory is not a run directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
     views = _on_one_page([read_run(directory, bins=bins) for directory in run_dirs])
@@ -142,7 +147,7 @@ def write_html(
         | {f"comparison-{figure.name}": (figure, None) for figure in plots},
         title=title,
         views=views,
-        verdicts=[verdict for verdict, _ in judged],
+        verdicts=verdicts or [verdict for verdict, _ in judged],
         advice=advice.of_comparison(summary) if summary else [],
         summary=summary,
         summary_figures=plots,

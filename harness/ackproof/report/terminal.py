@@ -25,8 +25,8 @@ from ackproof.runs.verdict import FaultReport, Verdict, Word
 #: Colours of `Outcome.as_expected`.
 _EXPECTED = {"yes": "green", "no": "bold red", "undecided": "bold yellow"}
 _FINDING = "bold red"
-#: The settings are printed beside the numbers from this width.
-_WIDE = 100
+#: The table of a comparison needs this width.
+_WIDE = 110
 
 
 def print_comparison(
@@ -40,36 +40,19 @@ def print_comparison(
 
     `run_dirs` are in the order of `verdicts`. Only runs that do not hold have their path printed.
     """
-    for verdict in verdicts:
-        for line in wording.stopped_sentences(verdict):
-            _say(console, f"{wording.name(verdict)}: {line}", style=_FINDING)
+    for line in comparison.outages(summary):
+        _say(console, line, style=_FINDING)
     _print_advice(console, advice.of_comparison(summary))
     console.print()
-    table = _table()
-    columns = comparison.columns(summary)
-    wide = console.width >= _WIDE
-    for number, column in enumerate(columns):
-        table.add_column(
-            column.question if wide else column.brief,
-            overflow="fold",
-            ratio=2 if wide and number == 0 else None,
-        )
-    for row, cell in enumerate(summary.cells):
-        texts = []
-        for number, column in enumerate(columns):
-            answer = column.answers[row]
-            lost = column.brief == "lost" and cell.losing
-            text = Text(answer.text, style="bold" if number == 0 else TONE["lost"] if lost else "")
-            if answer.note and (wide or column.brief == "lost"):
-                text.append(f"\n{answer.note}", style="not bold dim")
-            texts.append(text)
-        table.add_row(*texts)
-    console.print(table)
+    _print_columns(console, summary)
     for line in (*comparison.notes(summary), *comparison.statistics(summary)):
         _say(console, line)
     for verdict in verdicts:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
             _say(console, f"{wording.name(verdict)}: {line}", style="dim")
+    for verdict in verdicts:
+        for line in wording.cause_sentences(verdict):
+            _say(console, f"{wording.name(verdict)}: {line}")
     _print_agreement(console, verdicts)
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
@@ -77,10 +60,46 @@ def print_comparison(
             reason = f" ({verdict.reason})" if verdict.verdict is Word.INCONCLUSIVE else ""
             line = f"{wording.name(verdict)}: {became.text}{reason}"
             _say(console, line, style=_EXPECTED[became.as_expected])
-            for cause in wording.cause_sentences(verdict):
-                _say(console, cause, style="dim")
             _path(console, "", run_dir)
     _path(console, "Report: ", html)
+
+
+def _print_columns(console: Console, summary: Summary) -> None:
+    """Print the table of a comparison; on a narrow terminal a list for each configuration."""
+    first, *columns = comparison.columns(summary)
+    rows = [
+        (Text(first.answers[number].text, style="bold"), [_answer(c, number) for c in columns])
+        for number in range(len(summary.cells))
+    ]
+    if console.width >= _WIDE:
+        table = _table()
+        table.add_column(first.question, overflow="fold", ratio=1)
+        for column in columns:
+            table.add_column(column.question, overflow="fold", ratio=1)
+        for name, texts in rows:
+            table.add_row(name, *texts)
+        console.print(table)
+        return
+    for cell, (_, texts) in zip(summary.cells, rows, strict=True):
+        console.print(Text(cell.configuration, style="bold"), highlight=False)
+        for column, text in zip(columns, texts, strict=True):
+            print_item(
+                console,
+                f"  {column.brief}: ",
+                text.plain.replace("\n", "; "),
+                style=str(text.style),
+            )
+    console.print()
+
+
+def _answer(column: comparison.Column, number: int) -> Text:
+    answer = column.answers[number]
+    style = ""
+    if column.brief == "lost" and not answer.text.startswith(("no", "-")):
+        style = TONE["lost"]
+    elif column.brief == "as expected":
+        style = _EXPECTED.get(answer.text.split(",")[0], "")
+    return Text("\n".join(filter(None, (answer.text, answer.note))), style=style)
 
 
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
