@@ -61,6 +61,8 @@ class Measures(Record):
     recovery_s: float | None
     acked_per_s: float
     ack_latency_ms: Latency | None
+    #: Whether a slow producer makes latency and availability unreliable.
+    untimed: bool = False
     safer: Safer | None = None
 
     @property
@@ -110,6 +112,7 @@ def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
         acked_per_s=metrics.acked_per_s,
         # With acks=0 it is the time until the client has written to its socket.
         ack_latency_ms=None if verdict.configuration.get("acks") in (0, "0") else latency,
+        untimed=latency is None and verdict.observed.get("acked", 0) > 0,
         safer=safer,
     )
 

@@ -72,6 +72,8 @@ class Cell(Record):
     unknown: Spread | None
     duplicated: Spread | None
     stopped: dict[str, int]
+    #: Trials in which a slow producer makes latency and availability unreliable.
+    untimed: int
     duration_s: Spread | None
     fault_s: Spread | None
     unavailability_s: Spread | None
@@ -324,6 +326,7 @@ def _cell(
         unknown=spread("unknown"),
         duplicated=spread("duplicated"),
         stopped=dict(stopped),
+        untimed=sum(item.untimed for item in counted),
         duration_s=spread("duration_s"),
         fault_s=spread("fault_s"),
         unavailability_s=spread("unavailability_s"),

@@ -74,7 +74,7 @@ def columns(summary: Summary) -> list[Column]:
     made = [
         *_configurations(summary),
         _column("Are acked records lost?", "lost", _lost, cells),
-        _column("How many sends are acked?", "acked", _acked, cells),
+        _column("How many sends are acked?", "acked", lambda cell: _sends(cell, cell.acked), cells),
         _column("How many are refused?", "refused", lambda cell: _sends(cell, cell.refused), cells),
         _column(
             "How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown), cells
@@ -155,13 +155,6 @@ def _rates(cell: Cell) -> str:
     return ", ".join(parts)
 
 
-def _acked(cell: Cell) -> Answer:
-    if cell.acked is None or cell.sent is None:
-        return Answer(text=_NOTHING)
-    share = f"{fmt.about(cell.acked.median / cell.sent.median)} of " if cell.sent.median else ""
-    return Answer(text=_number(cell.acked), note=f"{share}{_number(cell.sent)} sends")
-
-
 def _sends(cell: Cell, sends: Spread | None) -> Answer:
     if sends is None or cell.sent is None:
         return Answer(text=_NOTHING)
@@ -180,6 +173,8 @@ def _away(summary: Summary, cell: Cell) -> Answer:
         more = unavailable_s(cell) - least
         if more > _NOTICED_S:
             note += f": {fmt.seconds(least)} with any of these, {fmt.seconds(more)} with this one"
+    if cell.untimed:
+        note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was late itself"
     return Answer(text=_times(cell.unavailability_s, fmt.seconds), note=note)
 
 

@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from ackproof.comparison.summary import Spread, Summary
+from ackproof.errors import AckproofError, ScenarioError
 from ackproof.report import comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
+from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
 from support.trial_summaries import RISKY, SAFE, WORSE, summary
 from unit.harness.report.browser import look, needs_browser
@@ -83,7 +85,7 @@ def test_a_loss_that_the_scenario_sets_has_no_rate() -> None:
 def test_refused_and_unknown_sends_have_columns_and_latency_says_of_how_many() -> None:
     few = {"acked": 40.0, "refused": 20.0, "unknown": 940.0}
     made = changed(summary(), SAFE, **few)
-    assert answers(made, "acked")[2].note == "4.0 % of 1,000 sends"
+    assert answers(made, "acked")[2] == comparison.Answer(text="40", note="4.0 % of sends")
     assert answers(made, "refused")[2] == comparison.Answer(text="20", note="2.0 % of sends")
     assert answers(made, "unknown")[2] == comparison.Answer(text="940", note="94 % of sends")
     all_acked, _, some_acked = answers(made, "ack p50 / p99")
@@ -100,6 +102,12 @@ def test_the_time_that_every_configuration_lost_is_told_apart() -> None:
     assert answers(unequal, "no acks")[2].note == "of 20.0 s"
     assert any("not in force for the same time" in note for note in comparison.notes(unequal))
     assert not any("same time" in note for note in comparison.notes(summary()))
+
+
+def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
+    late = changed(summary(), SAFE, untimed=3)
+    assert "not reliable in 3 of 12" in answers(late, "no acks")[2].note
+    assert "not reliable" not in answers(summary(), "no acks")[2].note
 
 
 def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
@@ -174,3 +182,30 @@ def test_the_page_draws_the_comparison_without_an_error(acks_0, acks_all, tmp_pa
     page = path.read_text(encoding="utf-8")
     assert 'id="comparison-pareto"' in page
     assert "Use acks=all: it lost nothing in 12 runs" in page
+
+
+def test_a_paper_in_markdown_has_the_advice_and_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "decision.md"
+    require_writable(path)
+    write_paper(path, summary(), [], title="acks")
+    text = path.read_text()
+    assert text.index("Use acks=all") < text.index("| acks | Are acked records lost? |")
+    assert "| all | no, in 12 runs<br>the model: possible |" in text
+    assert "All configurations: Kafka 4.4.0." in text
+
+
+def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ScenarioError, match="is Markdown or PDF"):
+        require_writable(tmp_path / "decision.docx")
+    with pytest.raises(ScenarioError, match="no such folder"):
+        require_writable(tmp_path / "missing" / "decision.md")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AckproofError, match="needs a Chromium browser") as refused:
+        require_writable(tmp_path / "decision.pdf")
+    assert refused.value.exit_code == 4
+    browser = tmp_path / "chromium"
+    browser.write_text("#!/bin/sh\n")
+    browser.chmod(0o755)
+    require_writable(tmp_path / "decision.pdf")
