@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,7 @@ from docker import DockerClient
 
 from ackproof.cluster import readiness
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.fork import forked
-from ackproof.containers.images import DATA_DIR
+from ackproof.cluster.fork import copy_disks, forked
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from integration.command import ackproof
@@ -63,10 +60,7 @@ def outage(engine: DockerClient, tmp_path_factory: pytest.TempPathFactory) -> It
             if node.exit_status() is None:
                 node.kill()
         disks = tmp_path_factory.mktemp("disks")
-        for node in cluster.nodes.values():
-            stream, _ = node.container.get_archive(DATA_DIR)
-            with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
-                archive.extractall(disks / node.name, filter="data")
+        copy_disks(cluster, disks)
         yield Outage(cluster=cluster, disks=disks, kafka=cluster.topology.kafka)
 
 

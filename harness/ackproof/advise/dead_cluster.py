@@ -86,6 +86,11 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
         if missing:
             unknown.append(f"{name}: no disk of broker {', '.join(map(str, missing))}")
             continue
+        unknown += [
+            f"{name}: broker {broker} has no directory of it, which counts as an empty log"
+            for broker in state.replicas
+            if place not in nodes[broker].logs
+        ]
         values = {**settings.properties, **configured.get("", {}), **configured.get(place[0], {})}
         try:
             situations[place] = Situation(

@@ -5,6 +5,7 @@ Only the last segment of a replica is read, and of each batch only its header. N
 
 from __future__ import annotations
 
+import fcntl
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,7 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
     node = nodes.setdefault(int(name), NodeDisks(node=int(name), cluster=cluster))
     if cluster != node.cluster:
         raise ScenarioError(f"node {name} has directories of two clusters: {folder}")
+    _require_unused(folder / ".lock")
     node.folders.append(folder)
     node.clean &= (folder / ".kafka_cleanshutdown").exists()
     marks = _checkpoint(folder / "replication-offset-checkpoint", node)
@@ -101,6 +103,21 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
                 if place in node.logs:
                     node.problems.append(f"{replica}: another directory has this replica, too")
                 node.logs[place] = log
+
+
+def _require_unused(lock: Path) -> None:
+    """Raise ScenarioError if a broker of this machine holds its lock (`FileLock` of Kafka)."""
+    if not lock.is_file():
+        return
+    with lock.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ScenarioError(
+                f"{lock.parent} is in use: a broker holds {lock.name}",
+                hint="Stop its broker first, or name a snapshot. For a running cluster there is "
+                "`ackproof advise restart`.",
+            ) from error
 
 
 def _replica_log(folder: Path, watermark: int, node: NodeDisks) -> ReplicaLog | None:

@@ -8,9 +8,12 @@ own configuration.
 from __future__ import annotations
 
 import contextlib
+import io
+import tarfile
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.network import create_network, reserved_ports
@@ -19,6 +22,15 @@ from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import labels, remove_run
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
+
+
+def copy_disks(cluster: KafkaCluster, folder: Path) -> None:
+    """Copy the log directories of all nodes to <folder>/<node>; the nodes may be stopped."""
+    for node in cluster.nodes.values():
+        for directory in node.directories:
+            stream, _ = node.container.get_archive(directory)
+            with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
+                archive.extractall(folder / node.name, filter="data")
 
 
 @contextlib.contextmanager

@@ -60,10 +60,12 @@ class ReplicaLog:
             raise ValueError(f"a log from offset {self.begin} to {self.end} is not possible")
         if list(self.epochs) != sorted(self.epochs):
             raise ValueError(f"leader epochs {self.epochs} are not ascending")
+        if self.begin < self.end and not self.epochs:
+            raise ValueError("a log with records has no leader epoch")
 
     def pieces(self, begin: int) -> Iterator[tuple[int, int, int]]:
         """Yield (epoch, first offset, offset after it) from the offset `begin` on."""
-        ends = [*(start for _, start in self.epochs[1:]), self.end]
+        ends = [*(start for _, start in self.epochs[1:]), self.end][: len(self.epochs)]
         for number, ((epoch, start), end) in enumerate(zip(self.epochs, ends, strict=True)):
             first = max(begin, self.begin if number == 0 else start)
             if first < min(end, self.end):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,32 @@ def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
         (2, True, 5),
     ]
     assert unstated(found, DUMP, SETTINGS) == ["unclean.leader.election.enable"]
+
+
+def test_a_replica_without_a_directory_counts_as_empty_and_is_named(nodes) -> None:
+    del nodes[2].logs["orders", 0]
+    found = dead_cluster(nodes, DUMP, SETTINGS)
+    assert found.situations["orders", 0].replicas[1].log == ReplicaLog(end=0, epochs=())
+    assert found.unknown == (
+        "orders-0: broker 2 has no directory of it, which counts as an empty log",
+    )
+
+
+def test_a_disk_that_a_broker_uses_is_refused(tmp_path: Path) -> None:
+    lock = disk(tmp_path, 1, records=3) / ".lock"
+    holds = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)"
+    wait = "print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{holds}; {wait}", lock],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == b"held\n"
+        with pytest.raises(ScenarioError, match="is in use"):
+            read_disks([tmp_path])
+        broker.communicate()
+    assert set(read_disks([tmp_path])) == {1}
 
 
 def test_a_partition_without_a_disk_of_a_replica_is_unknown(nodes) -> None:

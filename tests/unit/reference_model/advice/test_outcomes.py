@@ -77,6 +77,12 @@ def test_after_a_power_loss_of_the_last_replica_an_unclean_election_keeps_more()
     assert outcome(last, [Start((2, 3)), Elect(), Start((1,))]).keeps
 
 
+def test_an_empty_replica_that_leads_loses_everything() -> None:
+    emptied = replica(1, 0, epochs=())
+    found = outcome(situation(emptied, replica(2, 10), acks="1"), [Start((1, 2))])
+    assert found.loses == (Offsets(0, 9),)
+
+
 def test_a_tail_that_acks_all_never_acknowledged_is_not_at_risk() -> None:
     both = (replica(1, 10), replica(2, 8))
     second_first = [Start((2,)), Start((1,))]
