@@ -158,7 +158,7 @@ def audit(
     compared = _compared(answer, paths, against, kafka=kafka, topic=topic) if against else None
     risks = failing(answer, counted)
     if compared:
-        risks &= {id(finding.risk) for finding in compared.new}
+        risks &= {id(risk) for finding in compared.new for risk in finding.variants}
     answer = summed_up(answer)
     _write(answer, compared, risks, sarif=sarif, junit=junit, markdown=markdown, html=html)
     if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
