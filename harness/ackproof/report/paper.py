@@ -59,7 +59,7 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
     ]
     parts = [
         f"# {title}",
-        ", ".join(wording.facts(verdicts)),
+        *([", ".join(wording.facts(verdicts))] if verdicts else []),
         *(f"**{sentence}**" for sentence in comparison.outages(summary)),
         *advice.of_comparison(summary),
         "\n".join(
