@@ -25,7 +25,15 @@ from ackproof.audit.summary import summaries
 from ackproof.comparison.summary import Summary, stored_settings, summary_of
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.overview.collect import overview_of
-from ackproof.report import advice, comparison, comparison_plots, formatting, sequence, wording
+from ackproof.report import (
+    advice,
+    certainty,
+    comparison,
+    comparison_plots,
+    formatting,
+    sequence,
+    wording,
+)
 from ackproof.report.figure import Figure, escaped, template
 from ackproof.report.run_plots import figures, time_range, zoom_range
 from ackproof.runs.directory import read_record, refuse_special_files
@@ -317,6 +325,7 @@ def environment() -> Environment:
         "fmt": formatting,
         "words": wording,
         "trials": comparison,
+        "certainty": certainty,
         "Word": Word,
         "as_expected": {word.value: answer for word, answer in wording.AS_EXPECTED.items()},
         "whole_run": lambda view: json.dumps(time_range(view.overview)),

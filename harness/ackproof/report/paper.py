@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ackproof.comparison.summary import Summary
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.report import advice, comparison, wording
+from ackproof.report import advice, certainty, comparison, wording
 from ackproof.report.html import write_html
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Verdict
@@ -72,7 +72,7 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
         ),
         *comparison.notes(summary),
         *wording.agreement_sentences(verdicts),
-        *comparison.statistics(summary),
+        *certainty.statistics(summary),
     ]
     return "\n\n".join(parts) + "\n"
 

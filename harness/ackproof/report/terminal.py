@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ackproof.comparison.summary import Summary
 from ackproof.judgement.overview.collect import overview_of
-from ackproof.report import advice, comparison, wording
+from ackproof.report import advice, certainty, comparison, wording
 from ackproof.report import formatting as fmt
 from ackproof.report.console_tables import TONE, print_item
 from ackproof.report.wording import agreement, agreement_of, agreement_sentences, outcome, sentence
@@ -45,7 +45,7 @@ def print_comparison(
     _print_advice(console, advice.of_comparison(summary))
     console.print()
     _print_columns(console, summary)
-    for line in (*comparison.notes(summary), *comparison.statistics(summary)):
+    for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         _say(console, line)
     for verdict in verdicts:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):

@@ -97,14 +97,9 @@ class FaultReport(Record):
             ]
             for how in ("added", "moved")
         }
+        fields |= {"hit": hit, "cut": kind.size_of_stored(row["parameters"]) if kind else ""}
         return cls.model_validate(
-            {
-                **fields,
-                **changed,
-                "hit": hit,
-                "cut": kind.size_of_stored(row["parameters"]) if kind else "",
-                "id": Fault.id_of_stored(row["parameters"]),
-            }
+            {**fields, **changed, "id": Fault.id_of_stored(row["parameters"])}
         )
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ackproof.comparison.summary import Spread, Summary
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.report import comparison, comparison_plots
+from ackproof.report import certainty, comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
@@ -37,7 +37,7 @@ def changed(made: Summary, name: str, **measures: object) -> Summary:
 
 
 def test_the_statistics_name_costs_and_confidence() -> None:
-    said = " ".join(comparison.statistics(summary(rounds=30)))
+    said = " ".join(certainty.statistics(summary(rounds=30)))
     assert "With 95 % confidence in each interval: acks=0 loses in " in said
     assert "acks=1 loses more often than acks=all." in said
     assert "acks=all against acks=1: unavailability +2.0 s" in said
@@ -47,7 +47,7 @@ def test_the_statistics_name_costs_and_confidence() -> None:
 
 def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     result = summary(rounds=3)
-    assert "is not settled: about" in " ".join(comparison.statistics(result))
+    assert "is not settled: about" in " ".join(certainty.statistics(result))
     assert all(not pair.settled for pair in result.pairs)
 
 
