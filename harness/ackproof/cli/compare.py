@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli import own_files
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    Budget,
-    Json,
-    Out,
-    ShardOption,
-    Spark,
-    budget_seconds,
-    configurations_of,
-    engine,
-    exit_with,
-    print_json,
-    shipped_or_local,
-    stderr,
-    stdout,
-)
+from ackproof.cli import options, own_files
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.safe_files import replacing
 
@@ -50,7 +33,7 @@ def compare(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            callback=shipped_or_local,
+            callback=options.shipped_or_local,
             help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
         ),
     ] = None,
@@ -58,7 +41,7 @@ def compare(
     trials: Annotated[
         int, typer.Option(min=1, max=1000, help="Maximum number of trials of each configuration.")
     ] = 1,
-    budget: Budget = "",
+    budget: options.Budget = "",
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Confidence of all statements together.")
     ] = 0.95,
@@ -73,7 +56,7 @@ def compare(
         Path | None,
         typer.Option(metavar="DIR", help="Continue the interrupted comparison stored in DIR."),
     ] = None,
-    shard: ShardOption = "",
+    shard: options.ShardOption = "",
     config: own_files.Config = None,
     topic: own_files.Topic = "",
     export: Annotated[
@@ -86,9 +69,9 @@ def compare(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
-    out: Out = RUNS,
-    spark: Spark = LOCAL_SPARK,
-    as_json: Json = False,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
 ) -> None:
     """Run every configuration of a scenario's matrix under the same faults and compare them.
 
@@ -113,7 +96,7 @@ def compare(
         raise typer.BadParameter(
             "name either a scenario or --resume DIR, and not both", param_hint="SCENARIO"
         )
-    reporter = ConsoleReporter(stderr())
+    reporter = ConsoleReporter(options.stderr())
     if resume is not None:
         store = resume_stored(resume.resolve())
         out = store.directory.parent
@@ -130,9 +113,9 @@ def compare(
                 confidence=confidence,
                 margin=margin,
                 seed=seed,
-                budget_s=budget_seconds(budget),
+                budget_s=options.budget_seconds(budget),
             )
-    client = engine(store.configurations)
+    client = options.engine(store.configurations)
     with ClusterPool(client, say=reporter.note) as pool:
         run_trial = on_clusters(out=out, client=client, reporter=reporter, pool=pool)
         comparison = Comparison(store, run_trial, reporter)
@@ -149,11 +132,11 @@ def compare(
         reporter.note(f"paper: {export}")
     announce(store.configurations, verdicts)
     if as_json:
-        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+        options.print_json([verdict.model_dump(mode="json") for verdict in verdicts])
     else:
         run_dirs = [run_dir for run_dir, _ in results]
-        print_comparison(stdout(), summary, verdicts, run_dirs, html)
-    exit_with(verdicts, comparison.failure)
+        print_comparison(options.stdout(), summary, verdicts, run_dirs, html)
+    options.exit_with(verdicts, comparison.failure)
 
 
 def _planned(
@@ -163,9 +146,9 @@ def _planned(
     yes: bool,
     shard: str,
     reporter: Reporter,
-    **options: Any,
+    **further: Any,
 ) -> ComparisonStore:
-    """Store the plan of a comparison; `options` are further fields of it."""
+    """Store the plan of a comparison; `further` are more fields of it."""
     from ackproof.comparison.store import (
         ComparisonPlan,
         create,
@@ -176,8 +159,8 @@ def _planned(
     )
     from ackproof.runs.directory import fresh_name
 
-    configurations = configurations_of(scenario, shard=shard)
-    if len(configurations) == 1 and options["trials"] == 1 and not shard:
+    configurations = options.configurations_of(scenario, shard=shard)
+    if len(configurations) == 1 and further["trials"] == 1 and not shard:
         raise ScenarioError(
             f"{scenario} has one configuration, so there is nothing to compare it with",
             hint="Give it a matrix, repeat it with --trials, or use ackproof run.",
@@ -190,7 +173,7 @@ def _planned(
         faults={label(one, configurations): faults_of(one) for one in configurations},
         settings={label(one, configurations): settings_of(one) for one in configurations},
         shard=shard,
-        **options,
+        **further,
     )
     reporter.note(require_confirmed(configurations, plan, out=out, yes=yes))
     return create(out, plan, configurations)
