@@ -258,15 +258,14 @@ def _fetch(ivy: Path, package: Package) -> None:
         PYSPARK_PYTHON=sys.executable,
     )
     if done.returncode != 0 or not any((ivy / "jars").glob("*.jar")):
-        lines = (done.stderr or done.stdout).splitlines()
+        report = done.stderr or done.stdout
+        lines = report.splitlines()
         cause = next((line.strip() for line in lines if _CAUSE.search(line)), "see below")
-        report = "\n".join(lines[-30:])
         raise AnalysisError(
             f"{_CALLED[package]} {coordinates(package)} could not be fetched ({cause}): Spark "
             "needs a package source that has exactly this version and all it depends on. Set one "
             "up for this machine's JVM tools, or install a pyspark for which it has them "
-            f"({INSTALL})."
-            f"{_REPORT}{report}"
+            f"({INSTALL}).{_REPORT}{_end(report)}"
         )
 
 
@@ -275,6 +274,12 @@ _CAUSE = re.compile(r"unresolved dependency|SERVER ERROR|not found$|Exception|re
 
 #: Separates the reason of a failed fetch from the end of Spark's report.
 _REPORT = " Spark's report ends with:\n"
+
+
+def _end(report: str) -> str:
+    """Return the last lines of Spark's report, without Ivy's frames and Java's stack trace."""
+    lines = (line.strip() for line in report.splitlines())
+    return "\n".join([line for line in lines if line.strip(":") and line[:3] != "at "][-6:])
 
 
 def _drop_what_spark_has(folder: Path) -> None:
