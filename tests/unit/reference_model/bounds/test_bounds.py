@@ -4,6 +4,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from losing_budgets import questions, search_minima
@@ -103,6 +104,20 @@ def test_the_smallest_losing_budgets_are_an_antichain() -> None:
     assert found.excludes(Budget(kills=1, shrinks=1))
     assert not found.excludes(Budget(kills=math.inf)), "more than was searched"
     assert all(one.steps for one in found.losing)
+
+
+@pytest.mark.parametrize("other", [{"unclean": True}, {"version": "2.6.2"}])
+def test_losses_of_other_rules_give_the_same_minima(other: dict[str, Any]) -> None:
+    """They are tried before the search; a loss that these rules exclude is not taken over."""
+    alike = search_minima(question(**other), failures=2).losing
+    found, searched = (
+        search_minima(question(), failures=2, alike=alike),
+        search_minima(question(), failures=2),
+    )
+    assert {one.budget for one in found.losing} == {one.budget for one in searched.losing}
+    assert found.states < searched.states
+    for one in found.losing:
+        assert list(narrate(question(), one))[-1].endswith("it is lost.")
 
 
 def test_a_search_that_runs_out_of_states_claims_only_what_it_has_finished() -> None:
