@@ -6,10 +6,10 @@ import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from ackproof.audit.answer import Audit
+from ackproof.audit.answer import Audit, Risk
 from ackproof.audit.places import Finding, findings
 from ackproof.audit.words import covers
 from ackproof.errors import ScenarioError
@@ -37,28 +37,33 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
 
 def _without(some: Iterable[Finding], others: Iterable[Finding]) -> list[Finding]:
     """Return the findings that no other one implies, without accepted ones."""
-    alike: dict[object, list[Finding]] = defaultdict(list)
+    alike: dict[object, list[Risk]] = defaultdict(list)
     for other in others:
-        alike[_part(other)].append(other)
-    return [
-        one
-        for one in some
-        if not one.risk.accepted and not any(_implies(other, one) for other in alike[_part(one)])
-    ]
+        alike[_part(other)] += other.variants
+    found = []
+    for one in some:
+        left = tuple(
+            risk
+            for risk in one.variants
+            if not risk.accepted and not any(_implies(other, risk) for other in alike[_part(one)])
+        )
+        found += [replace(one, risk=left[0], variants=left)] if left else []
+    return found
 
 
 def _part(finding: Finding) -> object:
     """Return topic, clients and effect; a client is known by its file's name."""
     clients = (finding.answer.producer, finding.answer.consumer)
     names = [PurePath(client).name for client in clients]
-    return (finding.answer.topic, *names, finding.risk.effect)
+    cluster = PurePath(finding.answer.cluster).name
+    return (cluster, finding.answer.topic, *names, finding.risk.effect)
 
 
-def _implies(other: Finding, one: Finding) -> bool:
+def _implies(other: Risk, one: Risk) -> bool:
     return (
-        covers(other.risk.failures, one.risk.failures)
-        and other.risk.when.items() <= one.risk.when.items()
-        and (other.risk.likelihood == "certain" or one.risk.likelihood == "possible")
+        covers(other.failures, one.failures)
+        and other.when.items() <= one.when.items()
+        and (other.likelihood == "certain" or one.likelihood == "possible")
     )
 
 

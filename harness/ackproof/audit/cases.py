@@ -34,8 +34,10 @@ def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
     taken = any(counts[one] for one in (Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
     sole = configuration.replication_factor == 1 and taken
     if configuration.acks != "all" and not sole:
-        session = bool(counts[Failure.LOST_SESSION])
-        return "B1" if configuration.acks == "0" else "B3" if session else "B2"
+        if configuration.acks == "0":
+            return "B1"
+        planned = set(counts) <= {Failure.LEADER_MOVE, Failure.CLEAN_RESTART}
+        return "B3" if counts[Failure.LOST_SESSION] else "B53" if planned else "B2"
     if taken:
         return _by_lost_log(configuration, counts)
     profile = configuration.profile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal, cast
 
@@ -9,27 +10,20 @@ from typing_extensions import TypedDict
 
 from ackproof.audit import merging
 from ackproof.audit.against import Difference
-from ackproof.audit.answer import SCHEMA, Alternative, Answer, Audit, Effect, Failure, Risk
+from ackproof.audit.answer import (
+    SCHEMA,
+    Alternative,
+    Answer,
+    Audit,
+    Decision,
+    Effect,
+    Failure,
+    Proof,
+    Risk,
+    Runs,
+)
 from ackproof.audit.places import Finding
-from ackproof.own_config.configuration import Given
-
-
-class FileDocument(TypedDict):
-    """A file, and its shape or the reason why it was refused."""
-
-    file: str
-
-
-class ReadDocument(FileDocument):
-    """A file that was understood."""
-
-    shape: str
-
-
-class RefusedDocument(FileDocument):
-    """A file of which nothing is used."""
-
-    reason: str
+from ackproof.own_config.configuration import FileRead, FileRefused, Given
 
 
 class GivenDocument(TypedDict):
@@ -46,33 +40,12 @@ class KafkaDocument(TypedDict):
     mode: GivenDocument
 
 
-class DecisionDocument(TypedDict):
-    """A change of one setting that removes a risk, and its price."""
-
-    setting: str
-    value: str
-    source: str
-    change: str
-    cost: str
-
-
-class RunsDocument(TypedDict):
-    """Stored runs on real brokers that showed a risk, of all that tried."""
-
-    showed: int
-    of: int
-
-
-class ProofDocument(TypedDict):
-    """A run of this configuration on real brokers, by `--prove`."""
-
-    acked: int
-    lost: int
-    run: str
-
-
 class RiskDocument(TypedDict):
-    """A smallest set of failures with its effect."""
+    """A smallest set of failures with its effect.
+
+    variant_of: the failures of the risk that stands for this one, because only the ways differ in
+    which brokers end; null for the risk that stands for the others.
+    """
 
     effect: Effect
     likelihood: Literal["possible", "certain"]
@@ -82,16 +55,17 @@ class RiskDocument(TypedDict):
     text: str
     at_risk: str
     trace: list[str]
-    decided_by: list[DecisionDocument]
-    runs: RunsDocument | None
+    decided_by: list[Decision]
+    runs: Runs | None
     accepted: str | None
-    here: ProofDocument | None
+    here: Proof | None
+    variant_of: list[Failure] | None
 
 
 class AlternativeDocument(TypedDict):
     """The answer after the least changes of settings."""
 
-    changes: list[DecisionDocument]
+    changes: list[Decision]
     risks: list[RiskDocument]
     survives: list[list[Failure]]
 
@@ -102,6 +76,8 @@ class AnswerDocument(TypedDict):
     topic: str | None
     producer: str | None
     consumer: str | None
+    cluster: str | None
+    version: GivenDocument
     settings: dict[str, GivenDocument]
     unstated: list[str]
     risks: list[RiskDocument]
@@ -134,8 +110,8 @@ class AuditDocument(TypedDict):
     """The answers about all files of an audit."""
 
     schema: Literal["ackproof.audit/1"]
-    read: list[ReadDocument]
-    refused: list[RefusedDocument]
+    read: list[FileRead]
+    refused: list[FileRefused]
     warnings: list[str]
     kafka: KafkaDocument
     answers: list[AnswerDocument]
@@ -166,8 +142,19 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def risk_document(risk: Risk) -> dict[str, Any]:
-    return {**asdict(risk), "case": risk.case or None, "accepted": risk.accepted or None}
+def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
+    listed = list(risks)
+    first = {id(one): variants[0] for variants in merging.alike(listed) for one in variants}
+    return [_risk(one, first[id(one)]) for one in listed]
+
+
+def _risk(risk: Risk, first: Risk) -> dict[str, Any]:
+    return {
+        **asdict(risk),
+        "case": risk.case or None,
+        "accepted": risk.accepted or None,
+        "variant_of": None if risk is first else first.failures,
+    }
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
@@ -183,7 +170,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         **_parts(finding.answer),
         "file": finding.file,
         "line": finding.line,
-        "risk": risk_document(finding.risk),
+        "risk": _risk(finding.risk, finding.risk),
     }
 
 
@@ -202,9 +189,11 @@ def _given(given: Given | None) -> dict[str, Any]:
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
         **_parts(answer),
+        "cluster": answer.cluster or None,
+        "version": _given(answer.version),
         "settings": {key: _given(given) for key, given in answer.settings.items()},
         "unstated": answer.unstated,
-        "risks": [risk_document(risk) for risk in answer.risks],
+        "risks": _risks(answer.risks),
         "survives": answer.survives,
         "undecided": answer.undecided,
         "alike": answer.alike,
@@ -215,6 +204,6 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _alternative(alternative: Alternative) -> dict[str, Any]:
     return {
         "changes": [asdict(change) for change in alternative.changes],
-        "risks": [risk_document(risk) for risk, _ in merging.risks(alternative.assumed)],
+        "risks": _risks(risk for risk, _ in merging.risks(alternative.assumed)),
         "survives": merging.survives(alternative.assumed),
     }

@@ -59,6 +59,7 @@ def _group(summary: Summary) -> Iterator[str]:
         cells = [f"**{cell}**" if cell[:3].isupper() else cell for cell in row.cells]
         yield from _row((row.label, row.cases, *cells, row.runs))
     yield ""
+    yield from (f"{_cell(footnote)}  " for footnote in summary.footnotes)
     for at, change in enumerate(summary.changes):
         cost = f"; costs: {change.cost}" if change.cost else ""
         place = f"`{change.setting}={change.change}` ({change.source})"
@@ -67,8 +68,7 @@ def _group(summary: Summary) -> Iterator[str]:
         yield f"- {_cell(note)}"
     yield ""
     if summary.how:
-        case = f" ({summary.how_case})" if summary.how_case else ""
-        yield f"<details><summary>How, in the fewest steps{case}</summary>"
+        yield f"<details><summary>{summary.how_head}</summary>"
         yield ""
         yield from (f"{number}. {_cell(step)}" for number, step in enumerate(summary.how, start=1))
         yield ""

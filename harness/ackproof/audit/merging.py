@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ackproof.audit.answer import Assumed, Failures, Risk
-from ackproof.audit.words import covers
+from ackproof.audit.words import covers, kinds
 
 When = Mapping[str, str]
 _VERSION = "kafka.version"
@@ -30,6 +30,16 @@ def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
         for points, when in space.boxes(group):
             last = max(points)
             yield replace(group[last], when={**when, **extra}), last
+
+
+def alike(some: Iterable[Risk]) -> list[list[Risk]]:
+    """Return risks in groups of variants: brokers end in other ways, and all else is the same."""
+    groups: dict[object, list[Risk]] = {}
+    for risk in some:
+        changes = tuple((one.setting, one.change) for one in risk.decided_by)
+        same = (risk.effect, risk.likelihood, risk.case, risk.accepted, str(risk.when), changes)
+        groups.setdefault((*same, kinds(risk.failures)), []).append(risk)
+    return list(groups.values())
 
 
 def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:

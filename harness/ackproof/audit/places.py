@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Audit, Effect, Risk
-from ackproof.audit.words import EFFECTS, condition, phrase
+from ackproof.audit.words import EFFECTS, condition, phrase_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A risk with its answer, and the file and line of the setting that decides it."""
+    """A risk with its answer, and the file and line of the setting that decides it.
+
+    variants: the risk and those in which brokers end in other ways.
+    """
 
     answer: Answer
     risk: Risk
+    variants: tuple[Risk, ...]
     file: str
     line: int
+
+    def fails(self, failing: Collection[int]) -> bool:
+        """Whether one of its risks is in `failing`, by `id`."""
+        return any(id(risk) in failing for risk in self.variants)
 
     @property
     def rule(self) -> str:
@@ -29,16 +39,23 @@ class Finding:
 
     @property
     def title(self) -> str:
-        return f"{self._topic}{EFFECTS[self.risk.effect]}, {_after(self.risk)}"
+        return f"{self._topic}{EFFECTS[self.risk.effect]}, {self.after}"
+
+    @property
+    def after(self) -> str:
+        if not self.risk.failures:
+            return "without any failure"
+        return f"after: {phrase_of([one.failures for one in self.variants])}"
 
     @property
     def detail(self) -> str:
         """What happens, for which values, and the change that prevents it."""
         risk = self.risk
+        more = f"The same {self.after}." if len(self.variants) > 1 else ""
         sentence = f"{risk.text[:1].upper()}{risk.text[1:].rstrip('.')}." if risk.text else ""
         held = f"{condition(risk.when).capitalize()}." if risk.when else ""
         changes = " or ".join(f"{one.setting}={one.change}" for one in risk.decided_by[:2])
-        return " ".join(filter(None, (sentence, held, changes and f"{changes} prevents it.")))
+        return " ".join(filter(None, (sentence, more, held, changes and f"{changes} prevents it.")))
 
     @property
     def text(self) -> str:
@@ -47,22 +64,20 @@ class Finding:
         return f"{self.title}. {self.detail}".rstrip()
 
 
-def _after(risk: Risk) -> str:
-    return f"after: {phrase(risk.failures)}" if risk.failures else "without any failure"
-
-
 def findings(audit: Audit) -> list[Finding]:
-    """Return every risk of every answer with its place."""
+    """Return the risks of every answer with their places, variants as one."""
     return [one for answer in audit.answers for one in of_answer(answer, audit)]
 
 
 def of_answer(answer: Answer, audit: Audit) -> list[Finding]:
     fallback = audit.read[0].file if audit.read else ""
-    places = (_place(answer, risk, fallback) for risk in answer.risks)
-    return [
-        Finding(answer=answer, risk=risk, file=file, line=line)
-        for risk, (file, line) in zip(answer.risks, places, strict=True)
-    ]
+    found = []
+    for variants in merging.alike(answer.risks):
+        file, line = _place(answer, variants[0], fallback)
+        found.append(
+            Finding(answer=answer, risk=variants[0], variants=tuple(variants), file=file, line=line)
+        )
+    return found
 
 
 def _place(answer: Answer, risk: Risk, fallback: str) -> tuple[str, int]:

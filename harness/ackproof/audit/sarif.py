@@ -48,7 +48,7 @@ def sarif(audit: Audit, failing: Collection[int], *, version: str) -> dict[str, 
                     {"executionSuccessful": True, "toolConfigurationNotifications": refused}
                 ],
                 "results": [
-                    _result(one, index[one.rule], failing=id(one.risk) in failing) for one in every
+                    _result(one, index[one.rule], failing=one.fails(failing)) for one in every
                 ],
             }
         ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
@@ -15,6 +17,8 @@ from ackproof.audit.summary import Summary, summaries
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
+#: Characters of a screen on which known losses stand beside the failures; those of a column's head.
+_NARROW, _CELL = 100, 12
 
 
 def print_audit(
@@ -60,7 +64,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     comma = {"NO": ":", "YES": ","}.get(summary.verdict, "")
     head.append(f"{comma} {summary.verdict_text}.")
     console.print(head, highlight=False)
-    version = f"Kafka {audit.version.value}" if audit.version else "Kafka, version not stated"
+    stated = summary.answer.version or audit.version
+    version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):
         text = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
         _item(console, "  ", text, style="dim")
@@ -69,13 +74,14 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         _item(console, "  ", f"Nobody states {names}: the answers are for each value.")
     if summary.rows:
         console.print()
-        console.print(Padding(_table(summary), (0, 0, 0, 1), expand=False))
+        console.print(Padding(_table(summary, console.width), (0, 0, 0, 1), expand=False))
+    for footnote in summary.footnotes:
+        _item(console, "  ", footnote, style="dim")
     if summary.more:
         _say(console, f"  and {summary.more} more sets of failures (--json has all)", style="dim")
     if summary.how:
-        case = f" ({summary.how_case})" if summary.how_case else ""
         console.print()
-        _item(console, " ", f"How, in the fewest steps{case}: {' '.join(summary.how)}")
+        _item(console, " ", f"{summary.how_head}: {' '.join(summary.how)}")
     _print_changes(console, summary)
     for note in summary.notes:
         _item(console, " ", note)
@@ -88,7 +94,7 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         console.print(Text(f" See it happen: {command}"), highlight=False, soft_wrap=True)
 
 
-def _table(summary: Summary) -> Table:
+def _table(summary: Summary, width: int) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -96,22 +102,17 @@ def _table(summary: Summary) -> Table:
         padding=(0, 2, 0, 0),
         header_style="bold",
     )
-    runs, cases = (any(getattr(row, name) for row in summary.rows) for name in ("runs", "cases"))
+    narrow = width < _NARROW
+    cases = not narrow and any(row.cases for row in summary.rows)
+    runs = any(row.runs for row in summary.rows)
     table.add_column("after")
-    if cases:
-        table.add_column("")
-    for column in summary.columns:
-        table.add_column(column)
-    if runs:
-        table.add_column("runs")
+    for head in [*[""] * cases, *summary.columns, *["runs"] * runs]:
+        table.add_column("\n".join(wrap(head, _CELL, break_long_words=False)), no_wrap=True)
     for row in summary.rows:
+        label = f"{row.label} ({row.cases})" if narrow and row.cases else row.label
         cells = [Text(cell or "-", style=_tone(cell)) for cell in row.cells]
-        table.add_row(
-            Text(row.label),
-            *([Text(row.cases)] if cases else []),
-            *cells,
-            *([Text(row.runs, style="dim")] if runs else []),
-        )
+        known, seen = [Text(row.cases)] * cases, [Text(row.runs, style="dim")] * runs
+        table.add_row(Text(label), *known, *cells, *seen)
     return table
 
 
@@ -144,6 +145,7 @@ def _print_others(console: Console, groups: list[Summary]) -> None:
     for group in groups[:_MOST_GROUPS]:
         more = f" and {len(group.topics) - 1:,} alike" if len(group.topics) > 1 else ""
         named = f"{group.topics[0]}{more}" if group.topics else "any topic"
+        named = f"{named} in {group.answer.cluster}" if group.answer.cluster else named
         client = group.answer.producer or group.answer.consumer
         verdict = Text(group.verdict, style=_TONES.get(group.verdict, "bold yellow"))
         table.add_row(Text(named), Text(client), verdict, Text(group.verdict_text))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Assumed, Effect, Failure, Failures, Risk
-from ackproof.audit.words import condition, covers, milder, phrase, short
+from ackproof.audit.words import condition, covers, kinds, milder, phrase_of, short
 
 _SAFE, _UNDECIDED, _NO = "safe", "not decided", "no"
 #: The word of a cell for an effect that is possible, and for one that is certain.
@@ -38,6 +38,8 @@ _FAMILIAR: tuple[Failures, ...] = (
 )
 #: How many rows about losses a table has; those of three failures only if it has few others.
 _MOST_ROWS, _ENOUGH_ROWS = 10, 5
+#: The rank of losses of old versions only.
+_OLD = 3
 #: Unstated settings of which each value has a column, the first that decides; not more values.
 _SPLIT_BY, _MOST_VALUES = ("acks", "replication.factor", "producer.version"), 3
 
@@ -57,10 +59,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """more: how many sets of failures that lose have no row."""
+    """footnotes: the conditions of cells, with their marks. more: losing sets without a row."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    footnotes: tuple[str, ...]
     more: int
 
 
@@ -69,11 +72,28 @@ def table(answer: Answer) -> Table:
     lost = _losses(answer, columns)
     columns, lost = _without_repetition(columns, lost)
     rows, more = _loss_rows(answer, columns, lost)
+    rows += [*_other_rows(answer, columns), *_stop_rows(columns)]
+    conditions = list(dict.fromkeys(_parted(cell)[1] for row in rows for cell in row.cells))
+    marks = {text: chr(ord("a") + at) for at, text in enumerate(filter(None, conditions))}
     return Table(
         columns=tuple(column.head for column in columns),
-        rows=(*rows, *_other_rows(answer, columns), *_stop_rows(columns)),
+        rows=tuple(
+            replace(row, cells=tuple(_marked(cell, marks) for cell in row.cells)) for row in rows
+        ),
+        footnotes=tuple(f"({mark}) {text}" for text, mark in marks.items()),
         more=more,
     )
+
+
+def _parted(cell: str) -> tuple[str, str]:
+    """Return the word of a cell, and the condition under which it holds."""
+    word, found, condition = cell.partition(" with ")
+    return word, found.lstrip() + condition
+
+
+def _marked(cell: str, marks: Mapping[str, str]) -> str:
+    word, condition = _parted(cell)
+    return f"{word} ({marks[condition]})" if condition else word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +125,7 @@ class _Column:
         held = [condition(when) for _, when in space.boxes(having)]
         if not all(held):
             return word
-        return f"{word} {' or '.join(held)}" if len(held) < 3 else f"{word} for some versions"
+        return f"{word} {' or '.join(held)}"
 
     def lost(self, failures: Failures) -> str:
         """Return the word about a loss; '' if nobody searched for it."""
@@ -211,18 +231,15 @@ def _loss_rows(answer: Answer, columns: Sequence[_Column], cells: _Cells) -> tup
         for failures, words in shown.items()
         if not any(_replaces(other, failures, shown[other], words) for other in shown)
     }
-    alone: dict[tuple[str, ...], list[Failures]] = {}
+    alike: dict[object, list[Failures]] = {}
     for failures, words in shown.items():
-        if len(failures) == 1:
-            alone.setdefault(words, []).append(failures)
-    groups = [
-        alone[words] if len(failures) == 1 and len(alone[words]) > 2 else [failures]
-        for failures, words in shown.items()
-    ]
-    groups = [group for at, group in enumerate(groups) if group not in groups[:at]]
+        alike.setdefault((words, kinds(failures)), []).append(failures)
+    groups = list(alike.values())
     short = [group for group in groups if len(group[0]) < 3 or group[0] in _FAMILIAR]
     long = [group for group in groups if group not in short]
     ranked = sorted(short, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
+    recent = [group for group in ranked if _rank(shown[group[0]]) < _OLD]
+    ranked = ranked[: max(len(recent), _ENOUGH_ROWS)]
     ranked += long[: max(0, _ENOUGH_ROWS - len(ranked))]
     rows = [
         _loss_row(answer, columns, group, shown[group[0]]) for group in groups if group in ranked
@@ -238,8 +255,7 @@ def _loss_row(
     if not risks:
         after = columns[-1].assumed[0].risks
         risks = [risk for failures in group for risk in _same(after, Effect.LOST, failures)]
-    *head, last = [phrase(failures, _replicas(answer)) for failures in group]
-    label = f"{', '.join(head)} or {last}" if head else last
+    label = phrase_of(group, _replicas(answer))
     if risks and all(risk.accepted for risk in risks):
         words = (f"{words[0].lower()} (accepted)", *words[1:])
     return _row(label, words, risks)
@@ -261,9 +277,13 @@ def _replaces(
 
 
 def _rank(cells: tuple[str, ...]) -> int:
-    """Return how soon a row is left out of a long table: conditional losses first."""
-    words = set(_WORDS[Effect.LOST])
-    return 0 if words & set(cells) else 1 if set(cells) == {_SAFE} else 2
+    """Return how soon a row is left out of a long table: losses of old versions only first."""
+    if set(cells) == {_SAFE}:
+        return 1
+    lost = [cell for cell in cells if cell.startswith(_WORDS[Effect.LOST])]
+    if set(lost) & set(_WORDS[Effect.LOST]):
+        return 0
+    return 2 if any("or later" in cell or "Kafka" not in cell for cell in lost) else _OLD
 
 
 def _same(risks: Iterable[Risk], effect: Effect, failures: Failures) -> list[Risk]:
@@ -295,7 +315,10 @@ def _other_rows(answer: Answer, columns: Sequence[_Column]) -> Iterator[Row]:
         risks = [risk for risk in answer.risks if risk.effect is effect]
         if effect is Effect.LOST or not risks:
             continue
-        causes = list(dict.fromkeys(phrase(risk.failures) for risk in risks))
+        alike: dict[object, dict[Failures, None]] = {}
+        for risk in risks:
+            alike.setdefault(kinds(risk.failures), {})[risk.failures] = None
+        causes = [phrase_of(list(sets)) for sets in alike.values()]
         cells = tuple(column.word(effect, None, none=_NO) for column in columns)
         few = len(causes) < 3
         label = " or ".join(causes) if few else f"{causes[0]}, or {len(causes) - 1} other failures"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import combinations_with_replacement, product
 
 from ackproof.audit.answer import Effect, Failure, Failures
 
@@ -68,6 +69,64 @@ def phrase(failures: Iterable[Failure], replicas: int | None = None) -> str:
 def _joined(parts: list[str]) -> str:
     *head, last = parts
     return f"{', '.join(head)} and {last}" if head else last
+
+
+#: What a broker does in failures that are alike, and what several do: the first four leave its log.
+_WAYS: Mapping[Failure, tuple[str, str]] = {
+    Failure.CRASH: ("crashes", "crash"),
+    Failure.CLEAN_RESTART: ("restarts", "restart"),
+    Failure.LEADER_MOVE: ("hands over its leaders", "hand over their leaders"),
+    Failure.LOST_SESSION: ("is fenced", "are fenced"),
+    Failure.POWER_LOSS: ("loses power", "lose power"),
+    Failure.DISK_REPLACED: ("loses its disk", "lose their disks"),
+}
+_LOG_LOST = (Failure.POWER_LOSS, Failure.DISK_REPLACED)
+
+
+@cache
+def kinds(failures: Failures) -> tuple[str, ...]:
+    """Return what failures that are alike have in common: how many brokers end, and lose a log."""
+    if len(failures) == 1 and failures[0] in _WAYS:
+        return ("one broker",)
+    return tuple(sorted(_kind(failure) for failure in failures))
+
+
+def _kind(failure: Failure) -> str:
+    return "log lost" if failure in _LOG_LOST else "ended" if failure in _WAYS else failure.value
+
+
+def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
+    """Return in words the sets of failures of which any one suffices; all have the same kinds."""
+    first = alike[0]
+    if len(alike) == 1:
+        return phrase(first, replicas)
+    if len(first) == 1:
+        used = [failure for failure in _WAYS if (failure,) in alike]
+        return f"a broker {_either([_WAYS[failure][0] for failure in used])}"
+    parts: list[str] = []
+    ways: list[list[Failures]] = []
+    for log_lost in (False, True):
+        number = sum((one in _LOG_LOST) is log_lost for one in first if one in _WAYS)
+        members = [one for one in _WAYS if (one in _LOG_LOST) is log_lost]
+        used = [one for one in members if any(one in failures for failures in alike)]
+        if number:
+            ways.append(list(combinations_with_replacement(used, number)))
+            who = f"{number} brokers" if number > 1 else "another one" if parts else "a broker"
+            parts.append(f"{who} {_either([_WAYS[one][number > 1] for one in used])}")
+    others = tuple(failure for failure in first if failure not in _WAYS)
+    every = {
+        tuple(sorted((*others, *(one for way in each for one in way)))) for each in product(*ways)
+    }
+    if every != {tuple(sorted(failures)) for failures in alike}:
+        others_like_it = "another set" if len(alike) == 2 else f"{len(alike) - 1} sets"
+        return f"{phrase(first, replicas)}, or {others_like_it} like it"
+    before = [phrase((failure,)) for failure in others]
+    return f"{_joined(before)}, then {_joined(parts)}" if before else _joined(parts)
+
+
+def _either(words: list[str]) -> str:
+    *head, last = words
+    return f"{', '.join(head)} or {last}" if head else last
 
 
 #: Short names for the heads of columns.

@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ackproof.cli import (
+    advise,
     audit,
     baseline,
     check,
@@ -64,6 +65,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "run": run.run,
         "compare": compare.compare,
     },
+    "After an outage": {"advise": advise.app},
     "Look at runs": {
         "runs": runs.runs,
         "show": runs.show,

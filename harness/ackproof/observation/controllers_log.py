@@ -37,12 +37,17 @@ fi
 """
 
 
+def dump_script(folder: str) -> str:
+    """Return the script that prints the metadata log in a directory with Kafka's tool."""
+    return f"cd {folder}\n{_DUMP}"
+
+
 def dump(controller: Node, folder: str = f"{DATA_DIR}/__cluster_metadata-0") -> str:
     """Return Kafka's dump of the metadata log in a directory of the controller.
 
     Raises ClusterError with the tool's output if it fails.
     """
-    return run_script(controller, f"cd {folder}\n{_DUMP}", "dumping the metadata log")
+    return run_script(controller, dump_script(folder), "dumping the metadata log")
 
 
 def longest(controllers: Sequence[Node]) -> str:

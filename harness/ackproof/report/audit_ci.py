@@ -16,7 +16,7 @@ from ackproof.safe_files import replacing
 def audit_annotations(audit: Audit, failing: Collection[int]) -> Iterator[str]:
     """Yield an error for each risk in `failing` (by `id`), and a warning for a refused file."""
     for finding in findings(audit):
-        if id(finding.risk) in failing:
+        if finding.fails(failing):
             yield command("error", Path(finding.file), finding.line, finding.rule, finding.text)
     for refused in audit.refused:
         yield command("warning", Path(refused.file), 1, "not read", refused.reason)
@@ -51,9 +51,9 @@ def _name(answer: Answer) -> str:
 def _risks(answer: Answer, audit: Audit, failing: Collection[int]) -> Iterator[ET.Element]:
     for finding in of_answer(answer, audit):
         risk = finding.risk
-        name = f"{EFFECTS[risk.effect]}: {phrase(risk.failures)}"
+        name = f"{EFFECTS[risk.effect]}, {finding.after}"
         case = ET.Element("testcase", name=cleaned(name), classname=cleaned(_name(answer)))
-        if id(risk) in failing:
+        if finding.fails(failing):
             failure = ET.SubElement(case, "failure", type=finding.rule)
             failure.set("message", cleaned(finding.text))
             lines = [f"{finding.file}:{finding.line}", finding.text, *risk.trace]

@@ -337,7 +337,6 @@ def _unknown_key(location: YamlPath) -> str:
 
 
 def _legal_keys(location: YamlPath) -> list[str]:
-    """Return the legal keys at `location`."""
     model: type[BaseModel] = Scenario
     if tags := _step_tags(location):
         last = max(tags)

@@ -351,6 +351,8 @@ def configuration(**changes: object) -> Configuration:
         ("B10", ("crash", "crash"), {"kafka_version": "0.10.2.2"}),
         ("B11", ("crash", "crash"), {"kafka_version": "1.1.1", "unclean_leader_election": True}),
         ("B34", ("lag", "disk_replaced"), {}),
+        ("B53", ("leader_move",), {"acks": "1"}),
+        ("B53", ("clean_restart",), {"acks": "1"}),
         ("", ("crash",), {}),
     ],
 )

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from ackproof.audit.against import difference
+from ackproof.audit.answer import Failure
 from ackproof.audit.document import document, json_schema
 from ackproof.audit.failing import failing, thresholds
 from ackproof.audit.markdown import markdown
@@ -117,3 +118,21 @@ def test_markdown_of_a_change_begins_with_it() -> None:
     assert any(
         line.startswith("- ✅ ends: orders: acknowledged records are lost") for line in lines
     )
+
+
+def test_variants_are_one_finding_and_stay_apart_in_json() -> None:
+    both = [risk(failures=(one,), case="B2") for one in (CRASH, Failure.CLEAN_RESTART)]
+    other = risk(failures=(Failure.POWER_LOSS,), case="B2")
+    whole = audit(orders(risks=(*both, other), alternatives=()))
+    results = sarif(whole, failed(whole), version="1")["runs"][0]["results"]
+    assert len(results) == 1
+    assert "after: a broker crashes, restarts or loses power" in results[0]["message"]["text"]
+    risks = as_json(document(whole))["answers"][0]["risks"]
+    assert [one["variant_of"] for one in risks] == [None, ["crash"], ["crash"]]
+
+
+def test_a_new_variant_of_an_old_risk_is_new() -> None:
+    old, new = risk(failures=(CRASH,)), risk(failures=(Failure.CLEAN_RESTART,))
+    compared = difference(audit(orders(risks=(old,))), audit(orders(risks=(old, new))), base="m")
+    [finding] = compared.new
+    assert finding.variants == (new,)

@@ -10,7 +10,7 @@ import pytest
 from ackproof.audit.answer import Answer, Audit, Effect, Failure
 from ackproof.audit.screen import print_audit
 from ackproof.audit.summary import Summary, summaries
-from ackproof.audit.words import milder
+from ackproof.audit.words import milder, phrase_of
 from ackproof.console import Console
 from ackproof.own_config.configuration import Given
 from support.audits import CRASH, LAG, POWER, assumed, audit, orders, risk
@@ -155,3 +155,51 @@ def test_worse_ends_of_the_same_brokers_are_no_milder():
     assert not milder((power, power), (clean, power))
     assert not milder((clean, power), (power,))
     assert not milder((lag, clean), (session, power))
+
+
+CLEAN, FENCED, DISK = Failure.CLEAN_RESTART, Failure.LOST_SESSION, Failure.DISK_REPLACED
+
+
+@pytest.mark.parametrize(
+    ("alike", "words"),
+    [
+        (((CRASH,), (POWER,)), "a broker crashes or loses power"),
+        (((LAG, CRASH), (LAG, CLEAN)), "followers fall behind, then a broker crashes or restarts"),
+        (
+            ((CLEAN, POWER), (FENCED, POWER), (CLEAN, DISK), (FENCED, DISK)),
+            "a broker restarts or is fenced and another one loses power or loses its disk",
+        ),
+        (((CRASH, CRASH), (CRASH, CLEAN), (CLEAN, CLEAN)), "2 brokers crash or restart"),
+        (((CRASH, CRASH), (CLEAN, CLEAN)), "2 brokers crash, or another set like it"),
+    ],
+)
+def test_sets_in_which_brokers_end_in_other_ways_share_a_phrase(alike, words) -> None:
+    assert phrase_of(alike) == words
+
+
+def test_variants_share_a_row_and_another_effect_on_a_column_does_not() -> None:
+    losing = [risk(failures=(LAG, one), case="") for one in (CRASH, CLEAN, POWER)]
+    rows = only(orders(risks=losing, survives=(), alternatives=())).rows
+    labels = [row.label for row in rows]
+    assert "followers fall behind, then a broker crashes or restarts" in labels
+    assert "followers fall behind, then a broker loses power" in labels
+
+
+def test_conditions_of_cells_are_footnotes() -> None:
+    with_old = risk(failures=(CRASH,), when={"kafka.version": "2.1 to 3.9"})
+    values = (
+        assumed((with_old,), (), **{"kafka.version": "2.1 to 3.9"}),
+        assumed((), ((CRASH,),), **{"kafka.version": "4.0 or later"}),
+    )
+    answer = orders(risks=(with_old,), assumed=values, alternatives=())
+    assert cells(answer, "a broker crashes") == ("CAN LOSE (a)",)
+    assert only(answer).footnotes == ("(a) with Kafka 2.1 to 3.9",)
+    assert "How, in the fewest steps (B5, with Kafka 2.1 to 3.9): Both" in screen(audit(answer))
+
+
+def test_the_way_to_a_loss_is_that_of_the_newest_version_and_no_rare_defect() -> None:
+    rare = risk(failures=(CRASH,), case="B13", when={})
+    old = risk(failures=(CRASH,), case="B10", when={"kafka.version": "0.10.2"})
+    new = risk(failures=(LAG, POWER), case="B6", when={"kafka.version": "2.1 or later"})
+    assert only(orders(risks=(old, new))).how_case == "B6"
+    assert only(orders(risks=(risk(), rare))).how_case == "B5"

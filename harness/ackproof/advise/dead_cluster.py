@@ -1,0 +1,168 @@
+"""The state of every partition of a dead cluster: from the metadata log and the brokers' disks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ackproof.advise.disks import METADATA, NodeDisks
+from ackproof.containers import images
+from ackproof.containers.commands import run_sidecar
+from ackproof.containers.engine import connect
+from ackproof.errors import ClusterError, ScenarioError
+from ackproof.observation import controllers_log, metadata_log
+from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.advice import Replica, ReplicaLog, Situation
+from ackproof_model.configuration import Acks
+
+_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+_ELR = "eligible.leader.replicas.version"
+_MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a partition's rules read besides the metadata log.
+
+    kafka: the brokers' version. properties: of `server.properties`. acks: of the producers.
+    power_lost: brokers whose machines lost power.
+    """
+
+    kafka: str
+    properties: Mapping[str, str]
+    acks: Acks
+    power_lost: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadCluster:
+    """The partitions that can be judged, and in words what is unknown."""
+
+    situations: Mapping[TopicPartition, Situation]
+    unknown: tuple[str, ...]
+
+
+def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
+    """Return Kafka's dump of the longest copy of the metadata log; its tool runs in a container.
+
+    Raises ScenarioError if no disk has a copy, ClusterError if the tool fails, EngineError without
+    a container engine.
+    """
+    copies = [copy for node in nodes.values() for copy in node.metadata]
+    if not copies:
+        raise ScenarioError(
+            f"no disk has the metadata log ({METADATA})",
+            hint="Name the disks of the controllers, too. ZooKeeper mode is not read yet.",
+        )
+    client, image = connect(), images.ensure(kafka).reference
+    dumps = []
+    for copy in copies:
+        result = run_sidecar(
+            client,
+            image,
+            controllers_log.dump_script("/metadata"),
+            run_id="advise",
+            network_mode="none",
+            volumes={str(copy.resolve()): {"bind": "/metadata", "mode": "ro"}},
+        )
+        if result.exit_status:
+            raise ClusterError(f"{copy} cannot be dumped: {result.output[-500:]}")
+        dumps.append(result.output)
+    return max(dumps, key=metadata_log.last_offset)
+
+
+def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> DeadCluster:
+    """Return the state of each partition. Raises ValueError if the dump is damaged."""
+    log = metadata_log.parse(dump)
+    latest = {(state.topic, state.partition): state for state in log.partitions}
+    fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
+    configured = _configured(dump)
+    situations: dict[TopicPartition, Situation] = {}
+    unknown: list[str] = []
+    for place, state in sorted(latest.items()):
+        name = f"{place[0]}-{place[1]}"
+        missing = [broker for broker in state.replicas if broker not in nodes]
+        if missing:
+            unknown.append(f"{name}: no disk of broker {', '.join(map(str, missing))}")
+            continue
+        unknown += [
+            f"{name}: broker {broker} has no directory of it, which counts as an empty log"
+            for broker in state.replicas
+            if place not in nodes[broker].logs
+        ]
+        values = {**settings.properties, **configured.get("", {}), **configured.get(place[0], {})}
+        try:
+            situations[place] = Situation(
+                kafka_version=settings.kafka,
+                acks=settings.acks,
+                min_insync_replicas=int(values.get(_MIN_ISR, "1")),
+                unclean_election=values.get(_UNCLEAN, "false") == "true",
+                replicas=tuple(
+                    Replica(
+                        broker=broker,
+                        log=nodes[broker].logs.get(place, ReplicaLog(end=0, epochs=())),
+                        fenced=fenced.get(broker, True),
+                        clean=nodes[broker].clean,
+                        power_lost=broker in settings.power_lost,
+                    )
+                    for broker in state.replicas
+                ),
+                leader=None if state.leader < 0 else state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=frozenset(state.isr),
+                elr_members=frozenset(state.elr),
+                last_known_leader=next(iter(state.last_known_elr), None),
+                elr=_elr(dump),
+            )
+        except ValueError as error:
+            unknown.append(f"{name}: {error}")
+    problems = [problem for node in nodes.values() for problem in node.problems]
+    return DeadCluster(situations=situations, unknown=(*unknown, *problems))
+
+
+def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the dynamic settings by topic; those of all brokers by the empty name."""
+    found: dict[str, dict[str, str]] = {}
+    for name, key, value in _config_records(dump):
+        if value is None:
+            found.get(name, {}).pop(key, None)
+        else:
+            found.setdefault(name, {})[key] = value
+    return found
+
+
+def _config_records(dump: str) -> Iterator[tuple[str, str, str | None]]:
+    for entry in metadata_log.records(dump):
+        if entry.kind == "CONFIG_RECORD":
+            kind, name = entry.data["resourceType"], entry.data["resourceName"]
+            if kind == _TOPIC or (kind == _BROKER and name == ""):
+                yield name, entry.data["name"], entry.data["value"]
+
+
+def _elr(dump: str) -> bool:
+    """Whether the feature of eligible leader replicas is on."""
+    levels = [
+        entry.data["featureLevel"]
+        for entry in metadata_log.records(dump)
+        if entry.kind == "FEATURE_LEVEL_RECORD" and entry.data["name"] == _ELR
+    ]
+    return bool(levels and levels[-1] > 0)
+
+
+def unstated(cluster: DeadCluster, dump: str, settings: Settings) -> Sequence[str]:
+    """Return the settings for which Kafka's default is used, because no source states them."""
+    stated = {key for values in _configured(dump).values() for key in values}
+    return [
+        key
+        for key in (_MIN_ISR, _UNCLEAN)
+        if cluster.situations and key not in stated | set(settings.properties)
+    ]
+
+
+def read_dump(path: Path) -> str:
+    """Return a dump that Kafka's tool wrote earlier (`kafka-dump-log`)."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ScenarioError(f"{path} cannot be read: {error.strerror}") from error

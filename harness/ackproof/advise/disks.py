@@ -1,0 +1,175 @@
+"""Reads the log directories of a node that does not run: identity, replicas, how it ended.
+
+Only the last segment of a replica is read, and of each batch only its header. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import javaproperties
+
+from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.advice import ReplicaLog
+from ackproof_spark.forensics.segments import batches
+
+#: How far below a named folder log directories are searched.
+_DEPTH = 4
+METADATA = "__cluster_metadata-0"
+_REPLICA = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
+#: A partition's directory that Kafka is deleting or moving, by its suffix.
+_ASIDE = re.compile(r"\.[0-9a-f]{32}-(delete|future|stray)$")
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeDisks:
+    """All log directories of one node.
+
+    clean: it ended by controlled shutdown (`.kafka_cleanshutdown` in each directory). metadata:
+    directories with a copy of the metadata log. problems: what could not be read, in words.
+    """
+
+    node: int
+    cluster: str
+    folders: list[Path] = field(default_factory=list)
+    logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
+    clean: bool = True
+    metadata: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
+    """Return the nodes whose log directories are in these folders, by their id.
+
+    Raises ScenarioError if a path has no log directory, or if they are of different clusters.
+    """
+    nodes: dict[int, NodeDisks] = {}
+    for path in paths:
+        if not path.exists():
+            raise ScenarioError(f"{path} does not exist", hint="Name folders of log.dirs.")
+        folders = list(_log_directories(path, _DEPTH))
+        if not folders:
+            raise ScenarioError(
+                f"{path} has no log directory: there is no meta.properties in it, nor up to "
+                f"{_DEPTH} levels below",
+                hint="Name a directory of log.dirs, or a folder that has some.",
+            )
+        for folder in folders:
+            _add(nodes, folder)
+    clusters = sorted({one.cluster for one in nodes.values()})
+    if len(clusters) > 1:
+        raise ScenarioError(
+            f"these log directories are of different clusters: {', '.join(clusters)}",
+            hint="Name those of one cluster.",
+        )
+    return nodes
+
+
+def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
+    if not folder.is_dir():
+        return
+    if (folder / "meta.properties").is_file():
+        yield folder
+    elif depth:
+        for below in sorted(one for one in folder.iterdir() if one.is_dir()):
+            yield from _log_directories(below, depth - 1)
+
+
+def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
+    meta = javaproperties.loads(_text(folder / "meta.properties"))
+    name, cluster = meta.get("node.id") or meta.get("broker.id"), meta.get("cluster.id")
+    if name is None or not name.isdigit() or cluster is None:
+        raise ScenarioError(f"{folder / 'meta.properties'} has no node.id and cluster.id")
+    node = nodes.setdefault(int(name), NodeDisks(node=int(name), cluster=cluster))
+    if cluster != node.cluster:
+        raise ScenarioError(f"node {name} has directories of two clusters: {folder}")
+    _require_unused(folder / ".lock")
+    node.folders.append(folder)
+    node.clean &= (folder / ".kafka_cleanshutdown").exists()
+    marks = _checkpoint(folder / "replication-offset-checkpoint", node)
+    watermarks = {(topic, int(number)): int(mark) for topic, number, mark in marks}
+    for replica in sorted(one for one in folder.iterdir() if one.is_dir()):
+        if replica.name == METADATA:
+            node.metadata.append(replica)
+        elif (match := _REPLICA.fullmatch(replica.name)) and not _ASIDE.search(replica.name):
+            place = match["topic"], int(match["partition"])
+            log = _replica_log(replica, watermarks.get(place, 0), node)
+            if log is not None:
+                if place in node.logs:
+                    node.problems.append(f"{replica}: another directory has this replica, too")
+                node.logs[place] = log
+
+
+def _require_unused(lock: Path) -> None:
+    """Raise ScenarioError if a broker of this machine holds its lock (`FileLock` of Kafka)."""
+    if not lock.is_file():
+        return
+    with lock.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ScenarioError(
+                f"{lock.parent} is in use: a broker holds {lock.name}",
+                hint="Stop its broker first, or name a snapshot. For a running cluster there is "
+                "`ackproof advise restart`.",
+            ) from error
+
+
+def _replica_log(folder: Path, watermark: int, node: NodeDisks) -> ReplicaLog | None:
+    segments = sorted(folder.glob("*.log"))
+    if not segments:
+        node.problems.append(f"{folder}: no segment")
+        return None
+    epochs = {
+        int(epoch): int(start)
+        for epoch, start in _checkpoint(folder / "leader-epoch-checkpoint", node)
+    }
+    last = segments[-1]
+    end = int(last.stem)
+    # Kafka writes the checkpoint of epochs with a delay (from 3.8), so the batches complete it.
+    with last.open("rb") as file:
+        for batch in batches(file, size=last.stat().st_size):
+            if not batch.crc_ok:
+                node.problems.append(f"{last}: the batch at offset {batch.base_offset} is damaged")
+                break
+            if batch.leader_epoch > max(epochs, default=-1):
+                epochs[batch.leader_epoch] = batch.base_offset
+            end = batch.last_offset + 1
+    begin = min(int(segments[0].stem), end)
+    known = sorted(epochs.items()) or ([(0, begin)] if end > begin else [])
+    try:
+        return ReplicaLog(begin=begin, end=end, epochs=tuple(known), high_watermark=watermark)
+    except ValueError as error:
+        node.problems.append(f"{folder}: {error}")
+        return None
+
+
+def _checkpoint(path: Path, node: NodeDisks) -> list[list[str]]:
+    """Return the fields of each line of a checkpoint file; it begins with a version and a count."""
+    if not path.is_file():
+        return []
+    lines = [line.split() for line in _text(path).splitlines()[2:]]
+    width = 3 if path.name.startswith("replication") else 2
+    good = [one for one in lines if len(one) == width and all(map(_is_number, one[-2:]))]
+    if len(good) < len(lines):
+        node.problems.append(f"{path}: {len(lines) - len(good)} lines are damaged")
+    return good
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"\d+", word) is not None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{path} cannot be read: {error.strerror}",
+            hint="Run as a user that may read the brokers' log directories, or on a copy.",
+        ) from error

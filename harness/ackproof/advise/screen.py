@@ -1,0 +1,246 @@
+"""Advice in the terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ackproof.advise.alternatives import Alternative, groups
+from ackproof.advise.dead_cluster import DeadCluster
+from ackproof.advise.rolling import Restarted
+from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.advice import Elect, Outcome, Step
+
+_TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
+#: Partitions, and lines of what is unknown, that are named.
+_MOST = 8
+_ELECTION = (
+    "kafka-leader-elections.sh --bootstrap-server HOST:PORT --election-type unclean "
+    "--topic {} --partition {}"
+)
+
+
+def distinct(judged: Sequence[Alternative]) -> list[Alternative]:
+    """Return the best alternative of each outcome, the best first."""
+    seen: dict[tuple[object, ...], Alternative] = {}
+    for one in judged:
+        seen.setdefault((one.verdict, one.at_risk, one.certain, one.unavailable), one)
+    return list(seen.values())
+
+
+def print_advice(
+    console: Console,
+    cluster: DeadCluster,
+    by_acks: dict[str, list[Alternative]],
+    defaults: Sequence[str],
+) -> None:
+    """Print what each step does, for producers with each of these acks, and the best steps."""
+    total = len(cluster.situations)
+    for acks, judged in _together(by_acks):
+        console.print(f"Records acknowledged with {acks}:", style="bold")
+        best = judged[0]
+        steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
+        console.print(f"Best: {steps}: {_words(best, total)}.", style="bold", highlight=False)
+        _print_groups(console, best)
+        table = Table(box=None, pad_edge=False)
+        for heading in ("steps", "acknowledged records", "offsets", "cannot be written then"):
+            table.add_column(heading, overflow="fold")
+        for one in distinct(judged):
+            table.add_row(
+                "; ".join(map(str, one.steps)) or "none",
+                f"[{_TONES.get(one.verdict, 'yellow')}]{one.verdict}[/]",
+                f"{one.at_risk:,}" if one.at_risk else "",
+                f"{len(one.unavailable)} of {total}" if one.unavailable else "",
+            )
+        console.print(table)
+        _print_commands(console, best)
+        console.print()
+    for place, situation in cluster.situations.items():
+        if gone := situation.gone:
+            console.print(
+                f"{_name(place)}: offsets {gone} were committed, and are on no disk any more",
+                style="red",
+            )
+    if defaults:
+        console.print(
+            f"No source states {' and '.join(defaults)}: Kafka's default is used. Name the "
+            "brokers' server.properties with --server.",
+            style="yellow",
+            highlight=False,
+        )
+    for line in cluster.unknown[:_MOST]:
+        console.print(f"unknown: {line}", style="yellow", highlight=False)
+    if len(cluster.unknown) > _MOST:
+        console.print(f"unknown: {len(cluster.unknown) - _MOST} more", style="yellow")
+
+
+def _together(
+    by_acks: dict[str, list[Alternative]],
+) -> Iterator[tuple[str, list[Alternative]]]:
+    """Yield the answers, and equal ones once."""
+    first, *others = by_acks.items()
+    if others and first[1] == others[0][1]:
+        yield f"acks={first[0]} or acks={others[0][0]}", first[1]
+    else:
+        yield from ((f"acks={acks}", judged) for acks, judged in by_acks.items())
+
+
+def _words(alternative: Alternative, total: int) -> str:
+    text = alternative.verdict
+    if alternative.at_risk:
+        text += f" {alternative.at_risk:,} offsets"
+    if alternative.unavailable:
+        text += f"; {len(alternative.unavailable)} of {total} partitions cannot be written"
+    return text
+
+
+def _print_groups(console: Console, alternative: Alternative) -> None:
+    for places, one in groups(alternative):
+        names = ", ".join(map(_name, places[:_MOST]))
+        more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
+        console.print(f"  {names}{more}: {_of_partition(one)}", highlight=False)
+
+
+def _of_partition(one: Outcome) -> str:
+    leaders = " or ".join("none" if leader is None else str(leader) for leader in one.leaders)
+    parts = [f"leader {leaders}", f"writes {one.writes}", f"reads {one.reads}"]
+    if one.may_lose:
+        ranges = ", ".join(map(str, one.may_lose))
+        word = "loses" if one.loses == one.may_lose else "may lose"
+        parts.append(f"{word} offsets {ranges}")
+        if one.disks:
+            parts.append(f"broker {', '.join(map(str, one.disks))} still has them on its disk")
+    return "; ".join(parts)
+
+
+def _print_commands(console: Console, alternative: Alternative) -> None:
+    if not any(isinstance(step, Elect) for step in alternative.steps):
+        return
+    console.print("The unclean election, once the brokers named before it run:")
+    for topic, partition in list(alternative.outcomes)[:_MOST]:
+        console.print(f"  {_ELECTION.format(topic, partition)}", highlight=False, soft_wrap=True)
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place[0]}-{place[1]}"
+
+
+def document(
+    cluster: DeadCluster, by_acks: dict[str, list[Alternative]], defaults: Sequence[str]
+) -> dict[str, Any]:
+    """Return the advice as JSON: alternatives by acks, the best first, each with its partitions."""
+    return {
+        "schema_version": 1,
+        "answers": [
+            {
+                "acks": acks,
+                "alternatives": [
+                    {
+                        "steps": [_step(step) for step in one.steps],
+                        "verdict": one.verdict,
+                        "offsets_at_risk": one.at_risk,
+                        "offsets_lost_for_certain": one.certain,
+                        "partitions": [
+                            {"topic": topic, "partition": number, **_outcome(outcome)}
+                            for (topic, number), outcome in one.outcomes.items()
+                        ],
+                    }
+                    for one in judged
+                ],
+            }
+            for acks, judged in by_acks.items()
+        ],
+        "gone": [
+            {"topic": topic, "partition": number, "first": one.gone.first, "last": one.gone.last}
+            for (topic, number), one in cluster.situations.items()
+            if one.gone
+        ],
+        "defaults_used": list(defaults),
+        "unknown": list(cluster.unknown),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    brokers = list(getattr(step, "brokers", ()))
+    return {"step": type(step).__name__.lower(), "brokers": brokers, "text": str(step)}
+
+
+def _outcome(one: Outcome) -> dict[str, Any]:
+    return {
+        "may_lose": [[offsets.first, offsets.last] for offsets in one.may_lose],
+        "loses": [[offsets.first, offsets.last] for offsets in one.loses],
+        "on_disk_of": list(one.disks),
+        "leaders": list(one.leaders),
+        "reads": str(one.reads),
+        "writes": str(one.writes),
+        "complete": one.complete,
+    }
+
+
+def print_restart(
+    console: Console, broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
+) -> None:
+    """Print one line of reason, and a line for each partition that speaks against a restart."""
+    total = len({place for place, _ in judged})
+    against = [(place, one) for place, one in judged if one.may_lose or one.stops_writes]
+    if not against:
+        console.print(
+            f"Broker {broker} may be restarted: its {total} partitions keep every acknowledged "
+            "record, and can be written meanwhile.",
+            style="green",
+        )
+        return
+    losing = {place for place, one in against if one.may_lose}
+    stopped = {place for place, one in against if one.stops_writes}
+    reasons = [
+        f"{len(losing)} of its {total} partitions may lose acknowledged records" if losing else "",
+        f"{len(stopped)} of its {total} partitions cannot be written meanwhile" if stopped else "",
+    ]
+    console.print(
+        f"Broker {broker} should not be restarted now: {' and '.join(filter(None, reasons))}.",
+        style="red",
+    )
+    for place, one in against[:_MOST]:
+        effects = [
+            "may lose records that the leader has acknowledged and no follower has fetched"
+            if one.may_lose
+            else "",
+            "cannot be written while it is down" if one.stops_writes else "",
+        ]
+        rule = "; ISR - 1 >= min.insync.replicas says it is safe" if one.rule else ""
+        console.print(
+            f"  {_name(place)} (ISR {list(one.isr)}, min.insync.replicas "
+            f"{one.min_insync_replicas}, acks={one.acks}): "
+            f"{' and '.join(filter(None, effects))}{rule}",
+            highlight=False,
+            markup=False,
+        )
+    if len(against) > _MOST:
+        console.print(f"  and {len(against) - _MOST} more; --json has all")
+
+
+def restart_document(
+    broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
+) -> dict[str, Any]:
+    """Return the answer about a restart as JSON."""
+    return {
+        "schema_version": 1,
+        "broker": broker,
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": number,
+                "acks": one.acks,
+                "isr": list(one.isr),
+                "min_insync_replicas": one.min_insync_replicas,
+                "may_lose": one.may_lose,
+                "stops_writes": one.stops_writes,
+                "common_rule_says_safe": one.rule,
+                "complete": one.down.complete and one.whole.complete,
+            }
+            for (topic, number), one in judged
+        ],
+    }

@@ -1,0 +1,25 @@
+"""The results of an operator's steps, from any state of a partition.
+
+`Situation` is the state as disks and the controllers' log have it. `outcome` takes steps of an
+operator from there, and searches every order of all that the brokers do by themselves.
+"""
+
+from ackproof_model.advice.outcome import Ability, Outcome, outcome
+from ackproof_model.advice.situation import Offsets, Replica, ReplicaLog, Situation
+from ackproof_model.advice.steps import Elect, Start, Step, Stop, down_brokers, sequences
+
+__all__ = [
+    "Ability",
+    "Elect",
+    "Offsets",
+    "Outcome",
+    "Replica",
+    "ReplicaLog",
+    "Situation",
+    "Start",
+    "Step",
+    "Stop",
+    "down_brokers",
+    "outcome",
+    "sequences",
+]

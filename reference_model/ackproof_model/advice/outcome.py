@@ -1,0 +1,204 @@
+"""The outcome of an operator's steps: every order of what the brokers do between them.
+
+After each step brokers and controller do all that they can, at any speed: the actions of
+`adversary.successors`. A broker starts only if a step starts it. A record is lost once a leader
+that knows that it leads lacks it, because its followers then truncate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from ackproof_model.adversary.state import AdversaryModel, State
+from ackproof_model.adversary.successors import clean_stops, lost, successors, with_brokers
+from ackproof_model.advice.situation import Offsets, Situation
+from ackproof_model.advice.steps import Elect, Start, Step, Stop
+from ackproof_model.breadth_first import reachable
+from ackproof_model.kafka.partition_change import Election
+from ackproof_model.replication.controller import change, with_version
+from ackproof_model.replication.leader import enough_in_sync
+from ackproof_model.replication.state import NOBODY, Label
+
+#: The most states that are searched for all steps together.
+MAX_STATES = 200_000
+
+
+class Ability(StrEnum):
+    """Whether clients can read or write: in no order of events, in some, in all."""
+
+    NO = "no"
+    PERHAPS = "perhaps"
+    YES = "yes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of some steps on one partition, once nothing changes any more.
+
+    may_lose, loses: acked offsets that are lost in some order of events, and in all. loses_new: a
+    record that is acked meanwhile may be lost, too. disks: brokers whose logs have all of
+    `may_lose` in the end, in every order. leaders: those that may lead in the end, None for none.
+    reads, writes: in the end, writes by the producers' acks. complete: whether every order was
+    searched; if not, more may be lost than `may_lose`.
+    """
+
+    may_lose: tuple[Offsets, ...]
+    loses: tuple[Offsets, ...]
+    loses_new: bool
+    disks: tuple[int, ...]
+    leaders: tuple[int | None, ...]
+    reads: Ability
+    writes: Ability
+    complete: bool
+
+    @property
+    def keeps(self) -> bool:
+        return self.complete and not self.may_lose and not self.loses_new
+
+    @property
+    def at_risk(self) -> int:
+        """The number of offsets that may be lost."""
+        return sum(one.count for one in self.may_lose)
+
+
+def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> Outcome:
+    """Return what the steps do to a partition; each begins when nothing changes any more.
+
+    writes: how many records are written meanwhile. Then steps and writes happen at any time.
+    Partitions of the same state, but for their offsets, are searched once.
+    """
+    model, numbers = situation.model(writes=writes), situation.numbers
+    taken = tuple(_numbered(step, numbers) for step in steps)
+    found = _searched(model, taken, at_any_time=writes > 0)
+    old = (1 << situation.records) - 1
+    brokers = [one.broker for one in situation.replicas]
+    return Outcome(
+        may_lose=situation.offsets(found.may_lose & old),
+        loses=situation.offsets(found.loses & old),
+        loses_new=bool(found.may_lose & ~old),
+        disks=tuple(brokers[number] for number in found.disks),
+        leaders=tuple(None if number == NOBODY else brokers[number] for number in found.leaders),
+        reads=found.reads,
+        writes=found.writes,
+        complete=found.complete,
+    )
+
+
+def _numbered(step: Step, numbers: Mapping[int, int]) -> Step:
+    """Return the step with the model's numbers of those brokers that have a replica."""
+    if isinstance(step, Start):
+        return Start(tuple(sorted(numbers[one] for one in step.brokers if one in numbers)))
+    return step if isinstance(step, Elect) else Stop(numbers.get(step.broker, NOBODY))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """An outcome with sets of records and numbers of replicas."""
+
+    may_lose: int
+    loses: int
+    disks: tuple[int, ...]
+    leaders: tuple[int, ...]
+    reads: Ability
+    writes: Ability
+    complete: bool
+
+
+@cache
+def _searched(model: AdversaryModel, steps: tuple[Step, ...], *, at_any_time: bool) -> _Found:
+    assert model.start is not None
+    search = _Search(model=model)
+    reached, ends = search.settled({model.start})
+    for step in steps:
+        before = reached if at_any_time else ends
+        reached, ends = search.settled(
+            {after for state in before for after in search.taken(state, step)}
+        )
+    certain = search.lost
+    for state in ends:
+        certain &= lost(state)
+    led = [state.controller.leader != NOBODY for state in ends]
+    return _Found(
+        may_lose=search.lost,
+        loses=certain,
+        disks=tuple(
+            number
+            for number in range(model.replicas)
+            if search.lost
+            and not any(search.lost & ~state.brokers[number].records for state in ends)
+        ),
+        leaders=tuple(sorted({state.controller.leader for state in ends})),
+        reads=_ability(led),
+        writes=_ability(
+            leads and enough_in_sync(model.policy, state.controller.isr)
+            for leads, state in zip(led, ends, strict=True)
+        ),
+        complete=search.left > 0,
+    )
+
+
+def _ability(able: Iterable[bool]) -> Ability:
+    seen = set(able)
+    return Ability.PERHAPS if len(seen) > 1 else Ability.YES if seen == {True} else Ability.NO
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    """The search of all steps. left: how many states may still be searched. lost: what was lost."""
+
+    model: AdversaryModel
+    left: int = MAX_STATES
+    lost: int = 0
+    _startable: frozenset[int] = frozenset()
+
+    def taken(self, state: State, step: Step) -> Iterator[State]:
+        """Yield the states in which a step of the operator begins."""
+        controller = state.controller
+        match step:
+            case Start(numbers):
+                self._startable |= set(numbers)
+                yield state
+            case Elect():
+                if controller.leader == NOBODY:
+                    policy = self.model.policy
+                    after = change(policy, controller, controller.isr, election=Election.UNCLEAN)
+                    controller = with_version(controller, after)
+                yield state._replace(controller=controller)
+            case Stop(number):
+                self._startable -= {number}
+                broker = state.brokers[number] if number != NOBODY else None
+                stops = clean_stops(self.model, controller, broker, number) if broker else ()
+                states = [with_brokers(state, {number: down}, after) for _, after, down in stops]
+                yield from states or [state]
+
+    def settled(self, states: Iterable[State]) -> tuple[set[State], set[State]]:
+        """Return all reached states, and those in which nothing happens any more.
+
+        Adds to `lost` on the way.
+        """
+        reached: set[State] = set()
+        final: set[State] = set()
+
+        def steps(state: State) -> Iterable[tuple[Label, State]]:
+            taken = [step for step in successors(self.model, state) if self._allowed(step[0])]
+            if not taken:
+                final.add(state)
+            return taken
+
+        for first in states:
+            if first in reached:
+                continue
+            for one in reachable(first, steps):
+                reached.add(one.state)
+                self.lost |= lost(one.state)
+                self.left -= 1
+                if self.left <= 0:
+                    return reached, final or reached
+        return reached, final
+
+    def _allowed(self, label: Label) -> bool:
+        what, *numbers = label
+        return what != "restart" or numbers[0] in self._startable

@@ -1,0 +1,163 @@
+"""Advice about a dead cluster, and each alternative carried out on a copy of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from docker import DockerClient
+
+from ackproof.cluster import readiness
+from ackproof.cluster.booted import KafkaCluster
+from ackproof.cluster.fork import copy_disks, forked
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.topics import TopicSpec
+from integration.command import ackproof
+from integration.reading import records
+from kafka_clusters import boot
+from waiting import until
+
+pytestmark = pytest.mark.cluster
+
+SPEC = ClusterSpec(
+    brokers=3,
+    settings={"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500},
+)
+TOPIC = TopicSpec.model_validate(
+    {"assignment": [[1, 2, 3]], "settings": {"min.insync.replicas": 1}}
+)
+
+MINIMUM_2 = {"min.insync.replicas": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outage:
+    """A cluster whose brokers died one after the other, the copies of its disks, its version."""
+
+    cluster: KafkaCluster
+    disks: Path
+    kafka: str
+
+
+@pytest.fixture(scope="module")
+def outage(engine: DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outage]:
+    """Broker 3 lacks all acked offsets from 1,000 on, broker 2 those from 1,500 on."""
+    with boot(engine, SPEC) as cluster:
+        cluster.create_topics({"orders": TOPIC})
+        send(cluster, 0, 1000)
+        cluster.nodes[3].kill()
+        until(lambda: isr(cluster) == {1, 2})
+        send(cluster, 1000, 500)
+        cluster.nodes[2].kill()
+        until(lambda: isr(cluster) == {1})
+        send(cluster, 1500, 500)
+        for node in cluster.nodes.values():
+            if node.exit_status() is None:
+                node.kill()
+        disks = tmp_path_factory.mktemp("disks")
+        copy_disks(cluster, disks)
+        yield Outage(cluster=cluster, disks=disks, kafka=cluster.topology.kafka)
+
+
+def send(cluster: KafkaCluster, first: int, count: int) -> None:
+    """Send `count` numbered records; every one is acked with acks=all."""
+    errors: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for number in range(first, first + count):
+        producer.produce("orders", str(number), on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    producer.close()
+    assert errors == [None] * count
+
+
+def leader(cluster: KafkaCluster) -> int | None:
+    return cluster.admin.partitions()["orders", 0].leader
+
+
+def isr(cluster: KafkaCluster) -> set[int]:
+    return set(cluster.admin.partitions()["orders", 0].isr)
+
+
+def advice(outage: Outage) -> dict[str, dict[str, object]]:
+    """Return the partition's outcome by the steps in words."""
+    done = ackproof(
+        "advise", "start", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    (answer,) = json.loads(done.stdout)["answers"]
+    return {
+        "; ".join(step["text"] for step in one["steps"]): one["partitions"][0]
+        for one in answer["alternatives"]
+    }
+
+
+def test_the_best_steps_start_all_brokers_and_keep_everything(outage: Outage) -> None:
+    best, outcome = next(iter(advice(outage).items()))
+    assert best == "start 1, 2 and 3 together"
+    assert (outcome["may_lose"], outcome["writes"]) == ([], "yes")
+
+
+@pytest.mark.parametrize(
+    ("steps", "start", "then"),
+    [
+        ("start 3; unclean election; start 1 and 2 together", [3], [1, 2]),
+        pytest.param("start 1, 2 and 3 together", [1, 2, 3], None, marks=pytest.mark.slow),
+        pytest.param(
+            "start 2 and 3 together; unclean election; start 1", [2, 3], [1], marks=pytest.mark.slow
+        ),
+        pytest.param("start 2 and 3 together", [2, 3], None, marks=pytest.mark.slow),
+    ],
+)
+def test_an_alternative_on_a_copy_loses_what_the_advice_says(
+    outage: Outage, steps: str, start: list[int], then: list[int] | None
+) -> None:
+    said = advice(outage)[steps]
+    run_id = f"fork-{uuid4().hex[:8]}"
+    with forked(outage.cluster, SPEC, run_id=run_id, start=[100, *start]) as fork:
+        until(lambda: fork.admin.brokers() == set(start))
+        if then is not None:
+            until(lambda: leader(fork) is None)
+            fork.interfaces.operations.elect([("orders", 0)], unclean=True)
+            for broker in then:
+                fork.nodes[broker].boot()
+            readiness.await_full_isr(fork, [("orders", 0)])
+        if said["leaders"] == [None]:
+            until(lambda: leader(fork) is None)
+            return
+        until(lambda: leader(fork) is not None)
+        found = {int(one.value()) for one in records(fork, "orders")}
+    lost = sorted(set(range(2000)) - found)
+    ranges = [[lost[0], lost[-1]]] if lost else []
+    assert said["loses"] == ranges
+    assert len(lost) == sum(last - first + 1 for first, last in ranges)
+
+
+def test_a_restart_is_refused_while_writes_would_stop_or_a_record_may_be_lost(
+    engine: DockerClient,
+) -> None:
+    safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
+    with boot(engine, SPEC) as cluster:
+        cluster.create_topics({"orders": safe})
+
+        def asked(acks: str) -> dict[str, object]:
+            done = ackproof(
+                *("advise", "restart", "2", "--kafka", cluster.topology.kafka, "--acks", acks),
+                *("--from-cluster", cluster.bootstrap_servers, "--json"),
+            )
+            (one,) = json.loads(done.stdout)["partitions"]
+            return {"code": done.returncode, **one}
+
+        safe_now = asked("all")
+        assert (safe_now["code"], safe_now["may_lose"]) == (0, False)
+        leading = asked("1")
+        assert (leading["code"], leading["may_lose"]) == (1, True)
+        assert leading["common_rule_says_safe"]
+        cluster.nodes[3].kill()
+        until(lambda: isr(cluster) == {1, 2})
+        below = asked("all")
+        assert (below["code"], below["may_lose"], below["stops_writes"]) == (1, False, True)

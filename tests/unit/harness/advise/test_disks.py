@@ -1,0 +1,228 @@
+"""Log directories on disk, the state of a dead cluster, and the printed advice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from ackproof.advise.dead_cluster import DeadCluster, Settings, dead_cluster, unstated
+from ackproof.advise.disks import NodeDisks, read_disks
+from ackproof.advise.rolling import Restarted
+from ackproof.advise.screen import print_restart
+from ackproof.cli.main import app
+from ackproof.errors import ScenarioError
+from ackproof_model.advice import Ability, Offsets, Outcome, ReplicaLog
+from segment_files import batch
+
+
+def _payload(kind: str, **data: object) -> str:
+    return f"| payload: {json.dumps({'type': kind, 'version': 0, 'data': data})}\n"
+
+
+#: Broker 2 died first, and left the ISR; broker 1 died as the leader.
+DUMP = (
+    "Dumping /metadata/00000000000000000000.log\n"
+    "baseOffset: 0 lastOffset: 5 count: 6 CreateTime: 1 size: 1\n"
+    + _payload("REGISTER_BROKER_RECORD", brokerId=1, brokerEpoch=3, fenced=False)
+    + _payload("REGISTER_BROKER_RECORD", brokerId=2, brokerEpoch=4, fenced=True)
+    + _payload("TOPIC_RECORD", name="orders", topicId="a")
+    + _payload(
+        "CONFIG_RECORD",
+        resourceType=2,
+        resourceName="orders",
+        name="min.insync.replicas",
+        value="1",
+    )
+    + _payload(
+        "PARTITION_RECORD",
+        partitionId=0,
+        topicId="a",
+        replicas=[1, 2],
+        isr=[1],
+        leader=1,
+        leaderEpoch=4,
+        partitionEpoch=2,
+    )
+)
+SETTINGS = Settings(kafka="3.9.1", properties={}, acks="all")
+
+
+def disk(folder: Path, node: int, *, records: int, cluster: str = "c", clean: bool = False) -> Path:
+    """Write a log directory with one replica of orders-0, in leader epoch 4."""
+    replica = folder / "orders-0"
+    replica.mkdir(parents=True)
+    (folder / "meta.properties").write_text(f"node.id={node}\ncluster.id={cluster}\n")
+    (folder / "replication-offset-checkpoint").write_text("0\n1\norders 0 3\n")
+    (replica / "leader-epoch-checkpoint").write_text("0\n1\n2 0\n")
+    segment = batch(0, count=2, epoch=2)
+    if records > 2:
+        segment += batch(2, count=records - 2, epoch=4)
+    (replica / f"{0:020}.log").write_bytes(segment)
+    if clean:
+        (folder / ".kafka_cleanshutdown").touch()
+    return folder
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> dict[int, NodeDisks]:
+    disk(tmp_path / "a" / "data", 1, records=9)
+    disk(tmp_path / "b", 2, records=5, clean=True)
+    return dict(read_disks([tmp_path]))
+
+
+def test_a_replica_has_its_log_end_epochs_and_checkpointed_high_watermark(nodes) -> None:
+    # The checkpoint of epochs lacks the epoch 4, which the batches have.
+    assert nodes[1].logs["orders", 0] == ReplicaLog(
+        end=9, epochs=((2, 0), (4, 2)), high_watermark=3
+    )
+    assert (nodes[1].clean, nodes[2].clean) == (False, True)
+
+
+def test_a_torn_or_damaged_batch_ends_the_log(tmp_path: Path) -> None:
+    segment = disk(tmp_path, 1, records=9) / "orders-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(bytes(content))
+    node = read_disks([tmp_path])[1]
+    assert node.logs["orders", 0].end == 2
+    assert "the batch at offset 2 is damaged" in node.problems[0]
+
+
+def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
+    found = dead_cluster(nodes, DUMP, SETTINGS)
+    state = found.situations["orders", 0]
+    assert (state.leader, state.leader_epoch, state.isr) == (1, 4, {1})
+    assert [(one.broker, one.fenced, one.log.end) for one in state.replicas] == [
+        (1, False, 9),
+        (2, True, 5),
+    ]
+    assert unstated(found, DUMP, SETTINGS) == ["unclean.leader.election.enable"]
+
+
+def test_a_replica_without_a_directory_counts_as_empty_and_is_named(nodes) -> None:
+    del nodes[2].logs["orders", 0]
+    found = dead_cluster(nodes, DUMP, SETTINGS)
+    assert found.situations["orders", 0].replicas[1].log == ReplicaLog(end=0, epochs=())
+    assert found.unknown == (
+        "orders-0: broker 2 has no directory of it, which counts as an empty log",
+    )
+
+
+def test_a_disk_that_a_broker_uses_is_refused(tmp_path: Path) -> None:
+    lock = disk(tmp_path, 1, records=3) / ".lock"
+    holds = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)"
+    wait = "print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{holds}; {wait}", lock],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == b"held\n"
+        with pytest.raises(ScenarioError, match="is in use"):
+            read_disks([tmp_path])
+        broker.communicate()
+    assert set(read_disks([tmp_path])) == {1}
+
+
+def test_a_partition_without_a_disk_of_a_replica_is_unknown(nodes) -> None:
+    del nodes[2]
+    found = dead_cluster(nodes, DUMP, SETTINGS)
+    assert found == DeadCluster(situations={}, unknown=("orders-0: no disk of broker 2",))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda at: None, "does not exist"),
+        (lambda at: at.mkdir(), "has no log directory"),
+        (
+            lambda at: [disk(at / str(n), n, records=3, cluster=str(n)) for n in (1, 2)],
+            "of different clusters: 1, 2",
+        ),
+    ],
+)
+def test_folders_without_disks_of_one_cluster_are_refused(tmp_path, prepare, message) -> None:
+    prepare(tmp_path / "disks")
+    with pytest.raises(ScenarioError, match=message):
+        read_disks([tmp_path / "disks"])
+
+
+def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:
+    path = nodes_at / "metadata.dump"
+    path.write_text(dump)
+    words = ["advise", "start", str(nodes_at), "--kafka", "3.9.1", "--metadata-dump", str(path)]
+    done = CliRunner().invoke(app, [*words, *options], env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) -> None:
+    code, text = advise(tmp_path, DUMP, "--acks", "all", "--fail-on", "possible")
+    assert code == 0
+    assert "Best: start 1 and 2 together: keeps everything." in text
+    assert "start 2; unclean election; start 1" in text
+    assert "loses" in text
+
+
+def test_the_command_fails_if_the_best_steps_lose_a_record(nodes, tmp_path) -> None:
+    # Broker 1 has lost the end of its log, and broker 2 may not have it either.
+    for at in (tmp_path / "a" / "data", tmp_path / "b"):
+        (at / "orders-0" / f"{0:020}.log").write_bytes(batch(0, count=2, epoch=2))
+    gone = advise(tmp_path, DUMP, "--acks", "all")
+    assert "orders-0: offsets 2 were committed, and are on no disk any more" in gone[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--acks", "2"], "--acks 2 is not one of all, 1"),
+        (["--power-lost", "7"], "whose disks are not given"),
+        (["--power-lost", "x"], "is not a list of broker ids"),
+        (["--fail-on", "maybe"], "--fail-on maybe is not one of"),
+    ],
+)
+def test_a_wrong_option_is_refused(nodes, tmp_path, options, message) -> None:
+    words = ["advise", "start", str(tmp_path), "--kafka", "3.9.1", *options]
+    with pytest.raises(ScenarioError, match=message):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def restarted(*, new: bool, writes: Ability) -> Restarted:
+    found = Outcome(
+        may_lose=(),
+        loses=(),
+        loses_new=new,
+        disks=(),
+        leaders=(1,),
+        reads=Ability.YES,
+        writes=writes,
+        complete=True,
+    )
+    return Restarted(
+        acks="1", isr=(1, 2), min_insync_replicas=1, down=found, whole=found, rule=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("new", "writes", "text"),
+    [
+        (False, Ability.YES, "Broker 2 may be restarted: its 1 partitions keep"),
+        (True, Ability.YES, "may lose acknowledged records"),
+        (True, Ability.YES, "ISR - 1 >= min.insync.replicas says it is safe"),
+        (False, Ability.NO, "cannot be written meanwhile"),
+    ],
+)
+def test_a_restart_has_one_line_of_reason(new, writes, text) -> None:
+    console = Console(record=True, width=200)
+    print_restart(console, 2, [(("orders", 0), restarted(new=new, writes=writes))])
+    assert text in console.export_text()
+
+
+def test_offsets_are_ranges_in_words() -> None:
+    assert [str(Offsets(5, 5)), str(Offsets(1500, 1999))] == ["5", "1,500 to 1,999"]

@@ -1,0 +1,163 @@
+"""Operators' steps from states in the middle of an outage."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof_model.advice import (
+    Ability,
+    Elect,
+    Offsets,
+    Replica,
+    ReplicaLog,
+    Situation,
+    Start,
+    Stop,
+    down_brokers,
+    outcome,
+    sequences,
+)
+
+EPOCH_0 = ((0, 0),)
+
+
+def replica(broker: int, end: int, epochs=EPOCH_0, **state) -> Replica:
+    return Replica(broker=broker, log=ReplicaLog(end=end, epochs=epochs), **state)
+
+
+def situation(*replicas: Replica, kafka="4.3.1", isr=(1,), **settings) -> Situation:
+    """Return a partition that broker 1 led."""
+    return Situation(
+        **{
+            "kafka_version": kafka,
+            "acks": "all",
+            "min_insync_replicas": 1,
+            "unclean_election": False,
+            "leader": 1,
+            "leader_epoch": 0,
+            "replicas": replicas,
+            "isr": frozenset(isr),
+            "elr": False,
+            **settings,
+        }
+    )
+
+
+#: Brokers 3, 2 and 1 died one after the other; all records were acked with acks=all.
+DIED_IN_TURN = (replica(1, 2000), replica(2, 1500), replica(3, 1000))
+
+
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize(
+    ("steps", "lost", "leaders"),
+    [
+        ((Start((1, 2, 3)),), (), (1,)),
+        ((Start((2, 3)),), (), (None,)),
+        ((Start((2, 3)), Elect(), Start((1,))), (Offsets(1500, 1999),), (2,)),
+        ((Start((3,)), Elect(), Start((1, 2))), (Offsets(1000, 1999),), (3,)),
+    ],
+)
+def test_an_unclean_election_loses_what_the_elected_replica_lacks(
+    kafka, steps, lost, leaders
+) -> None:
+    found = outcome(situation(*DIED_IN_TURN, kafka=kafka), steps)
+    assert (found.may_lose, found.loses, found.leaders) == (lost, lost, leaders)
+    assert found.complete
+
+
+def test_a_lost_range_is_still_on_the_disk_of_a_broker_that_was_not_started() -> None:
+    found = outcome(situation(*DIED_IN_TURN), [Start((2, 3)), Elect()])
+    assert (found.may_lose, found.disks) == ((Offsets(1500, 1999),), (1,))
+
+
+def test_after_a_power_loss_of_the_last_replica_an_unclean_election_keeps_more() -> None:
+    # B6: the only member of the ISR lost the end of its log, which another replica has.
+    last = situation(replica(1, 500, power_lost=True), *DIED_IN_TURN[1:], kafka="3.9.1")
+    assert outcome(last, [Start((1, 2, 3))]).loses == (Offsets(500, 1499),)
+    assert outcome(last, [Start((2, 3)), Elect(), Start((1,))]).keeps
+
+
+def test_an_empty_replica_that_leads_loses_everything() -> None:
+    emptied = replica(1, 0, epochs=())
+    found = outcome(situation(emptied, replica(2, 10), acks="1"), [Start((1, 2))])
+    assert found.loses == (Offsets(0, 9),)
+
+
+def test_a_tail_that_acks_all_never_acknowledged_is_not_at_risk() -> None:
+    both = (replica(1, 10), replica(2, 8))
+    second_first = [Start((2,)), Start((1,))]
+    assert outcome(situation(*both, isr=(1, 2)), second_first).keeps
+    # Not in every order: if the controllers fence broker 2 first, it leaves the ISR.
+    found = outcome(situation(*both, isr=(1, 2), acks="1"), second_first)
+    assert (found.may_lose, found.loses) == ((Offsets(8, 9),), ())
+
+
+def test_brokers_that_start_together_may_elect_either_of_them() -> None:
+    both = situation(replica(1, 10), replica(2, 8), isr=(1, 2), acks="1")
+    found = outcome(both, [Start((1, 2))])
+    assert (found.may_lose, found.loses) == ((Offsets(8, 9),), ())
+    assert found.leaders == (1, 2)
+
+
+def test_a_clean_restart_of_the_leader_may_lose_a_record_acked_with_acks_1() -> None:
+    running = tuple(replica(broker, 10, running=True) for broker in (1, 2, 3))
+    restart = [Stop(1), Start((1,))]
+
+    def restarted(acks: str, broker: int = 1) -> bool:
+        state = situation(*running, isr=(1, 2, 3), acks=acks)
+        return outcome(state, [Stop(broker), Start((broker,))], writes=1).loses_new
+
+    assert restarted("1")
+    assert not restarted("1", broker=2)
+    assert not restarted("all")
+    assert outcome(situation(*running, isr=(1, 2, 3)), restart, writes=1).keeps
+
+
+def test_a_stop_below_the_minimum_isr_stops_writes() -> None:
+    def writes(minimum: int) -> Ability:
+        running = tuple(replica(broker, 10, running=True) for broker in (1, 2))
+        state = situation(*running, isr=(1, 2), min_insync_replicas=minimum)
+        return outcome(state, [Stop(2)]).writes
+
+    assert (writes(1), writes(2)) == (Ability.YES, Ability.NO)
+
+
+def test_partitions_that_differ_in_offsets_and_epochs_only_are_one_model() -> None:
+    def model(first: int, epoch: int):
+        epochs = ((epoch, first),)
+        logs = [(1, first + 20), (2, first + 5)]
+        return situation(
+            *(replica(broker, end, epochs) for broker, end in logs), leader_epoch=epoch
+        ).model()
+
+    assert model(0, 3) == model(7000, 12)
+    assert model(0, 3) != situation(replica(1, 5), replica(2, 20)).model()
+
+
+def test_offsets_that_were_committed_and_are_on_no_disk_are_named() -> None:
+    log = ReplicaLog(end=5, epochs=EPOCH_0, high_watermark=9)
+    state = situation(Replica(broker=1, log=log), replica(2, 4))
+    assert state.gone == Offsets(5, 8)
+    assert situation(*DIED_IN_TURN).gone is None
+
+
+def test_sequences_start_each_set_of_brokers_and_elect_uncleanly() -> None:
+    found = list(sequences((1, 2)))
+    assert found[0] == ()
+    assert (Start((1, 2)),) in found
+    assert (Start((2,)), Start((1,))) in found
+    assert (Start((2,)), Elect(), Start((1,))) in found
+    assert len(set(found)) == len(found)
+    assert down_brokers((situation(*DIED_IN_TURN),)) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"isr": (1, 4)}, "brokers \\[4\\] are in the ISR"),
+        ({"leader": 2}, "leader 2 is not in the ISR"),
+    ],
+)
+def test_a_state_that_contradicts_itself_is_refused(change, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        situation(*DIED_IN_TURN, **change)
