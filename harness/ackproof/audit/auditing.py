@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ackproof.audit import (
     availability,
@@ -56,6 +57,33 @@ def audit(own: OwnConfig, *, topic: str = "") -> Audit:
         answers=tuple(_answers(own, topic)),
         warnings=(*own.warnings, *_unread(own, topic)),
         not_looked_at=tuple(_not_looked_at(own)),
+    )
+
+
+def of_clusters(clusters: Sequence[OwnConfig], *, topic: str = "") -> Audit:
+    """Return the answers about every cluster. Raises ScenarioError if none has the topic."""
+    having = [own for own in clusters if any(one.name == topic for one in own.topics)]
+    audits = [audit(own, topic=topic) for own in (having if topic and having else clusters)]
+    first = audits[0]
+    if len(audits) == 1:
+        return first
+
+    def every(field: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(one for each in audits for one in getattr(each, field)))
+
+    def common(field: str) -> Given | None:
+        every_one = [getattr(each, field) for each in audits]
+        values = {given.value if given else "" for given in every_one}
+        return getattr(first, field) if len(values) == 1 else None
+
+    return Audit(
+        read=every("read"),
+        refused=first.refused,
+        version=common("version"),
+        mode=common("mode"),
+        answers=tuple(answer for each in audits for answer in each.answers),
+        warnings=every("warnings"),
+        not_looked_at=every("not_looked_at"),
     )
 
 
@@ -116,6 +144,8 @@ def _answer(group: Sequence[Setup]) -> Answer:
         topic=first.topic.name,
         producer=first.producer.name if first.producer else "",
         consumer=", ".join(consumer.name for consumer in first.consumers),
+        cluster=first.own.cluster,
+        version=first.own.kafka,
         settings=_stated(group),
         unstated=tuple(unstated),
         risks=_risks(answers, group),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ackproof.audit.setup import Setup
@@ -27,6 +27,7 @@ ACKS = "acks"
 IDEMPOTENCE = "enable.idempotence"
 KAFKA = "kafka.version"
 CLIENT = "producer.version"
+LIBRARY = "producer.library"
 ELR = "eligible.leader.replicas.version"
 
 #: The topic that stands for those that no file names.
@@ -76,7 +77,10 @@ class _Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Producer:
-    """The effective settings of a producer; refusal: why its library refuses them."""
+    """The effective settings of a producer.
+
+    refusal: why its library refuses them. library: that which is assumed; '' if a file shows it.
+    """
 
     acks: AcksValue
     idempotence: bool
@@ -86,6 +90,7 @@ class _Producer:
     settings: Mapping[str, Given]
     when: Mapping[str, str]
     refusal: str = ""
+    library: str = ""
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -126,7 +131,9 @@ def _of(
             yield Setup(
                 own=own,
                 topic=topic,
-                producer=producer,
+                producer=replace(producer, library=writes.library)
+                if producer and writes.library
+                else producer,
                 consumers=own.consumers,
                 partition=_configuration(
                     own,
@@ -328,6 +335,10 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
                 settings={ACKS: Given(acks, ""), IDEMPOTENCE: Given(str(idempotence).lower(), "")},
                 when={ACKS: acks, IDEMPOTENCE: str(idempotence).lower()},
             )
+    elif not producer.library:
+        for library in ("java", "librdkafka"):
+            for writes in _producers(replace(producer, library=library), kafka):
+                yield replace(writes, library=library, when={**writes.when, LIBRARY: library})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
@@ -347,15 +358,15 @@ _LIBRDKAFKA_IN_FLIGHT = 1_000_000
 
 def _librdkafka(producer: Client) -> _Producer:
     values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
-    refusal = ""
+    refusal, default = "", "default of librdkafka"
     try:
         acks = parse_acks(values[ACKS].value if ACKS in values else "all")
     except ValueError as error:
         acks, refusal = "all", str(error)
-    idempotence = IDEMPOTENCE in values and values[IDEMPOTENCE].value.strip().lower() == "true"
+    on = values.get(IDEMPOTENCE) or Given(str("transactional.id" in values).lower(), default)
+    idempotence = on.value.strip().lower() == "true"
     in_flight = values.get("max.in.flight.requests.per.connection")
     timeout = values.get("delivery.timeout.ms")
-    default = "default of librdkafka"
     return _checked(
         acks=acks,
         idempotence=idempotence,
@@ -364,7 +375,7 @@ def _librdkafka(producer: Client) -> _Producer:
         delivery_timeout_ms=_whole(timeout, 300_000),
         settings={
             ACKS: values.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: values.get(IDEMPOTENCE) or Given("false", default),
+            IDEMPOTENCE: on,
         },
         when={},
         refusal=refusal,
@@ -378,6 +389,8 @@ def _number(given: Given | None, default: int) -> int:
 
 def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
     values = {key: given.value.strip() for key, given in producer.settings.items()}
+    if "transactional.id" in values:
+        values.setdefault(IDEMPOTENCE, "true")  # ProducerConfig.idempotenceEnabled
     settings = JavaProducerSettings.unchecked(values, release)
     refusal = ""
     try:

@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli import own_files
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    Budget,
-    Json,
-    Out,
-    ShardOption,
-    Spark,
-    budget_seconds,
-    configurations_of,
-    engine,
-    exit_with,
-    print_json,
-    shipped_or_local,
-    stderr,
-    stdout,
-)
+from ackproof.cli import options, own_files
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.safe_files import replacing
 
@@ -40,7 +23,7 @@ def compare(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            callback=shipped_or_local,
+            callback=options.shipped_or_local,
             help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
         ),
     ] = None,
@@ -48,7 +31,7 @@ def compare(
     trials: Annotated[
         int, typer.Option(min=1, max=1000, help="Maximum number of trials of each configuration.")
     ] = 1,
-    budget: Budget = "",
+    budget: options.Budget = "",
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Confidence of all statements together.")
     ] = 0.95,
@@ -63,13 +46,13 @@ def compare(
         Path | None,
         typer.Option(metavar="DIR", help="Continue the interrupted comparison stored in DIR."),
     ] = None,
-    shard: ShardOption = "",
+    shard: options.ShardOption = "",
     config: own_files.Config = None,
     topic: own_files.Topic = "",
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
-    out: Out = RUNS,
-    spark: Spark = LOCAL_SPARK,
-    as_json: Json = False,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
 ) -> None:
     """Run every configuration of a scenario's matrix under the same faults and compare them.
 
@@ -92,7 +75,7 @@ def compare(
         raise typer.BadParameter(
             "name either a scenario or --resume DIR, and not both", param_hint="SCENARIO"
         )
-    reporter = ConsoleReporter(stderr())
+    reporter = ConsoleReporter(options.stderr())
     if resume is not None:
         store = resume_stored(resume.resolve())
         out = store.directory.parent
@@ -108,9 +91,9 @@ def compare(
                 confidence=confidence,
                 margin=margin,
                 seed=seed,
-                budget_s=budget_seconds(budget),
+                budget_s=options.budget_seconds(budget),
             )
-    client = engine(store.configurations)
+    client = options.engine(store.configurations)
     with ClusterPool(client, say=reporter.note) as pool:
         run_trial = on_clusters(out=out, client=client, reporter=reporter, pool=pool)
         comparison = Comparison(store, run_trial, reporter)
@@ -124,12 +107,12 @@ def compare(
     html = _write_reports(store, summary, results)
     announce(store.configurations, verdicts)
     if as_json:
-        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+        options.print_json([verdict.model_dump(mode="json") for verdict in verdicts])
     elif store.plan.trials > 1:
-        print_trials(stdout(), summary, verdicts, html)
+        print_trials(options.stdout(), summary, verdicts, html)
     else:
-        print_comparison(stdout(), verdicts, [run_dir for run_dir, _ in results], html)
-    exit_with(verdicts, comparison.failure)
+        print_comparison(options.stdout(), verdicts, [run_dir for run_dir, _ in results], html)
+    options.exit_with(verdicts, comparison.failure)
 
 
 def _planned(
@@ -138,9 +121,9 @@ def _planned(
     out: Path,
     yes: bool,
     shard: str,
-    **options: Any,
+    **further: Any,
 ) -> ComparisonStore:
-    """Store the plan of a comparison; `options` are further fields of it."""
+    """Store the plan of a comparison; `further` are more fields of it."""
     from ackproof.comparison.store import (
         ComparisonPlan,
         create,
@@ -150,8 +133,8 @@ def _planned(
     )
     from ackproof.runs.directory import fresh_name
 
-    configurations = configurations_of(scenario, shard=shard)
-    if len(configurations) == 1 and options["trials"] == 1 and not shard:
+    configurations = options.configurations_of(scenario, shard=shard)
+    if len(configurations) == 1 and further["trials"] == 1 and not shard:
         raise ScenarioError(
             f"{scenario} has one configuration, so there is nothing to compare it with",
             hint="Give it a matrix, repeat it with --trials, or use ackproof run.",
@@ -163,7 +146,7 @@ def _planned(
         configurations=[label(one, configurations) for one in configurations],
         faults={label(one, configurations): faults_of(one) for one in configurations},
         shard=shard,
-        **options,
+        **further,
     )
     require_confirmed(configurations, plan, out=out, yes=yes)
     return create(out, plan, configurations)
