@@ -16,7 +16,17 @@ from ackproof.safe_files import replacing
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore
     from ackproof.comparison.summary import Summary
+    from ackproof.progress import Reporter
     from ackproof.runs.verdict import Verdict
+
+
+def exportable(path: Path | None) -> Path | None:
+    """Refuse a paper that cannot be written, before anything runs."""
+    if path is not None:
+        from ackproof.report.paper import require_writable
+
+        require_writable(path)
+    return path
 
 
 def compare(
@@ -49,6 +59,15 @@ def compare(
     shard: options.ShardOption = "",
     config: own_files.Config = None,
     topic: own_files.Topic = "",
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=exportable,
+            help="Also write the result as a paper, FILE.md or FILE.pdf. Of a stored comparison: "
+            "ackproof report DIR --to FILE.md",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
@@ -61,14 +80,16 @@ def compare(
 
     Examples: [bold]ackproof compare acks[/],
     [bold]ackproof compare acks --trials 30 --budget 2h[/],
-    [bold]ackproof compare acks --config docker-compose.yml[/]
+    [bold]ackproof compare acks --config docker-compose.yml[/],
+    [bold]ackproof compare acks --export decision.md[/]
     """
     from ackproof.cluster.pool import ClusterPool
     from ackproof.comparison.compare import Comparison
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
     from ackproof.report.ci import announce
-    from ackproof.report.terminal import print_comparison, print_trials
+    from ackproof.report.paper import write_paper
+    from ackproof.report.terminal import print_comparison
     from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
@@ -87,6 +108,7 @@ def compare(
                 out=out,
                 yes=yes,
                 shard=shard,
+                reporter=reporter,
                 trials=trials,
                 confidence=confidence,
                 margin=margin,
@@ -105,13 +127,15 @@ def compare(
     results = list(store.results())
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)
+    if export is not None:
+        write_paper(export, summary, verdicts, title=store.configurations[0].path.stem)
+        reporter.note(f"paper: {export}")
     announce(store.configurations, verdicts)
     if as_json:
         options.print_json([verdict.model_dump(mode="json") for verdict in verdicts])
-    elif store.plan.trials > 1:
-        print_trials(options.stdout(), summary, verdicts, html)
     else:
-        print_comparison(options.stdout(), verdicts, [run_dir for run_dir, _ in results], html)
+        run_dirs = [run_dir for run_dir, _ in results]
+        print_comparison(options.stdout(), summary, verdicts, run_dirs, html)
     options.exit_with(verdicts, comparison.failure)
 
 
@@ -121,6 +145,7 @@ def _planned(
     out: Path,
     yes: bool,
     shard: str,
+    reporter: Reporter,
     **further: Any,
 ) -> ComparisonStore:
     """Store the plan of a comparison; `further` are more fields of it."""
@@ -130,6 +155,7 @@ def _planned(
         faults_of,
         label,
         require_confirmed,
+        settings_of,
     )
     from ackproof.runs.directory import fresh_name
 
@@ -145,10 +171,11 @@ def _planned(
         ),
         configurations=[label(one, configurations) for one in configurations],
         faults={label(one, configurations): faults_of(one) for one in configurations},
+        settings={label(one, configurations): settings_of(one) for one in configurations},
         shard=shard,
         **further,
     )
-    require_confirmed(configurations, plan, out=out, yes=yes)
+    reporter.note(require_confirmed(configurations, plan, out=out, yes=yes))
     return create(out, plan, configurations)
 
 
@@ -194,10 +221,13 @@ def _write_page(
 def write_stored_page(directory: Path, *, to: Path | None) -> Path:
     """Write the page of a stored comparison, by default to its report.html, and return the path.
 
+    A path that ends in .md or .pdf is a paper.
+
     Raises RunDirectoryError if the comparison is damaged, or one of its runs is missing.
     """
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.comparison.summary import Summary
+    from ackproof.report.paper import FORMATS, require_writable, write_paper
     from ackproof.runs.directory import read_model
 
     summary = read_model(directory, "comparison.json", Summary)
@@ -209,5 +239,10 @@ def write_stored_page(directory: Path, *, to: Path | None) -> Path:
             hint=f"Continue it with: ackproof compare --resume {directory}",
         )
     path = to or directory / "report.html"
-    _write_page(path, store, summary, results)
+    if path.suffix in FORMATS:
+        title, verdicts = store.configurations[0].path.stem, [verdict for _, verdict in results]
+        require_writable(path)
+        write_paper(path, summary, verdicts, title=title)
+    else:
+        _write_page(path, store, summary, results)
     return path
