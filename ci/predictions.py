@@ -8,6 +8,7 @@ changed model is compared with all runs so far.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 import time
@@ -54,13 +55,16 @@ def main() -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     seeds = range(given.seed, given.seed + given.number)
     if given.run:
-        until = time.monotonic() + given.seconds
+        until, stopped = time.monotonic() + given.seconds, threading.Event()
+        # A run that has begun is finished and stored, and its cluster removed.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: stopped.set())
         run(
             seeds,
             given.out,
             versions=given.kafka or VERSIONS,
             clusters=given.clusters,
-            may_begin=lambda: time.monotonic() < until,
+            may_begin=lambda: not stopped.is_set() and time.monotonic() < until,
         )
     elif given.number:
         print("\n".join(said(seeds, given.out, given.kafka or VERSIONS)))
@@ -111,7 +115,12 @@ def run(
             return None if configured is None else (configured, _run_dir(configured.scenario, out))
 
     with (
-        ProcessPoolExecutor(max_workers=clusters, mp_context=get_context("spawn")) as judge,
+        ProcessPoolExecutor(
+            max_workers=clusters,
+            mp_context=get_context("spawn"),
+            initializer=signal.signal,
+            initargs=(signal.SIGINT, signal.SIG_IGN),
+        ) as judge,
         ThreadPoolExecutor(max_workers=clusters) as pool,
     ):
         for worker in [pool.submit(_work, take, judge) for _ in range(clusters)]:

@@ -57,12 +57,10 @@ class Entry:
 
 
 def entries(faults: Mapping[str, type[Fault]]) -> list[Entry]:
-    """Return one entry for each fault, in the given order."""
     return [_entry(name, kind) for name, kind in faults.items()]
 
 
 def markdown(faults: Mapping[str, type[Fault]]) -> str:
-    """Return the table as a page."""
     rows = []
     for entry in entries(faults):
         cells = (

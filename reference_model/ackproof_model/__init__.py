@@ -5,63 +5,35 @@ all interleavings. Standard library only, pure functions. `docs/explanation/mode
 is modelled, the source of each rule, and what is left out.
 """
 
-from ackproof_model.configuration import Acks, Configuration, Profile
-from ackproof_model.effects import Configures, Cuts, Effect, Elects, Ends, QuorumLost, Stalls
-from ackproof_model.prediction.availability import Ability, Availability
-from ackproof_model.prediction.diagram import Diagram, Line, draw
-from ackproof_model.prediction.predict import (
-    ANOMALIES,
-    Likelihood,
-    Prediction,
-    join,
-    predict,
-)
-from ackproof_model.replication.fault_schedule import (
-    AnyOf,
-    AnyTime,
-    Condition,
-    Elapsed,
-    FaultEvent,
-    Injection,
-    IsrIs,
-    IsrSize,
-    LeaderChanged,
-    LeaderIs,
-    Progress,
-    Role,
-)
-
-__all__ = [
-    "ANOMALIES",
-    "Ability",
-    "Acks",
-    "AnyOf",
-    "AnyTime",
-    "Availability",
-    "Condition",
-    "Configuration",
-    "Configures",
-    "Cuts",
-    "Diagram",
-    "Effect",
-    "Elapsed",
-    "Elects",
-    "Ends",
-    "FaultEvent",
-    "Injection",
-    "IsrIs",
-    "IsrSize",
-    "LeaderChanged",
-    "LeaderIs",
-    "Likelihood",
-    "Line",
-    "Prediction",
-    "Profile",
-    "Progress",
-    "QuorumLost",
-    "Role",
-    "Stalls",
-    "draw",
-    "join",
-    "predict",
-]
+from ackproof_model.configuration import Acks as Acks
+from ackproof_model.configuration import Configuration as Configuration
+from ackproof_model.configuration import Profile as Profile
+from ackproof_model.effects import Configures as Configures
+from ackproof_model.effects import Cuts as Cuts
+from ackproof_model.effects import Effect as Effect
+from ackproof_model.effects import Elects as Elects
+from ackproof_model.effects import Ends as Ends
+from ackproof_model.effects import QuorumLost as QuorumLost
+from ackproof_model.effects import Stalls as Stalls
+from ackproof_model.prediction.availability import Ability as Ability
+from ackproof_model.prediction.availability import Availability as Availability
+from ackproof_model.prediction.diagram import Diagram as Diagram
+from ackproof_model.prediction.diagram import Line as Line
+from ackproof_model.prediction.diagram import draw as draw
+from ackproof_model.prediction.predict import ANOMALIES as ANOMALIES
+from ackproof_model.prediction.predict import Likelihood as Likelihood
+from ackproof_model.prediction.predict import Prediction as Prediction
+from ackproof_model.prediction.predict import join as join
+from ackproof_model.prediction.predict import predict as predict
+from ackproof_model.replication.fault_schedule import AnyOf as AnyOf
+from ackproof_model.replication.fault_schedule import AnyTime as AnyTime
+from ackproof_model.replication.fault_schedule import Condition as Condition
+from ackproof_model.replication.fault_schedule import Elapsed as Elapsed
+from ackproof_model.replication.fault_schedule import FaultEvent as FaultEvent
+from ackproof_model.replication.fault_schedule import Injection as Injection
+from ackproof_model.replication.fault_schedule import IsrIs as IsrIs
+from ackproof_model.replication.fault_schedule import IsrSize as IsrSize
+from ackproof_model.replication.fault_schedule import LeaderChanged as LeaderChanged
+from ackproof_model.replication.fault_schedule import LeaderIs as LeaderIs
+from ackproof_model.replication.fault_schedule import Progress as Progress
+from ackproof_model.replication.fault_schedule import Role as Role

@@ -163,11 +163,16 @@ class Effect:
     delays_fetches: ClassVar[bool] = False
     #: Requests may be lost or late, although both ends run.
     disturbs_requests: ClassVar[bool] = False
+    # The answers below, for effects whose fields do not decide them.
+    _closes_connections: ClassVar[bool] = False
+    _holds_requests: ClassVar[bool] = False
+    _silences_if_timed: ClassVar[bool] = False
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = ()
 
     @property
     def closes_connections(self) -> bool:
         """Whether clients' connections end, so that they repeat unanswered requests at once."""
-        return False
+        return self._closes_connections
 
     @property
     def only_absent(self) -> bool:
@@ -182,7 +187,7 @@ class Effect:
     @property
     def holds_requests(self) -> bool:
         """Whether a producer's request may wait for long while its connection stays open."""
-        return False
+        return self._holds_requests
 
     def silences(self, *, timed: bool) -> bool:
         """Whether producers may get no answer during the whole effect.
@@ -190,7 +195,7 @@ class Effect:
         timed: the fault has `heal_after`. If the controllers cannot reach the leader either, they
         replace it meanwhile.
         """
-        return False
+        return timed and self._silences_if_timed
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         """Return this effect on the partition, as effects that the exact search supports.
@@ -206,7 +211,7 @@ class Effect:
 
     def disturbances(self) -> tuple[Disturbance, ...]:
         """Return its possible effects on coordinators and requests, in any order and duration."""
-        return ()
+        return self._disturbances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +226,10 @@ class Ends(Effect):
     for_good: healing does not start the processes. silent: connections are not closed.
     """
 
+    _closes_connections: ClassVar[bool] = True
+    _silences_if_timed: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.UNANSWERED)
+
     clean: bool = False
     log: LogKept = "kept"
     partitions: tuple[str, ...] = ()
@@ -233,16 +242,9 @@ class Ends(Effect):
     nodes: Nodes = "targets"
 
     @property
-    def closes_connections(self) -> bool:
-        return True
-
-    @property
     def only_absent(self) -> bool:
         once = self.times == 1 and not (self.one_by_one or self.for_good or self.silent)
         return once and self.log == "kept"
-
-    def silences(self, *, timed: bool) -> bool:
-        return timed
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         partition = hit.partition
@@ -281,27 +283,20 @@ class Ends(Effect):
             return exposure.plus(_CONTROLLERS)
         return Exposure(anything=f"{hit.fault} may remove what controllers have committed")
 
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.UNANSWERED)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls(Effect):
     """The nodes' processes stop temporarily, and their connections stay open."""
 
+    _holds_requests: ClassVar[bool] = True
+    _silences_if_timed: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
     impairs: ClassVar[bool] = True
     delays_fetches: ClassVar[bool] = True
 
     @property
     def only_absent(self) -> bool:
         return True
-
-    @property
-    def holds_requests(self) -> bool:
-        return True
-
-    def silences(self, *, timed: bool) -> bool:
-        return timed
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         return (self,)
@@ -316,9 +311,6 @@ class Stalls(Effect):
             shrinks=hit.replicas * (hit.partition.replicas - 1) if hit.lags else 0,
         )
         return Exposure(budget=budget, unanswered=True, late=True)
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,17 +410,12 @@ class Cuts(Effect):
 class Resets(Effect):
     """Every open connection of the nodes is closed once; they can reconnect at once."""
 
+    _closes_connections: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.UNANSWERED,)
     disturbs_requests: ClassVar[bool] = True
-
-    @property
-    def closes_connections(self) -> bool:
-        return True
 
     def bounds(self, hit: Hit) -> Exposure:
         return Exposure(unanswered=bool(hit.replicas))
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.UNANSWERED,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,17 +425,13 @@ class Slows(Effect):
     by: seconds for each packet, None if unknown: a limit on bandwidth, or a loss of packets.
     """
 
+    _holds_requests: ClassVar[bool] = True
+    _silences_if_timed: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
     delays_fetches: ClassVar[bool] = True
     disturbs_requests: ClassVar[bool] = True
 
     by: float | None = None
-
-    @property
-    def holds_requests(self) -> bool:
-        return True
-
-    def silences(self, *, timed: bool) -> bool:
-        return timed
 
     def bounds(self, hit: Hit) -> Exposure:
         if hit.controllers:
@@ -460,9 +443,6 @@ class Slows(Effect):
         answered = self.by is not None and self.by * 10 < partition.request_timeout_s
         budget = Budget(shrinks=_ANY_NUMBER, fencings=0 if prompt else _ANY_NUMBER)
         return Exposure(budget=budget, unanswered=not answered, late=True)
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.DEPOSED, D.UNANSWERED, *_LATE)
 
 
 #: Requests of consumers and their groups only.
@@ -577,13 +557,12 @@ class Alters(Effect):
     partitions: only these partitions, all if empty.
     """
 
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES,)
+
     partitions: tuple[str, ...] = ()
 
     def bounds(self, hit: Hit) -> Exposure:
         return Exposure(altered=bool(hit.replicas) and hit.partition.is_named(self.partitions))
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -593,6 +572,8 @@ class SetsBack(Effect):
     high_watermarks, recovery_points: the files. Recovery reads the whole log again. Before 0.11 a
     follower truncates to its high watermark, so it loses its log.
     """
+
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES,)
 
     high_watermarks: bool
     recovery_points: bool
@@ -606,9 +587,6 @@ class SetsBack(Effect):
             return Exposure(budget=Budget(power_losses=hit.replicas))
         return NOTHING
 
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES,)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreachable(Effect):
@@ -618,23 +596,17 @@ class Unreachable(Effect):
     the disk is full, which may never happen.
     """
 
+    _closes_connections: ClassVar[bool] = True
+    _silences_if_timed: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.UNANSWERED)
+
     log_dir: int | None
     later: bool = False
-
-    @property
-    def closes_connections(self) -> bool:
-        return True
-
-    def silences(self, *, timed: bool) -> bool:
-        return timed
 
     def bounds(self, hit: Hit) -> Exposure:
         """Return an unclean end of the replicas, and the restart at healing."""
         count = hit.replicas
         return Exposure(budget=Budget(kills=count, clean_stops=count), unanswered=bool(count))
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.UNANSWERED)
 
 
 #: Topic settings that cannot remove or rewrite an acked record while retention is off.
@@ -694,13 +666,12 @@ class Configures(Effect):
 class Upgrades(Effect):
     """The nodes run another Kafka `version`, or a feature has another level, also after healing."""
 
+    _closes_connections: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.UNANSWERED)
+
     version: str = ""
     feature: str = ""
     level: str = ""
-
-    @property
-    def closes_connections(self) -> bool:
-        return True
 
     def bounds(self, hit: Hit) -> Exposure:
         if self.version:
@@ -709,9 +680,6 @@ class Upgrades(Effect):
             return Exposure(elr=(self.level != "0",))
         return NOTHING
 
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.UNANSWERED)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elects(Effect):
@@ -719,6 +687,8 @@ class Elects(Effect):
 
     partition: None for all partitions of the topic.
     """
+
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.UNANSWERED)
 
     topic: str
     partition: int | None
@@ -735,9 +705,6 @@ class Elects(Effect):
         # Another replica of the ISR becomes leader, as after a lost session.
         return Exposure(budget=Budget(fencings=1), unanswered=True)
 
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.UNANSWERED)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassigns(Effect):
@@ -747,6 +714,8 @@ class Reassigns(Effect):
     to: the new replicas, empty if the cluster's state decides. count: the new replication factor,
     None if it does not change.
     """
+
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.UNANSWERED)
 
     topic: str = ""
     partition: int | None = None
@@ -761,9 +730,6 @@ class Reassigns(Effect):
         moves = 0 if self.to and set(self.to) == set(partition.assigned) else 1
         return Exposure(budget=Budget(fencings=1, shrinks=1), moves=moves, unanswered=True)
 
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.UNANSWERED)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddsPartitions(Effect):
@@ -777,15 +743,14 @@ class AddsPartitions(Effect):
 class Skews(Effect):
     """The nodes' clocks are ahead by this many seconds, or behind if negative."""
 
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.DEPOSED)
+
     by: float
 
     def bounds(self, hit: Hit) -> Exposure:
         """Return ISR shrinks and timeouts of brokers' requests, after a clock jump."""
         budget = Budget(shrinks=_ANY_NUMBER, fencings=_ANY_NUMBER)
         return Exposure(budget=budget, unanswered=True, late=True) if hit.replicas else NOTHING
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return (D.MOVES, D.DEPOSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -841,15 +806,11 @@ class Client(Effect):
 class Anything(Effect):
     """The effects are unknown, so no anomaly is excluded."""
 
-    @property
-    def closes_connections(self) -> bool:
-        return True
+    _closes_connections: ClassVar[bool] = True
+    _disturbances: ClassVar[tuple[Disturbance, ...]] = tuple(Disturbance)
 
     def bounds(self, hit: Hit) -> Exposure:
         return Exposure(anything=f"{hit.fault} may do anything")
-
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        return tuple(Disturbance)
 
 
 Effects = tuple[Effect, ...]

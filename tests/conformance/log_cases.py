@@ -30,7 +30,7 @@ def random_epochs(rng: random.Random) -> Steps:
     """Return what may happen to an epoch cache; mostly epochs that rise."""
     steps, epoch, offset = [], 0, 0
     for _ in range(rng.randint(1, 12)):
-        kind = rng.choices(("assign", "end", "start", "of", "ask"), (5, 1, 1, 1, 3))[0]
+        kind = rng.choices(("assign", "end", "of", "ask"), (5, 1, 1, 3))[0]
         near = max(0, offset + rng.randint(-4, 4))
         if kind == "assign":
             epoch = max(0, epoch + rng.choice((0, 1, 1, 1, 2, -1, -2)))
@@ -54,8 +54,6 @@ def epochs(steps: Steps, rules: ModuleType = epoch_cache) -> str:
             known = rules.assign(known, *values)
         elif kind == "end":
             known = rules.truncate_from_end(known, *values)
-        elif kind == "start":
-            known = rules.truncate_from_start(known, *values)
         elif kind == "of":
             found = rules.epoch_for_offset(known, *values)
             answers.append(str(-1 if found is None else found))

@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from ackproof_model.kafka import epoch_cache, partition_change, producer_state
-from conformance import log_cases, partition_cases, transaction_cases
-from specifications import transaction_coordinator, transaction_metadata
+from ackproof_model.transactions import coordinator
+from conformance import coordinator_cases, log_cases, partition_cases
+from conformance.kafka_classes import Oracle
 
 Version = tuple[int, ...]
 
@@ -19,23 +20,31 @@ Version = tuple[int, ...]
 class Subject:
     """A question that `java/Oracle.java` answers, and how our rules do.
 
-    rules: the module with the rules. draw: makes a case. line: the case as the oracle reads it.
-    ours: our answer, by the rules in a module. smaller: the case with one thing less.
+    rules: the module with the rules. draw: makes a random case; None if every case is compared.
+    line: the case as the oracle reads it. ours: our answer, by the rules in a module. smaller: the
+    case with one thing less. kafkas: the part of the oracle's answer that is compared.
     """
 
     question: str
     rules: ModuleType
-    draw: Callable[[random.Random], Any]
+    draw: Callable[[random.Random], Any] | None
     line: Callable[[Any], str]
     ours: Callable[[Any, Version, ModuleType], str]
     smaller: Callable[[Any], Sequence[Any]]
+    kafkas: Callable[[str], str] = str
 
     def answer(self, case: Any, version: Version) -> str:
         """Return our answer."""
         return self.ours(case, version, self.rules)
 
+    def asked(self, oracle: Oracle, cases: Sequence[Any]) -> list[str]:
+        """Return Kafka's answers."""
+        return [*map(self.kafkas, oracle.ask(self.question, map(self.line, cases)))]
+
     def cases(self, count: int, seed: int) -> list[Any]:
-        """Return so many random cases, the same for the same seed."""
+        """Return so many random cases, the same for the same seed, or every case."""
+        if self.draw is None:
+            return coordinator_cases.every_case()
         rng = random.Random(seed)
         return [self.draw(rng) for _ in range(count)]
 
@@ -66,19 +75,12 @@ SUBJECTS = [
         smaller=log_cases.smaller,
     ),
     Subject(
-        question="transaction",
-        rules=transaction_metadata,
-        draw=transaction_cases.random_changes,
-        line=transaction_cases.line,
-        ours=transaction_cases.changes,
-        smaller=transaction_cases.smaller,
-    ),
-    Subject(
         question="coordinator",
-        rules=transaction_coordinator,
-        draw=transaction_cases.random_requests,
-        line=transaction_cases.line,
-        ours=transaction_cases.requests,
-        smaller=transaction_cases.smaller,
+        rules=coordinator,
+        draw=None,
+        line=coordinator_cases.line,
+        ours=coordinator_cases.ours,
+        smaller=lambda _: (),
+        kafkas=coordinator_cases.kafkas,
     ),
 ]

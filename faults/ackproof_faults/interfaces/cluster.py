@@ -334,7 +334,6 @@ class Cluster:
         self.offered: dict[str, Any] = offered
 
     def offer(self, name: InterfaceName, implementation: object) -> None:
-        """Add an interface."""
         self.offered[name] = implementation
 
     def missing(self, required: Iterable[InterfaceName]) -> list[InterfaceName]:

@@ -177,7 +177,6 @@ BLOCKS: dict[str, type[Block]] = {
 
 
 def every_fault(steps: Sequence[Step]) -> Iterator[Fault]:
-    """Yield every fault in the steps and their blocks."""
     for _, fault in located_faults(steps):
         yield fault
 
@@ -185,7 +184,6 @@ def every_fault(steps: Sequence[Step]) -> Iterator[Fault]:
 def located_faults(
     steps: Sequence[Step], location: Location = ()
 ) -> Iterator[tuple[Location, Fault]]:
-    """Yield every fault with its location in the file."""
     for index, step in enumerate(steps):
         if isinstance(step, Block):
             yield from located_faults(step.steps, (*location, index, step.key))

@@ -41,7 +41,6 @@ class SequenceRunner:
         self._reference = context.reference(context.leaders({}))
 
     def tick(self) -> None:
-        """Do what is due now."""
         self._heal_due()
         if self._block is not None:
             self._block.tick()

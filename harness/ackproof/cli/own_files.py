@@ -132,7 +132,6 @@ class OwnFiles:
 
 
 def _of_topic(own: OwnConfig, topic: str) -> OwnConfig:
-    """Return the configuration with one of its topics."""
     of_name = tuple(one for one in own.topics if one.name == topic)
     if not of_name:
         names = ", ".join(sorted(one.name for one in own.topics if one.name)) or "none"

@@ -64,7 +64,6 @@ def replay(
 
 
 def _print(comparison: Replay) -> None:
-    """Print what both runs observed, and at how many acked sends each fault began."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -130,7 +130,6 @@ class DeliveryReports:
 
     @property
     def unanswered(self) -> int:
-        """Sends without a delivery report."""
         return self._in_flight.count - len(self._delivered) - len(self._errors)
 
     def handed_over(self, sequences: Int64s, at: Int64s) -> None:

@@ -88,7 +88,6 @@ class Progress:
 
     @property
     def in_flight(self) -> int:
-        """Sends without an outcome."""
         return self.sent - self.acked - self.failed - self.unknown
 
 

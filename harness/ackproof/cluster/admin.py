@@ -33,7 +33,6 @@ class PartitionView(Placement):
 
     @property
     def full_isr(self) -> bool:
-        """Whether there is a leader and every replica is in sync."""
         return self.leader is not None and set(self.isr) == set(self.replicas)
 
 
@@ -174,7 +173,6 @@ class Admin:
         )
 
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Return the partition's high watermark and leader epoch, None if they are unknown."""
         key = KafkaPartition(topic, partition)
         answers = self._reader().list_offsets({key: OffsetSpec.latest()}, request_timeout=1)
         try:
@@ -186,7 +184,6 @@ class Admin:
         return end.offset, -1 if end.leader_epoch is None else end.leader_epoch
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the offset that a group has committed, None if there is none or it is unknown."""
         # A consumer, not the Admin client: a process that sent this request by the latter while
         # brokers went down ended with SIGSEGV once (confluent-kafka 2.16; cause unknown).
         consumer = Consumer({**self._settings(), "group.id": group})

@@ -32,8 +32,6 @@ class RunningCluster:
     def await_full_isr(
         self, partitions: Sequence[TopicPartition], *, within_s: float = RECOVERY_S
     ) -> None:
-        """Wait until each of these partitions has a leader and a full ISR."""
-
         def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
             late = "; ".join(below_full_isr(views, partitions)[:8])
             return ClusterError(f"not at full ISR after {within_s:g} s: {late}")

@@ -167,7 +167,6 @@ class ListedNode(ContainerNode):
 
     @property
     def container(self) -> Container:
-        """The container as it is now."""
         return connect().containers.get(self.name)
 
     @property

@@ -38,7 +38,6 @@ class ContainerNode(abc.ABC):
         """The node's IP address on the cluster's network."""
 
     def kill(self) -> None:
-        """Send SIGKILL and wait until the process has ended; a no-op if it has ended."""
         container = self.container
         try:
             container.kill(signal="SIGKILL")
@@ -52,15 +51,12 @@ class ContainerNode(abc.ABC):
         self.container.stop(timeout=int(within_s))
 
     def start_again(self) -> None:
-        """Start the stopped container; a no-op if it runs."""
         self.container.start()
 
     def pause(self) -> None:
-        """Freeze every process of the container; a no-op if they are frozen."""
         freeze(self.container)
 
     def resume(self) -> None:
-        """Thaw the processes of the container; a no-op if they are not frozen."""
         if self.paused():
             self.container.unpause()
 
@@ -72,12 +68,10 @@ class ContainerNode(abc.ABC):
         return self.exit_status() is None and not self.paused()
 
     def exit_status(self) -> int | None:
-        """Return the exit status of the process, None while it runs."""
         state = self._state()
         return None if state["Running"] else int(state["ExitCode"])
 
     def out_of_memory(self) -> bool:
-        """Whether the out-of-memory killer of the kernel ended the process."""
         return bool(self._state()["OOMKilled"])
 
     def _state(self) -> dict[str, Any]:

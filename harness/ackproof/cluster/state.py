@@ -82,11 +82,9 @@ class ClusterState:
         return security.client_settings if security else {}
 
     def broker_ids(self) -> list[int]:
-        """Return the node ids of all brokers, ascending."""
         return [broker.node_id for broker in self.topology.brokers]
 
     def controller_ids(self) -> list[int]:
-        """Return the node ids of all voters of the metadata quorum, ascending."""
         return sorted(node.node_id for node in self.topology.controllers)
 
     def running_brokers(self) -> list[int]:

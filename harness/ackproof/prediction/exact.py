@@ -124,7 +124,6 @@ def _keeps_combined_quorum(scenario: Scenario) -> bool:
 
 
 def _target_size(scenario: Scenario, target: TargetSpec) -> int:
-    """Return how many brokers a target has."""
     match target.role:
         case "leader":
             return 1
@@ -275,7 +274,6 @@ class _Ordered:
         return AnyTime()
 
     def _fault_event(self, name: str, event: str) -> SearchedCondition:
-        """Return the condition that the event happened to a fault with this name or id."""
         named = [n for n, one in enumerate(self._faults) if name in (one.id, one.name)]
         events = tuple(FaultEvent(fault=n, event=event) for n in named)  # type: ignore[arg-type]
         if not events:  # the fault is not in this order
@@ -297,7 +295,6 @@ def _is_free(step: Step, condition: Condition) -> bool:
 
 
 def _keeps_leaders(effects: tuple[Effect, ...]) -> bool:
-    """Whether these effects move no leader."""
     return all(
         isinstance(effect, Cuts) and effect.channels == ("replication",) for effect in effects
     )

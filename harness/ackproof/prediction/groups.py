@@ -46,7 +46,6 @@ def predict(
     may_lose: Callable[[str], bool],
     may_lose_visible: Callable[[], bool],
 ) -> Iterator[ClientPrediction]:
-    """Yield the strongest predictions for a group."""
     settings = group.settings.as_client_settings()
     disturbed = disturbances(scenario, group.client, settings)
     model, causes = _question(scenario, group, disturbed, may_lose, may_lose_visible)

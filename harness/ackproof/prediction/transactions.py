@@ -50,7 +50,6 @@ _WORDS = {
 
 
 def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[ClientPrediction]:
-    """Yield the predictions for the producers' transactions."""
     settings = scenario.workload.client_settings
     disturbed = disturbances(scenario, scenario.workload.client, settings)
     model, causes = question(
@@ -157,7 +156,6 @@ def question(
 def answer(
     anomaly: str, model: TransactionModel, searched: Search, causes: Mapping[str, str]
 ) -> tuple[Likelihood, str]:
-    """Return the prediction for one anomaly, with its reason."""
     if anomaly in searched.traces:
         trace = searched.traces[anomaly]
         kinds = model.budgets.spent(trace[-1][1].left)

@@ -204,7 +204,6 @@ class Scenario(StrictModel):
 
     @property
     def written(self) -> list[tuple[str, int]]:
-        """Every partition that is written to."""
         return [
             (name, number) for name in self.sends for number in range(self.topics[name].partitions)
         ]

@@ -96,7 +96,6 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _attach_problems(scenario: Scenario, attach: AttachSpec) -> Iterator[Problem]:
-    """Yield the problems of a scenario for an attached cluster."""
     where: YamlPath = ("cluster", "attach")
     for key in sorted(scenario.cluster.changed - {"attach", "implementation"}):
         yield (

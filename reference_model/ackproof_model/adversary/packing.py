@@ -244,12 +244,10 @@ class PackedSteps:
     def of_perturbation(
         self, kind: int, number: int, part: int, own: int
     ) -> tuple[Difference, ...]:
-        """Return the perturbations of one kind at broker `number`."""
         moved = KINDS[kind](self._model, self._controller(part), self._brokers.values[own], number)
         return tuple(self._steps(moved, number, part, own, self._packing.cost(kind)))
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
-        """Return the difference in broker `number` when broker `restarted` restarts."""
         after = forget(self._model.policy, self._brokers.values[own], restarted)
         return self._tail(number, after, own)
 

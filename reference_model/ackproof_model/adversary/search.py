@@ -7,12 +7,13 @@ from the levels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof_model.adversary.state import AdversaryModel, State, initial
 from ackproof_model.adversary.successors import successors
-from ackproof_model.adversary.workers import Workers
+from ackproof_model.adversary.workers import Alone, Several
 from ackproof_model.replication.state import Label
 
 #: The default limit of stored states.
@@ -79,7 +80,7 @@ def search(
     Raises EpochOverflowError if there are more leader epochs or ISR changes than a packed state can
     hold, and OSError or ValueError if a checkpoint cannot be written or read.
     """
-    with Workers.of(model, workers, keep) as pool:
+    with closing(Several(model, workers, keep) if workers else Alone(model, keep)) as pool:
         sizes, losing = pool.levels, None
         level, states, new = len(sizes) - 2, sum(sizes), sizes[-1]
         while new and losing is None and states <= max_states:
@@ -98,7 +99,7 @@ def search(
 
 
 def _trace(
-    model: AdversaryModel, pool: Workers, losing: State, level: int
+    model: AdversaryModel, pool: Alone | Several, losing: State, level: int
 ) -> tuple[tuple[Label, State], ...]:
     way = [losing]
     for earlier in reversed(range(level)):

@@ -129,7 +129,6 @@ class State(NamedTuple):
 
 
 def initial(model: AdversaryModel) -> State:
-    """Return the state in which the search begins."""
     left = model.budgets.left
     if model.start is not None:
         return model.start._replace(left=left)

@@ -9,15 +9,12 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import resource
-from abc import ABC, abstractmethod
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from multiprocessing.connection import Connection
 from multiprocessing.queues import Queue
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from ackproof_model.adversary.checkpoint import Checkpoint
 from ackproof_model.adversary.explorer import Explorer, Tails
@@ -36,47 +33,6 @@ _Parcel = tuple[int, list[Broker], list[_States]]
 
 #: Distributes heads over processes.
 _PRIME = 1_000_003
-
-
-class Workers(ABC):
-    """Stores the states of a search, level by level."""
-
-    @staticmethod
-    def of(model: AdversaryModel, count: int, keep: Path | None = None) -> Workers:
-        """Return `count` processes, or this process for 0; `keep`: the folder for checkpoints."""
-        return Several(model, count, keep) if count else Alone(model, keep)
-
-    @property
-    @abstractmethod
-    def levels(self) -> list[int]:
-        """The number of states of each level so far: at least the first."""
-
-    @abstractmethod
-    def advance(self) -> tuple[int, State | None]:
-        """Take all steps from the last level; return how many states are new.
-
-        If acked records are lost in a state of the last level, return it instead of taking steps.
-        """
-
-    @abstractmethod
-    def before(self, state: State, level: int) -> State:
-        """Return a state of `level` from which one step leads to `state`."""
-
-    @property
-    def memory(self) -> int:
-        """The peak growth of worker processes in bytes; 0 if there are none."""
-        return 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
 
 
 class Share:
@@ -169,28 +125,41 @@ class Share:
         return min(earlier, default=None)
 
 
-class Alone(Workers):
+class Alone:
+    """All states of a search, stored level by level in this process."""
+
+    memory = 0
+
     def __init__(self, model: AdversaryModel, keep: Path | None) -> None:
         self._share = Share(model, Checkpoint(keep, model, workers=0, me=0) if keep else None)
         self._share.begin(self._share.stored_levels)
 
     @property
     def levels(self) -> list[int]:
+        """The number of states of each level so far: at least the first."""
         return self._share.sizes
 
     def advance(self) -> tuple[int, State | None]:
+        """Take all steps from the last level; return how many states are new.
+
+        If acked records are lost in a state of the last level, return it instead of taking steps.
+        """
         successors, losing = self._share.expand()
         return (0, losing) if losing is not None else (self._share.enter(successors), None)
 
     def before(self, state: State, level: int) -> State:
+        """Return a state of `level` from which one step leads to `state`."""
         earlier = self._share.before(state, level)
         if earlier is None:
             raise LookupError(f"no state of level {level} leads to {state}")
         return earlier
 
+    def close(self) -> None:
+        pass
 
-class Several(Workers):
-    """States shared out over processes."""
+
+class Several:
+    """As `Alone`, with the states shared out over processes."""
 
     def __init__(self, model: AdversaryModel, count: int, keep: Path | None) -> None:
         context = multiprocessing.get_context("spawn")
@@ -237,14 +206,10 @@ class Several(Workers):
 
     @property
     def memory(self) -> int:
+        """The peak growth of the processes in bytes."""
         return sum(self._ask("memory"))  # type: ignore[arg-type]
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for connection in self._connections:
             connection.close()
         for process in self._processes:

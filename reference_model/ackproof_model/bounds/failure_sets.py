@@ -137,7 +137,6 @@ def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
 
 
 def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
-    """Return all sets of the most failures."""
     return tuple(one for one in _sets_of(exposed) if len(one) == _MOST)
 
 

@@ -9,18 +9,8 @@ The group's rules are those of `GroupCoordinator` (KIP-98, KIP-447), the members
 librdkafka and of the Java client.
 """
 
-from ackproof_model.consumer_groups.bounds import (
-    CommitMode,
-    OffsetBudgets,
-    OffsetModel,
-)
-from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
-
-__all__ = [
-    "ANOMALIES",
-    "MAX_STATES",
-    "CommitMode",
-    "OffsetBudgets",
-    "OffsetModel",
-    "search",
-]
+from ackproof_model.consumer_groups.bounds import CommitMode as CommitMode
+from ackproof_model.consumer_groups.bounds import OffsetBudgets as OffsetBudgets
+from ackproof_model.consumer_groups.bounds import OffsetModel as OffsetModel
+from ackproof_model.consumer_groups.search import ANOMALIES as ANOMALIES
+from ackproof_model.consumer_groups.search import search as search

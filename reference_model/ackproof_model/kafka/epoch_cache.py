@@ -49,17 +49,6 @@ def truncate_from_end(epochs: Epochs, end: int) -> Epochs:
     return tuple(entry for entry in epochs if entry[1] < end)
 
 
-def truncate_from_start(epochs: Epochs, start: int) -> Epochs:
-    """Drop the epochs that end at or before an offset (`truncateFromStart`).
-
-    The epoch that contains the offset begins there afterwards.
-    """
-    gone = [entry for entry in epochs if entry[1] <= start]
-    if not gone:
-        return epochs
-    return ((gone[-1][0], start), *epochs[len(gone) :])
-
-
 def epoch_for_offset(epochs: Epochs, offset: int) -> int | None:
     """Return the epoch in which an offset was written, None if unknown (`epochForOffset`)."""
     return next((epoch for epoch, start in reversed(epochs) if start <= offset), None)

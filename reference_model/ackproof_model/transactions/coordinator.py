@@ -1,9 +1,9 @@
 """The transaction coordinator: its answer to each request, and its state afterwards.
 
-The rules follow `TransactionCoordinator` and `TransactionMetadata`; a test compares each with the
-exact port of Kafka's class in `tests/specifications/transaction_coordinator`. A change is written
-to the transaction log (`transaction_log`) and answered in one step. While markers are due, the
-change that follows them is pending in Kafka.
+The rules follow `TransactionCoordinator` and `TransactionMetadata`; `tests/conformance` compares
+each answer with that of Kafka's class. A change is written to the transaction log
+(`transaction_log`) and answered in one step. While markers are due, the change that follows them is
+pending in Kafka.
 """
 
 from __future__ import annotations

@@ -225,13 +225,18 @@ def _fetch(ivy: Path, package: Package) -> None:
         PYSPARK_PYTHON=sys.executable,
     )
     if done.returncode != 0 or not any((ivy / "jars").glob("*.jar")):
-        report = "\n".join((done.stderr or done.stdout).splitlines()[-30:])
         raise AnalysisError(
             f"{_CALLED[package]} {coordinates(package)} could not be fetched: Spark needs a "
             f"package source that has exactly this version and all it depends on. Set one up for "
             f"this machine's JVM tools, or install a pyspark for which it has them ({INSTALL}). "
-            f"Spark's report ends with:\n{report}"
+            f"Spark's report ends with:\n{_end(done.stderr or done.stdout)}"
         )
+
+
+def _end(report: str) -> str:
+    """Return the last lines of Spark's report, without Ivy's frames and Java's stack trace."""
+    lines = (line.strip() for line in report.splitlines())
+    return "\n".join([line for line in lines if line.strip(":") and line[:3] != "at "][-6:])
 
 
 def _drop_what_spark_has(folder: Path) -> None:

@@ -99,7 +99,6 @@ public class Oracle {
             case "partition": question = Oracle::partitionChange; break;
             case "epochs": question = new Epochs(); break;
             case "producer": question = new Producers(); break;
-            case "transaction": question = new Transactions.Changes(); break;
             case "coordinator": question = new Transactions.Requests(); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
@@ -264,7 +263,6 @@ public class Oracle {
                 switch (parts[0]) {
                     case "assign": cache.assign(first, Long.parseLong(parts[2])); break;
                     case "end": cache.truncateFromEndAsyncFlush(first); break;
-                    case "start": cache.truncateFromStartAsyncFlush(first); break;
                     case "of": answers.add(String.valueOf(cache.epochForOffset(first).orElse(-1))); break;
                     default:
                         Map.Entry<Integer, Long> end =

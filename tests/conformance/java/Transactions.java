@@ -26,7 +26,6 @@ import org.apache.kafka.common.utils.Time;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.jdk.javaapi.OptionConverters;
-import scala.util.Either;
 
 /**
  * The transaction coordinator's classes. They are Scala's in one version and Java's in another, and
@@ -220,81 +219,6 @@ final class Transactions {
     private static void setPending(Object metadata, Optional<?> state) throws Exception {
         Field field = field(METADATA, "pendingState");
         field.set(metadata, as(field.getType(), state));
-    }
-
-    /** A change in which some fields have another value: name, value, name, value. */
-    private static Object tampered(Object transit, String[] words) throws Exception {
-        Map<String, Object> values = fields(transit);
-        values.replace("partitions", new HashSet<>((Collection<?>) values.get("partitions")));
-        for (int at = 1; at < words.length; at += 2) {
-            Object value = words[at].equals("partitions") ? partitions(words[at + 1]) : (Object) Long.valueOf(words[at + 1]);
-            if (values.containsKey(words[at])) values.put(words[at], value);
-        }
-        Constructor<?> made = constructor(TRANSIT);
-        return made.newInstance(arguments(made.getParameterTypes(), new ArrayList<>(values.values())));
-    }
-
-    /** TransactionMetadata: each step prepares a change, or completes the last one. */
-    static final class Changes implements Oracle.Question {
-        @Override
-        public String answer(Oracle.Case given) throws Exception {
-            Object metadata = metadata(given.text("metadata").split(":"));
-            Object transit = null;
-            List<String> answers = new ArrayList<>();
-            for (String step : given.words("steps")) {
-                String[] words = step.split(":", -1);
-                try {
-                    if (words[0].equals("remove")) {
-                        call(metadata, "removePartition", new TopicPartition("t", Integer.parseInt(words[1])));
-                        answers.add("removed");
-                    } else if (words[0].equals("finish")) {
-                        Object last = transit == null ? call(metadata, "prepareNoTransit") : transit;
-                        call(metadata, "completeTransitionTo", tampered(last, words));
-                        transit = null;
-                        answers.add("completed");
-                    } else {
-                        Object prepared = prepared(metadata, words);
-                        if (prepared instanceof Either) {
-                            Either<?, ?> either = (Either<?, ?>) prepared;
-                            prepared = either.isLeft() ? either.swap().toOption().get() : either.toOption().get();
-                        }
-                        if (TRANSIT.isInstance(prepared)) transit = prepared;
-                        answers.add(TRANSIT.isInstance(prepared) ? told(prepared) : ((Errors) prepared).name());
-                    }
-                } catch (InvocationTargetException error) {
-                    answers.add(message(error));
-                }
-            }
-            answers.add(told(metadata));
-            return String.join(" | ", answers);
-        }
-
-        private static Object prepared(Object metadata, String[] words) throws Exception {
-            long[] numbers = new long[words.length];
-            for (int at = 1; at < words.length; at++) {
-                boolean number = words[at].matches("-?\\d+");
-                numbers[at] = number ? Long.parseLong(words[at]) : 0;
-            }
-            switch (words[0]) {
-                case "fence": return call(metadata, "prepareFenceProducerEpoch");
-                case "increment":
-                    Optional<Short> expected =
-                        words[2].equals("none") ? Optional.empty() : Optional.of((short) numbers[2]);
-                    return call(metadata, "prepareIncrementProducerEpoch", numbers[1], expected, numbers[3]);
-                case "rotate":
-                    return call(metadata, "prepareProducerIdRotation", numbers[1], numbers[2], numbers[3],
-                        numbers[4] == 1);
-                case "add":
-                    return call(metadata, "prepareAddPartitions", partitions(words[1]), numbers[2], numbers[3]);
-                case "end":
-                    if (!HAS_VERSION) return call(metadata, "prepareAbortOrCommit", numbers[1], numbers[4]);
-                    return call(metadata, "prepareAbortOrCommit", numbers[1], numbers[2], numbers[3], numbers[4],
-                        numbers[5] == 1);
-                case "complete": return call(metadata, "prepareComplete", numbers[1]);
-                case "die": return call(metadata, "prepareDead");
-                default: throw new IllegalArgumentException(words[0]);
-            }
-        }
     }
 
     /** TransactionCoordinator, with a transaction log that answers at once, and as it is told. */

@@ -177,6 +177,12 @@ def test_33_f_plus_1_replicas_survive_f_crashes_but_not_f_power_losses(version):
     assert ask(version, {"power_losses": 1, "shrinks": 2}).impossible == (version in ELR)
 
 
+@pytest.mark.parametrize(("replicas", "minimum", "lost"), [(2, 1, True), (3, 2, False)])
+def test_n17_an_isr_of_one_that_acks_needs_the_copies_of_a_majority(replicas, minimum, lost):
+    settings = {"replicas": replicas, "min_insync_replicas": minimum}
+    assert ask("4.3.1", {"power_losses": 1, "shrinks": 1}, **settings).lost is lost
+
+
 class Two:
     """Replicas 0 and 1 in sync, 2 alive and out of sync; min.insync.replicas is 2."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -177,3 +178,20 @@ def test_extras_allow_only_versions_that_were_tried():
     assert pins == {"run": [default], "spark42": [other], "connect": [default]}
     for version in connector.TRIED:
         assert (Path(connector.__file__).parent / f"pinned-{version}.json").is_file()
+
+
+def test_a_failed_fetch_reports_the_missing_artifact_without_a_stack_trace(monkeypatch, tmp_path):
+    report = """\t\t::          UNRESOLVED DEPENDENCIES         ::
+
+\t\t::::::::::::::::::::::::::::::::::::::::::::::
+
+\t\t:: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found
+Exception in thread "main" java.lang.RuntimeException: [unresolved dependency]
+\tat org.apache.spark.util.MavenUtils$.resolveMavenCoordinates(MavenUtils.scala:539)
+"""
+    done = subprocess.CompletedProcess([], 1, "", report)
+    monkeypatch.setattr(connector, "spark_submit", lambda *_, **__: done)
+    with pytest.raises(AnalysisError, match=r"4\.3\.0: not found") as refused:
+        connector._fetch(tmp_path, connector.Package.KAFKA)
+    assert "MavenUtils" not in str(refused.value)
+    assert connector.INSTALL in str(refused.value)
