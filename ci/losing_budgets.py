@@ -16,8 +16,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields, replace
 from itertools import combinations_with_replacement, product
 from pathlib import Path
+from typing import Any
 
 from ackproof_model.adversary import Budgets, search
+from ackproof_model.adversary.state import State, initial
+from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.losing import ANY, FILE, Minima, Minimum, Question, stored
 from ackproof_model.configuration import Acks
@@ -76,14 +79,20 @@ def budgets(failures: int, question: Question) -> Iterator[Budget]:
 
 
 def search_minima(
-    question: Question, *, failures: int, known: Minima | None = None, max_states: int = 8_000_000
+    question: Question,
+    *,
+    failures: int,
+    known: Minima | None = None,
+    alike: Iterable[Minimum] = (),
+    max_states: int = 8_000_000,
 ) -> Minima:
     """Find the smallest losing budgets of at most `failures` failures, one number after another.
 
     Stops at the number at which a search needs more than `max_states` states; `searched` is then
-    the number before. `known` are the results for fewer failures.
+    the number before. `known` are the results for fewer failures, `alike` losses under other rules,
+    which are tried first.
     """
-    found = _Found(question, known, max_states)
+    found = _Found(question, known, max_states, alike)
     searched = known.searched if known else 0
     for number in range(searched + 1, failures + 1):
         found.search_all(number)
@@ -104,10 +113,20 @@ _FEW_STATES = 250_000
 
 
 class _Found:
-    """What is known about the budgets of a question. unknown: those that need too many states."""
+    """What is known about the budgets of a question. unknown: those that need too many states.
 
-    def __init__(self, question: Question, known: Minima | None, max_states: int) -> None:
+    alike: losses under other rules, which may be losses under these, too.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        known: Minima | None,
+        max_states: int,
+        alike: Iterable[Minimum] = (),
+    ) -> None:
         self._question = question
+        self._alike = tuple(alike)
         self._max_states = max_states
         self.losing = list(known.losing) if known else []
         self.safe = list(known.safe) if known else []
@@ -115,9 +134,17 @@ class _Found:
         self.unknown: set[Budget] = set()
 
     def search_all(self, number: int) -> None:
-        """Search the budgets of so many failures: each briefly, then the others together."""
-        few = min(_FEW_STATES, self._max_states)
-        for one in self._open(number):
+        """Search the budgets of so many failures: losses of other rules first, then together.
+
+        Without any, each is searched briefly before.
+        """
+        asked = self._open(number) if self._alike else ()
+        for minimum in self._alike:
+            new = not any(one.budget.within(minimum.budget) for one in self.losing)
+            if new and any(map(minimum.budget.within, asked)):
+                self.losing += _replayed(self._question, minimum)
+        few = 0 if self._alike else min(_FEW_STATES, self._max_states)
+        for one in self._open(number) if few else ():
             if one in self._open(number):
                 self._search(one, _failures(one), few)
         together = True
@@ -154,6 +181,29 @@ class _Found:
             smaller = [limits] if limits.shrinks else budgets(total, plain)
             self.safe += [one for one in smaller if one.within(limits)]
         return result.lost or result.complete
+
+
+def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
+    """Yield a loss under other rules if these rules have it, too; they decide when acks come."""
+    counts: dict[str, Any] = {kind: int(count) for kind, count in asdict(minimum.budget).items()}
+    model = question.model(budgets=Budgets(**counts))
+    ways: dict[State, list[Label]] = {initial(model): []}
+    for wanted in minimum.steps:
+        if wanted.startswith("ack"):
+            continue
+        taken: dict[State, list[Label]] = {}
+        for state, way in ways.items():
+            before, steps = [*way], list(successors(model, state))
+            while steps and steps[0][0][0] == "ack":
+                ((label, acked),) = steps
+                before, steps = [*before, label], list(successors(model, acked))
+            for label, after in steps:
+                if _text(label) == wanted:
+                    taken.setdefault(after, [*before, label])
+        ways = taken
+    losing = next((way for state, way in ways.items() if lost(state)), None)
+    if losing:
+        yield _minimum(losing)
 
 
 def _failures(budget: Budget) -> int:
@@ -198,8 +248,12 @@ def _minimum(trace: list[Label]) -> Minimum:
     kinds = [_LABELS[str(label[0])] for label in trace if label[0] in _LABELS]
     return Minimum(
         budget=Budget(**{kind: kinds.count(kind) for kind in set(kinds)}),
-        steps=tuple(" ".join(map(str, label)) for label in trace),
+        steps=tuple(map(_text, trace)),
     )
+
+
+def _text(label: Label) -> str:
+    return " ".join(map(str, label))
 
 
 def is_current() -> bool:
@@ -226,6 +280,18 @@ def write(results: dict[str, Minima], *, to: Path = FILE) -> None:
     to.write_text(json.dumps(document, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
+def _alike(question: Question, results: dict[str, Minima]) -> list[Minimum]:
+    """Return the losses of other rules with as many replicas, the short ones first."""
+    sizes = f"/{question.replicas} "
+    found = {
+        minimum.steps: minimum
+        for key, result in results.items()
+        if sizes in f"{key} " and key.startswith(f"acks={question.acks} ")
+        for minimum in result.losing
+    }
+    return sorted(found.values(), key=lambda one: (one.budget.total, len(one.steps)))
+
+
 def _counts(budget: Budget) -> dict[str, int]:
     counts = asdict(budget)
     return {kind: ANY if n == math.inf else int(n) for kind, n in counts.items() if n}
@@ -244,7 +310,8 @@ def main() -> int:
             continue
         known = results.get(question.key)
         if known is None or known.searched < given.failures:
-            result = search_minima(question, failures=given.failures, known=known)
+            alike = _alike(question, results)
+            result = search_minima(question, failures=given.failures, known=known, alike=alike)
             results[question.key] = result
             write(results, to=given.to)
             losing = "; ".join(str(one.budget) for one in result.losing) or "nothing"

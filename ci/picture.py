@@ -14,9 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ackproof.comparison.summary import Summary
 from ackproof.console import Console
 from ackproof.report.terminal import print_comparison
-from ackproof.runs.directory import read_verdict
+from ackproof.runs.directory import read_model, read_verdict
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -42,7 +43,8 @@ def shown(comparison: Path) -> str:
     console = Console(file=said, width=80, no_color=True, highlight=False)
     page = Path("runs/latest/report.html")
     verdicts = [read_verdict(run_dir) for run_dir in run_dirs]
-    print_comparison(console, verdicts, run_dirs, page)
+    summary = read_model(comparison, "comparison.json", Summary)
+    print_comparison(console, summary, verdicts, run_dirs, page)
     lines = "\n".join(line.rstrip() for line in said.getvalue().splitlines()).strip("\n")
     block = f"```text\n{lines}\n```\n\n![The report of this comparison]({_RAW}/docs/report.png)\n\n"
     if all(verdict.metrics.ack_latency_ms for verdict in verdicts):

@@ -101,6 +101,8 @@ class Fault(BaseModel, ABC):
     explained: ClassVar[bool] = False
     #: Whether a broker's log may hold fewer records afterwards.
     takes_bytes: ClassVar[bool] = False
+    #: The parameters with which a scenario sets how many records are lost.
+    sized_by: ClassVar[tuple[str, ...]] = ()
     #: Whether it sets brokers' clocks, so that their logs cannot be ordered by time.
     skews_clocks: ClassVar[bool] = False
     #: Whether another run may use the healed cluster, once this run's topics are deleted.
@@ -173,6 +175,14 @@ class Fault(BaseModel, ABC):
         """Return `hit_by` of a window's parameters; None if they are not a JSON object."""
         known = _stored(parameters)
         return None if known is None else cls.hit_by(known)
+
+    @classmethod
+    def size_of_stored(cls, parameters: str) -> str:
+        """Return the parameter that sets how much is lost, as `last: 200`; '' without one."""
+        known = _stored(parameters) or {}
+        return ", ".join(
+            f"{key}: {known[key]}" for key in cls.sized_by if known.get(key) is not None
+        )
 
     @staticmethod
     def id_of_stored(parameters: str) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,14 @@ def analyse(
     keys: Mapping[str, int] | None = None,
     count_removed: bool = False,
     compacted: bool = False,
+    stopped: Sequence[int] = (),
+    faults_ended_at: datetime | None = None,
 ) -> Analysis:
     """Compare a run's ledger, final log and replicas, explain its losses, and measure it.
 
-    `settings` are by topic, `faults` by name; the other arguments are those of `compare`. Replicas
-    of `compacted` topics are not compared, because each broker compacts its own log.
+    `settings` are by topic, `faults` by name; `stopped` and `faults_ended_at` are those of
+    `metric_questions`, the other arguments those of `compare`. Replicas of `compacted` topics are
+    not compared, because each broker compacts its own log.
     """
     run = StoredRun(spark=spark, run_dir=run_dir)
     comparison = compare(spark, run, omitted=omitted, keys=keys, count_removed=count_removed)
@@ -59,7 +63,9 @@ def analyse(
         if comparison.counts[Anomaly.LOST]:
             causes = explain(run, run_id, few=rows <= FEW, settings=settings, faults=faults)
         replicas = {} if compacted else compare_replicas(run, run_id)
-        questions = metric_questions(run["ledger"])
+        questions = metric_questions(
+            run["ledger"], stopped=stopped, faults_ended_at=faults_ended_at
+        )
         if len(settings) > 1:
             questions["outcomes"] = run["ledger"].groupBy("topic", "outcome").count()
             questions["anomalies"] = run["anomalies"].groupBy("topic", "anomaly").count()

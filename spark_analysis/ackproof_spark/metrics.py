@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from ackproof_spark.spark.functions import DataFrame, F, Window
+from ackproof_spark.spark.functions import DataFrame, F, Window, union
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 #: Seconds without an acknowledgement that count as unavailability.
@@ -18,21 +19,33 @@ _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _ACCURACY = 100_000
 
 
-def metric_questions(ledger: DataFrame) -> dict[str, DataFrame]:
-    """Return the queries whose results (`small_data.answers`) `as_metrics` turns into metrics."""
+def metric_questions(
+    ledger: DataFrame, *, stopped: Sequence[int] = (), faults_ended_at: datetime | None = None
+) -> dict[str, DataFrame]:
+    """Return the queries whose results (`small_data.answers`) `as_metrics` turns into metrics.
+
+    A producer that `stopped` for good counts as having a send in flight from then until the last
+    outcome of all, and until `faults_ended_at`.
+    """
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
     acked = F.col("outcome") == Outcome.ACKED
     latency = F.when(acked, F.unix_micros("resolved_at") - F.unix_micros("sent_at"))
     partition = F.concat_ws("-", "topic", "partition")
+    last = F.max(F.greatest("sent_at", "resolved_at"))
+    if stopped:
+        last = F.greatest(last, F.lit(faults_ended_at).cast("timestamp"))
+    measured = [unavailability(workload)]
+    if stopped:
+        measured.append(_of_stopped(workload, stopped, workload.agg(last.alias("end"))))
     return {
         "sends": workload.agg(
             F.unix_micros(F.min("sent_at")).alias("first"),
-            F.unix_micros(F.max(F.greatest("sent_at", "resolved_at"))).alias("last"),
+            F.unix_micros(last).alias("last"),
             F.count_if(acked).alias("acked"),
             F.percentile_approx(latency, list(_PERCENTILES.values()), _ACCURACY).alias("latency"),
             F.max(latency).alias("longest"),
         ),
-        "worst": unavailability(workload).agg(
+        "worst": union(measured).agg(
             F.max("unavailability_s").alias("unavailability_s"),
             F.array_sort(F.collect_list(F.when(F.col("acked") == 0, partition))).alias("unacked"),
         ),
@@ -43,10 +56,11 @@ def metric_questions(ledger: DataFrame) -> dict[str, DataFrame]:
 def as_metrics(answered: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return the metrics of a run by their names in `verdict.json`.
 
-    `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
-    `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
-    ack, None if nothing was acked. `unacked_partitions`: TOPIC-N of partitions with sends and
-    without acks. All times are 0 for a run without sends.
+    `duration_s`: from the first send to the last outcome, or to the end of the faults if a producer
+    stopped for good. `acked_per_s`: over that time. `unavailability_s`: of the worst partition, see
+    `unavailability`, or of a producer that stopped. `ack_latency_ms`: from send to ack, None if
+    nothing was acked. `unacked_partitions`: TOPIC-N of partitions with sends and without acks. All
+    times are 0 for a run without sends.
     """
     (sends,), (worst,) = answered["sends"], answered["worst"]
     duration_s = ((sends["last"] or 0) - (sends["first"] or 0)) / 1e6
@@ -58,6 +72,21 @@ def as_metrics(answered: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         "ack_latency_ms": _latency(sends["latency"], sends["longest"]),
         "unacked_partitions": list(worst["unacked"]),
     }
+
+
+def _of_stopped(ledger: DataFrame, stopped: Sequence[int], end: DataFrame) -> DataFrame:
+    """Return `unavailability` of each stopped producer's own sends, with one in flight to `end`."""
+    own = ledger.where(F.col("producer").isin(*stopped)).select(
+        F.concat_ws("#", "topic", "producer").alias("topic"),
+        *("partition", "outcome", "sent_at", "resolved_at"),
+    )
+    silence = own.groupBy("topic", "partition").agg(
+        F.lit(str(Outcome.UNKNOWN)).alias("outcome"),
+        F.max(F.coalesce("resolved_at", "sent_at")).alias("sent_at"),
+    )
+    silence = silence.crossJoin(end.withColumnRenamed("end", "resolved_at"))
+    # Whether a partition acked nothing is known from the sends of all producers.
+    return unavailability(union([own, silence])).withColumn("acked", F.lit(1))
 
 
 def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float] | None:
@@ -73,7 +102,7 @@ def unavailability(ledger: DataFrame) -> DataFrame:
     `unavailability_s` is the time with sends in flight and without an ack. Between two acks it
     starts with the first send that resolves after the first ack, so that an idle producer is not an
     outage. Before the first ack it starts with the first send; after the last ack it ends with the
-    last send. Stretches up to `UNAVAILABILITY_GAP_S` are not counted. A send without an outcome,
+    last outcome. Stretches up to `UNAVAILABILITY_GAP_S` are not counted. A send without an outcome,
     because its producer died, counts only at the moment it was sent.
 
         at 0.0  sequence 1 sent, acked at 0.1
@@ -96,18 +125,18 @@ def unavailability(ledger: DataFrame) -> DataFrame:
     after_acks = (
         sends.withColumn("start", F.min("sent").over(later))
         .withColumn("stop", F.min("acked").over(later))
-        .withColumn("last_sent", F.max("sent").over(Window.partitionBy(*partition)))
+        .withColumn("end", F.max("resolved").over(Window.partitionBy(*partition)))
         .where(F.col("acked").isNotNull())
         .select(
             *partition,
             F.greatest("acked", "start").alias("start"),
-            F.coalesce("stop", "last_sent").alias("stop"),
+            F.coalesce("stop", "end").alias("stop"),
             F.lit(0).alias("acked"),
         )
     )
     before_acks = sends.groupBy(*partition).agg(
         F.min("sent").alias("start"),
-        F.coalesce(F.min("acked"), F.max("sent")).alias("stop"),
+        F.coalesce(F.min("acked"), F.max("resolved")).alias("stop"),
         F.count("acked").alias("acked"),
     )
     stretch = (F.col("stop") - F.col("start")) / 1e6

@@ -18,13 +18,20 @@ def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Conf
         seconds=30,
         measures=Measures(
             verdict=Word.HOLDS,
-            lost=lost,
+            sent=1000,
             acked=1000,
+            failed=0,
+            unknown=0,
+            lost=lost,
+            lost_to_cut=0,
+            cut="",
             duplicated=0,
+            stopped=[],
             predicted="possible",
             findings=0,
+            duration_s=20,
+            fault_s=10,
             unavailability_s=away + number / 100,
-            availability=0.9,
             recovery_s=2.0,
             acked_per_s=1000 / away,
             ack_latency_ms=Latency(p50=1, p95=2, p99=p99 + number, p999=2 * p99, max=3 * p99),
@@ -35,7 +42,13 @@ def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Conf
 def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
     names = [WORSE, RISKY, SAFE]
     plan = ComparisonPlan(
-        comparison_id="c", configurations=names, seed=1, trials=30, confidence=0.95, margin=0.2
+        comparison_id="c",
+        configurations=names,
+        settings={name: {"Kafka": "4.4.0", "acks": name.removeprefix("acks=")} for name in names},
+        seed=1,
+        trials=30,
+        confidence=0.95,
+        margin=0.2,
     )
     trials = [
         each

@@ -88,20 +88,20 @@ def plan_cut(
     last: int | None,
     torn: bool,
 ) -> LogCut | None:
-    """Return the cut before `to_offset`, of the `last` offsets, or at the recovery point.
+    """Return the cut before `to_offset`, or at the recovery point; of at most the `last` offsets.
 
     `torn` leaves half of the first lost batch. None if the cut removes nothing.
     """
     active = replica.segments[-1]
     content = cluster.volumes.read_file(broker, active.path)
     before = _disk.end_offset(active, content)
-    if last is not None:
-        keep = max(0, before - last)
-    elif to_offset is not None:
+    if to_offset is not None:
         keep = to_offset
     else:
         flushed = _disk.checkpoints(cluster, broker, replica.log_directory, _disk.RECOVERY_POINTS)
         keep = flushed.get(replica.name, 0)
+        if last is not None:
+            keep = max(keep, before - last)
     if keep >= before:
         return None
     # The last segment that begins before the cut; the first segment stays, even if it is empty.
@@ -133,6 +133,7 @@ class PowerLoss(Ended):
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
+    sized_by: ClassVar[tuple[str, ...]] = ("last", "to_offset")
     past_tense: ClassVar[str] = "lost power"
     fault: Literal["power_loss"] = "power_loss"
     proof: ClassVar[str] = "the process ended by SIGKILL, and the logs end where they were cut"
@@ -143,14 +144,17 @@ class PowerLoss(Ended):
         description="keep what is before this offset, instead of before the recovery point",
     )
     last: int | None = Field(
-        default=None, ge=1, description="lose this many offsets at the end of each log instead"
+        default=None,
+        ge=1,
+        description="lose no more than this many offsets at the end of each log, and the rest of "
+        "their first batch",
     )
     torn: bool = Field(default=False, description="leave half of the first lost batch in the file")
 
     @property
     def effects(self) -> Effects:
-        named = self.to_offset is not None or self.last is not None
-        return (Ends(log="prefix" if named else "fsynced", partitions=self.partitions),)
+        log: Literal["fsynced", "prefix"] = "fsynced" if self.to_offset is None else "prefix"
+        return (Ends(log=log, partitions=self.partitions),)
 
     @model_validator(mode="after")
     def _one_cut_only(self) -> Self:
@@ -163,8 +167,9 @@ class PowerLoss(Ended):
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Outage:
         options = {"to_offset": self.to_offset, "last": self.last}
-        named = any(cut is not None for cut in options.values())
-        fsynced = set() if named else fsynced_topics(cluster, nodes, self.partitions)
+        fsynced = set()
+        if self.to_offset is None:
+            fsynced = fsynced_topics(cluster, nodes, self.partitions)
         kill_all(cluster, nodes)
         cuts, whole = [], []
         for node in nodes:

@@ -55,7 +55,8 @@ def _part(finding: Finding) -> object:
     """Return topic, clients and effect; a client is known by its file's name."""
     clients = (finding.answer.producer, finding.answer.consumer)
     names = [PurePath(client).name for client in clients]
-    return (finding.answer.topic, *names, finding.risk.effect)
+    cluster = PurePath(finding.answer.cluster).name
+    return (cluster, finding.answer.topic, *names, finding.risk.effect)
 
 
 def _implies(other: Risk, one: Risk) -> bool:

@@ -144,7 +144,8 @@ class Alternative:
 class Answer:
     """The answer for one topic and one producer (or consumer, for risks of reading).
 
-    topic, producer, consumer: '' if no file names one. settings: those that decide, with their
+    topic, producer, consumer: '' if no file names one. cluster: its name if there are several, with
+    the version of its brokers. settings: those that decide, with their
     sources. unstated: settings that decide and that nobody states. survives: sets of failures after
     which nothing acked is lost; only sets that a complete search or an argument covers.
     alike: further topics with the same answer. assumed: the answers from which these were merged.
@@ -154,6 +155,8 @@ class Answer:
     topic: str
     producer: str
     consumer: str = ""
+    cluster: str = ""
+    version: Given | None = None
     settings: Mapping[str, Given]
     unstated: tuple[str, ...]
     risks: tuple[Risk, ...]
@@ -166,7 +169,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """All answers about the files that were read. not_looked_at: what nobody should conclude."""
+    """All answers about the files that were read. not_looked_at: what nobody should conclude.
+
+    version, mode: None if no file states it, or if several clusters differ.
+    """
 
     read: tuple[FileRead, ...]
     refused: tuple[FileRefused, ...]

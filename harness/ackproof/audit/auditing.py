@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ackproof.audit import (
     availability,
@@ -27,8 +28,9 @@ from ackproof.audit.answer import (
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups, unread
+from ackproof.audit.setups import hidden, setups, unread
 from ackproof.audit.words import covers
+from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
 from ackproof.scope import beyond
 
@@ -54,25 +56,58 @@ def audit(own: OwnConfig, *, topic: str = "") -> Audit:
         version=own.kafka,
         mode=own.mode,
         answers=tuple(_answers(own, topic)),
-        warnings=(*own.warnings, *_unread(own, topic)),
+        warnings=(*own.warnings, *_newer(own), *_unread(own, topic)),
         not_looked_at=tuple(_not_looked_at(own)),
+    )
+
+
+def of_clusters(clusters: Sequence[OwnConfig], *, topic: str = "") -> Audit:
+    """Return the answers about every cluster. Raises ScenarioError if none has the topic."""
+    having = [own for own in clusters if any(one.name == topic for one in own.topics)]
+    audits = [audit(own, topic=topic) for own in (having if topic and having else clusters)]
+    first = audits[0]
+    if len(audits) == 1:
+        return first
+
+    def every(field: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(one for each in audits for one in getattr(each, field)))
+
+    def common(field: str) -> Given | None:
+        every_one = [getattr(each, field) for each in audits]
+        values = {given.value if given else "" for given in every_one}
+        return getattr(first, field) if len(values) == 1 else None
+
+    return Audit(
+        read=every("read"),
+        refused=first.refused,
+        version=common("version"),
+        mode=common("mode"),
+        answers=tuple(answer for each in audits for answer in each.answers),
+        warnings=every("warnings"),
+        not_looked_at=every("not_looked_at"),
     )
 
 
 def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
     groups: dict[object, list[Topic]] = {}
+    brokers_own = [one for one in own.topics if hidden(one) and one.name != topic]
     for one in own.topics:
-        if topic in ("", one.name):
+        if one.name == topic if topic else not hidden(one):
             groups.setdefault(_values(one), []).append(one)
     if not groups:
         yield from map(_answer, setups(own, topic=topic))
     for alike in groups.values():
         first, *others = alike
-        answers = [*map(_answer, setups(replace(own, topics=(first,))))]
+        answers = [*map(_answer, setups(replace(own, topics=(first, *brokers_own)), topic=topic))]
         yield from answers
         for other in others:
             sources = _renamed(first, other)
             yield from (_of_topic(answer, other.name, sources) for answer in answers)
+
+
+def _newer(own: OwnConfig) -> Iterator[str]:
+    if own.kafka and (text := other_rules(own.release)):
+        yield f"{own.kafka.source}: {text}"
 
 
 def _unread(own: OwnConfig, topic: str) -> Iterable[str]:
@@ -116,6 +151,8 @@ def _answer(group: Sequence[Setup]) -> Answer:
         topic=first.topic.name,
         producer=first.producer.name if first.producer else "",
         consumer=", ".join(consumer.name for consumer in first.consumers),
+        cluster=first.own.cluster,
+        version=first.own.kafka,
         settings=_stated(group),
         unstated=tuple(unstated),
         risks=_risks(answers, group),

@@ -219,7 +219,9 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
         if chosen is None:
             return
         for change in plans[chosen[2]]:
-            decision = _decision(now[-1], change)
+            named = (change.setting, change.value)
+            of = [one for one in now if named in {(c.setting, c.value) for c in candidates(one)}]
+            decision = _decision((of or now)[-1], change)
             now = _applied(now, [change])
             most -= 1
             yield decision, now

@@ -76,6 +76,8 @@ class AnswerDocument(TypedDict):
     topic: str | None
     producer: str | None
     consumer: str | None
+    cluster: str | None
+    version: GivenDocument
     settings: dict[str, GivenDocument]
     unstated: list[str]
     risks: list[RiskDocument]
@@ -187,6 +189,8 @@ def _given(given: Given | None) -> dict[str, Any]:
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
         **_parts(answer),
+        "cluster": answer.cluster or None,
+        "version": _given(answer.version),
         "settings": {key: _given(given) for key, given in answer.settings.items()},
         "unstated": answer.unstated,
         "risks": _risks(answer.risks),

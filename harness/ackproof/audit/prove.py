@@ -75,11 +75,14 @@ def _name(risk: Risk) -> str:
     return risk.case or "+".join(risk.failures)
 
 
-def write_scenarios(own: OwnConfig, risks: Sequence[Wanted], *, out: Path) -> list[Path]:
+def write_scenarios(
+    clusters: Sequence[OwnConfig], risks: Sequence[Wanted], *, out: Path
+) -> list[Path]:
     """Write a scenario for each risk into a folder. Raises ScenarioError, DiskError."""
+    of_name = {own.cluster: own for own in clusters}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return [_write(own, answer, risk, out) for answer, risk in risks]
+        return [_write(of_name[answer.cluster], answer, risk, out) for answer, risk in risks]
     except OSError as error:
         raise DiskError(
             f"{out} cannot be written: {error}", hint="Name another folder with --out."

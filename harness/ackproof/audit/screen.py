@@ -64,7 +64,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     comma = {"NO": ":", "YES": ","}.get(summary.verdict, "")
     head.append(f"{comma} {summary.verdict_text}.")
     console.print(head, highlight=False)
-    version = f"Kafka {audit.version.value}" if audit.version else "Kafka, version not stated"
+    stated = summary.answer.version or audit.version
+    version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):
         text = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
         _item(console, "  ", text, style="dim")
@@ -106,7 +107,7 @@ def _table(summary: Summary, width: int) -> Table:
     runs = any(row.runs for row in summary.rows)
     table.add_column("after")
     for head in [*[""] * cases, *summary.columns, *["runs"] * runs]:
-        table.add_column("\n".join(wrap(head, _CELL)), no_wrap=True)
+        table.add_column("\n".join(wrap(head, _CELL, break_long_words=False)), no_wrap=True)
     for row in summary.rows:
         label = f"{row.label} ({row.cases})" if narrow and row.cases else row.label
         cells = [Text(cell or "-", style=_tone(cell)) for cell in row.cells]
@@ -144,6 +145,7 @@ def _print_others(console: Console, groups: list[Summary]) -> None:
     for group in groups[:_MOST_GROUPS]:
         more = f" and {len(group.topics) - 1:,} alike" if len(group.topics) > 1 else ""
         named = f"{group.topics[0]}{more}" if group.topics else "any topic"
+        named = f"{named} in {group.answer.cluster}" if group.answer.cluster else named
         client = group.answer.producer or group.answer.consumer
         verdict = Text(group.verdict, style=_TONES.get(group.verdict, "bold yellow"))
         table.add_row(Text(named), Text(client), verdict, Text(group.verdict_text))

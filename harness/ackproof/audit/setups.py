@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ackproof.audit.setup import Setup
 from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.kafka_keys import ignored
@@ -27,6 +28,7 @@ ACKS = "acks"
 IDEMPOTENCE = "enable.idempotence"
 KAFKA = "kafka.version"
 CLIENT = "producer.version"
+LIBRARY = "producer.library"
 ELR = "eligible.leader.replicas.version"
 
 #: The topic that stands for those that no file names.
@@ -76,7 +78,10 @@ class _Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Producer:
-    """The effective settings of a producer; refusal: why its library refuses them."""
+    """The effective settings of a producer.
+
+    refusal: why its library refuses them. library: that which is assumed; '' if a file shows it.
+    """
 
     acks: AcksValue
     idempotence: bool
@@ -86,6 +91,7 @@ class _Producer:
     settings: Mapping[str, Given]
     when: Mapping[str, str]
     refusal: str = ""
+    library: str = ""
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -94,7 +100,7 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     topic: only the topic of this name. Raises ScenarioError if there is none, or for a version that
     is not modelled.
     """
-    topics = [one for one in own.topics if not topic or one.name == topic]
+    topics = [one for one in own.topics if (one.name == topic if topic else not hidden(one))]
     if topic and not topics:
         names = ", ".join(sorted(one.name for one in own.topics)) or "none"
         raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
@@ -102,6 +108,11 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     for one in topics or [ANY_TOPIC]:
         for producer in own.producers or [None]:
             yield tuple(_of(own, one, producer, versions))
+
+
+def hidden(topic: Topic) -> bool:
+    """Whether brokers have a topic for themselves: its settings count, and nobody asks about it."""
+    return topic.name.startswith("__")
 
 
 def _of(
@@ -126,7 +137,9 @@ def _of(
             yield Setup(
                 own=own,
                 topic=topic,
-                producer=producer,
+                producer=replace(producer, library=writes.library)
+                if producer and writes.library
+                else producer,
                 consumers=own.consumers,
                 partition=_configuration(
                     own,
@@ -266,7 +279,7 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
     if own.kafka is not None:
         release = own.release
         try:
-            Profile.of(release)
+            numbers(release), Profile.of(release)
         except ValueError as error:
             raise ScenarioError(f"{own.kafka.source}: {error}") from None
         yield _Version(release=release, source=own.kafka, when={})
@@ -328,6 +341,10 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
                 settings={ACKS: Given(acks, ""), IDEMPOTENCE: Given(str(idempotence).lower(), "")},
                 when={ACKS: acks, IDEMPOTENCE: str(idempotence).lower()},
             )
+    elif not producer.library:
+        for library in ("java", "librdkafka"):
+            for writes in _producers(replace(producer, library=library), kafka):
+                yield replace(writes, library=library, when={**writes.when, LIBRARY: library})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
@@ -347,15 +364,15 @@ _LIBRDKAFKA_IN_FLIGHT = 1_000_000
 
 def _librdkafka(producer: Client) -> _Producer:
     values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
-    refusal = ""
+    refusal, default = "", "default of librdkafka"
     try:
         acks = parse_acks(values[ACKS].value if ACKS in values else "all")
     except ValueError as error:
         acks, refusal = "all", str(error)
-    idempotence = IDEMPOTENCE in values and values[IDEMPOTENCE].value.strip().lower() == "true"
+    on = values.get(IDEMPOTENCE) or Given(str("transactional.id" in values).lower(), default)
+    idempotence = on.value.strip().lower() == "true"
     in_flight = values.get("max.in.flight.requests.per.connection")
     timeout = values.get("delivery.timeout.ms")
-    default = "default of librdkafka"
     return _checked(
         acks=acks,
         idempotence=idempotence,
@@ -364,7 +381,7 @@ def _librdkafka(producer: Client) -> _Producer:
         delivery_timeout_ms=_whole(timeout, 300_000),
         settings={
             ACKS: values.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: values.get(IDEMPOTENCE) or Given("false", default),
+            IDEMPOTENCE: on,
         },
         when={},
         refusal=refusal,
@@ -378,6 +395,8 @@ def _number(given: Given | None, default: int) -> int:
 
 def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
     values = {key: given.value.strip() for key, given in producer.settings.items()}
+    if "transactional.id" in values:
+        values.setdefault(IDEMPOTENCE, "true")  # ProducerConfig.idempotenceEnabled
     settings = JavaProducerSettings.unchecked(values, release)
     refusal = ""
     try:

@@ -120,6 +120,7 @@ def losses(risks: Iterable[Risk]) -> list[Risk]:
 
 def _key(answer: Answer) -> object:
     return (
+        answer.cluster,
         answer.producer,
         answer.consumer,
         tuple(sorted((key, given.value) for key, given in answer.settings.items())),
@@ -149,7 +150,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
     return Summary(
         answer=answer,
         topics=topics,
-        question=_question(topics),
+        question=_question(topics, answer.cluster),
         verdict=verdict,
         verdict_text=text,
         facts=tuple(_facts(answer)),
@@ -170,11 +171,12 @@ def _summary(group: Sequence[Answer]) -> Summary:
     )
 
 
-def _question(topics: Sequence[str]) -> str:
+def _question(topics: Sequence[str], cluster: str) -> str:
+    where = f" in {cluster}" if cluster else ""
     if not topics:
-        return "Can you lose acknowledged records?"
+        return f"Can you lose acknowledged records{where}?"
     names = topics[0] if len(topics) == 1 else f"{topics[0]} and {len(topics) - 1:,} alike topics"
-    return f"Can you lose acknowledged records of {names}?"
+    return f"Can you lose acknowledged records of {names}{where}?"
 
 
 def _milder_exists(failures: Failures, every: Collection[Failures]) -> bool:

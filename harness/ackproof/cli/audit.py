@@ -132,6 +132,7 @@ def audit(
     [bold]ackproof audit deploy/ --against main[/]
     """
     from ackproof.audit.accepted import with_accepted
+    from ackproof.audit.auditing import of_clusters
     from ackproof.audit.failing import failing, thresholds
     from ackproof.audit.summary import summed_up
 
@@ -139,14 +140,14 @@ def audit(
     words = files or []
     cases = [word for word in words if prove and _is_case(word)]
     paths = [Path(word) for word in words if word not in cases]
-    own = _read(paths, kafka, topic, from_cluster, client_config)
+    clusters = _read(paths, kafka, topic, from_cluster, client_config)
     today = datetime.datetime.now(datetime.UTC).date()
-    answer = with_accepted(_audit_of(own, topic), paths, today)
+    answer = with_accepted(of_clusters(clusters, topic=topic), paths, today)
     if scenario or prove:
         from ackproof.audit import prove as proving
 
         risks_to_show = proving.wanted(answer, [scenario] if scenario else cases)
-        scenarios = proving.write_scenarios(own, risks_to_show, out=out)
+        scenarios = proving.write_scenarios(clusters, risks_to_show, out=out)
         if scenario:
             typer.echo(scenarios[0])
             return
@@ -188,17 +189,18 @@ def _is_case(word: str) -> bool:
 
 def _read(
     paths: Sequence[Path], kafka: str, topic: str, from_cluster: str, client_config: Path | None
-) -> OwnConfig:
+) -> tuple[OwnConfig, ...]:
     """Read the files, or ask the cluster. Raises ScenarioError if nothing is understood."""
     from ackproof.audit.accepted import FILE
-    from ackproof.own_config.reading import read
+    from ackproof.own_config.reading import read_clusters
 
     if not paths and not from_cluster:
         raise ScenarioError(
             "name configuration files or a folder, or a running cluster with --from-cluster",
             hint="`ackproof audit --help` lists what is read.",
         )
-    own = read([path for path in paths if path.name != FILE], kafka=kafka)
+    clusters = read_clusters([path for path in paths if path.name != FILE], kafka=kafka)
+    own = clusters[0]
     if from_cluster:
         from ackproof.own_config.reading import client_settings
         from ackproof.own_config.running import ask
@@ -219,15 +221,10 @@ def _read(
             refused=own.refused,
             warnings=(*asked.warnings, *own.warnings),
         )
+        clusters = (own,)
     if not own.read:
         raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))
-    return own
-
-
-def _audit_of(own: OwnConfig, topic: str) -> Audit:
-    from ackproof.audit.auditing import audit as answer
-
-    return answer(own, topic=topic)
+    return clusters
 
 
 def _compared(
@@ -235,15 +232,16 @@ def _compared(
 ) -> Difference:
     """Compare with the same files of a git revision, or with those of another path."""
     from ackproof.audit.against import at_revision, difference
-    from ackproof.own_config.reading import read, read_texts
+    from ackproof.audit.auditing import of_clusters
+    from ackproof.own_config.reading import read_clusters, read_texts
 
     if Path(against).exists():
-        own = read([Path(against)], kafka=kafka)
+        clusters = read_clusters([Path(against)], kafka=kafka)
     else:
-        own = read_texts(at_revision(paths, against), kafka=kafka)
-    names = {one.name for one in own.topics}
-    nothing = not own.read or (topic and topic not in names)
-    before = None if nothing else _audit_of(own, topic)
+        clusters = read_texts(at_revision(paths, against), kafka=kafka)
+    names = {one.name for own in clusters for one in own.topics}
+    nothing = not clusters[0].read or (topic and topic not in names)
+    before = None if nothing else of_clusters(clusters, topic=topic)
     return difference(before, after, base=against)
 
 

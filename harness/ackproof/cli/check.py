@@ -9,19 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ackproof.cli import acked_files, history_files
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    Json,
-    Out,
-    Spark,
-    exit_with,
-    find_run,
-    print_error,
-    print_json,
-    stdout,
-)
+from ackproof.cli import acked_files, history_files, options
 from ackproof.errors import AckproofError
 from ackproof_spark.record import ID_HEADER
 
@@ -40,9 +28,9 @@ def check(
     client_config: acked_files.ClientConfig = None,
     header: acked_files.Header = ID_HEADER,
     end_marker: acked_files.EndMarker = False,
-    out: Out = RUNS,
-    spark: Spark = LOCAL_SPARK,
-    as_json: Json = False,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
     subscribe: history_files.Subscribe = None,
     isolation_level: history_files.IsolationLevel = None,
     acks: history_files.AcksOption = None,
@@ -96,10 +84,10 @@ def check(
     if histories:
         reports = history_files.check_histories(paths, settings)
         if as_json:
-            print_json([history_files.document(one) for one in reports])
+            options.print_json([history_files.document(one) for one in reports])
         else:
             for report in reports:
-                history_files.print_report(stdout(), report)
+                history_files.print_report(options.stdout(), report)
         raise typer.Exit(history_files.exit_code(reports))
     _judge_runs(paths, out, as_json=as_json)
 
@@ -113,7 +101,7 @@ def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
     failures: list[AckproofError] = []
     for path in paths:
         try:
-            run_dir = find_run(path, out)
+            run_dir = options.find_run(path, out)
             verdict = judge_run(run_dir)
         except AckproofError as error:
             if len(paths) == 1:
@@ -122,10 +110,10 @@ def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
             continue
         verdicts.append(verdict)
         if not as_json:
-            print_run(stdout(), verdict, run_dir)
+            print_run(options.stdout(), verdict, run_dir)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        print_json(documents if len(paths) > 1 else documents[0])
+        options.print_json(documents if len(paths) > 1 else documents[0])
     for failure in failures[:-1]:
-        print_error(failure)
-    exit_with(verdicts, failures[-1] if failures else None)
+        options.print_error(failure)
+    options.exit_with(verdicts, failures[-1] if failures else None)

@@ -9,38 +9,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli import own_files
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    Budget,
-    Json,
-    Out,
-    ShardOption,
-    Spark,
-    budget_seconds,
-    configurations_of,
-    engine,
-    exit_with,
-    print_json,
-    shipped_or_local,
-    stderr,
-    stdout,
-)
+from ackproof.cli import options, own_files
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.safe_files import replacing
 
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore
     from ackproof.comparison.summary import Summary
+    from ackproof.progress import Reporter
     from ackproof.runs.verdict import Verdict
+
+
+def exportable(path: Path | None) -> Path | None:
+    """Refuse a paper that cannot be written, before anything runs."""
+    if path is not None:
+        from ackproof.report.paper import require_writable
+
+        require_writable(path)
+    return path
 
 
 def compare(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            callback=shipped_or_local,
+            callback=options.shipped_or_local,
             help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
         ),
     ] = None,
@@ -48,7 +41,7 @@ def compare(
     trials: Annotated[
         int, typer.Option(min=1, max=1000, help="Maximum number of trials of each configuration.")
     ] = 1,
-    budget: Budget = "",
+    budget: options.Budget = "",
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Confidence of all statements together.")
     ] = 0.95,
@@ -63,13 +56,22 @@ def compare(
         Path | None,
         typer.Option(metavar="DIR", help="Continue the interrupted comparison stored in DIR."),
     ] = None,
-    shard: ShardOption = "",
+    shard: options.ShardOption = "",
     config: own_files.Config = None,
     topic: own_files.Topic = "",
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=exportable,
+            help="Also write the result as a paper, FILE.md or FILE.pdf. Of a stored comparison: "
+            "ackproof report DIR --to FILE.md",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
-    out: Out = RUNS,
-    spark: Spark = LOCAL_SPARK,
-    as_json: Json = False,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
 ) -> None:
     """Run every configuration of a scenario's matrix under the same faults and compare them.
 
@@ -78,21 +80,23 @@ def compare(
 
     Examples: [bold]ackproof compare acks[/],
     [bold]ackproof compare acks --trials 30 --budget 2h[/],
-    [bold]ackproof compare acks --config docker-compose.yml[/]
+    [bold]ackproof compare acks --config docker-compose.yml[/],
+    [bold]ackproof compare acks --export decision.md[/]
     """
     from ackproof.cluster.pool import ClusterPool
     from ackproof.comparison.compare import Comparison
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
     from ackproof.report.ci import announce
-    from ackproof.report.terminal import print_comparison, print_trials
+    from ackproof.report.paper import write_paper
+    from ackproof.report.terminal import print_comparison
     from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
         raise typer.BadParameter(
             "name either a scenario or --resume DIR, and not both", param_hint="SCENARIO"
         )
-    reporter = ConsoleReporter(stderr())
+    reporter = ConsoleReporter(options.stderr())
     if resume is not None:
         store = resume_stored(resume.resolve())
         out = store.directory.parent
@@ -104,13 +108,14 @@ def compare(
                 out=out,
                 yes=yes,
                 shard=shard,
+                reporter=reporter,
                 trials=trials,
                 confidence=confidence,
                 margin=margin,
                 seed=seed,
-                budget_s=budget_seconds(budget),
+                budget_s=options.budget_seconds(budget),
             )
-    client = engine(store.configurations)
+    client = options.engine(store.configurations)
     with ClusterPool(client, say=reporter.note) as pool:
         run_trial = on_clusters(out=out, client=client, reporter=reporter, pool=pool)
         comparison = Comparison(store, run_trial, reporter)
@@ -122,14 +127,16 @@ def compare(
     results = list(store.results())
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)
+    if export is not None:
+        write_paper(export, summary, verdicts, title=store.configurations[0].path.stem)
+        reporter.note(f"paper: {export}")
     announce(store.configurations, verdicts)
     if as_json:
-        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
-    elif store.plan.trials > 1:
-        print_trials(stdout(), summary, verdicts, html)
+        options.print_json([verdict.model_dump(mode="json") for verdict in verdicts])
     else:
-        print_comparison(stdout(), verdicts, [run_dir for run_dir, _ in results], html)
-    exit_with(verdicts, comparison.failure)
+        run_dirs = [run_dir for run_dir, _ in results]
+        print_comparison(options.stdout(), summary, verdicts, run_dirs, html)
+    options.exit_with(verdicts, comparison.failure)
 
 
 def _planned(
@@ -138,20 +145,22 @@ def _planned(
     out: Path,
     yes: bool,
     shard: str,
-    **options: Any,
+    reporter: Reporter,
+    **further: Any,
 ) -> ComparisonStore:
-    """Store the plan of a comparison; `options` are further fields of it."""
+    """Store the plan of a comparison; `further` are more fields of it."""
     from ackproof.comparison.store import (
         ComparisonPlan,
         create,
         faults_of,
         label,
         require_confirmed,
+        settings_of,
     )
     from ackproof.runs.directory import fresh_name
 
-    configurations = configurations_of(scenario, shard=shard)
-    if len(configurations) == 1 and options["trials"] == 1 and not shard:
+    configurations = options.configurations_of(scenario, shard=shard)
+    if len(configurations) == 1 and further["trials"] == 1 and not shard:
         raise ScenarioError(
             f"{scenario} has one configuration, so there is nothing to compare it with",
             hint="Give it a matrix, repeat it with --trials, or use ackproof run.",
@@ -162,10 +171,11 @@ def _planned(
         ),
         configurations=[label(one, configurations) for one in configurations],
         faults={label(one, configurations): faults_of(one) for one in configurations},
+        settings={label(one, configurations): settings_of(one) for one in configurations},
         shard=shard,
-        **options,
+        **further,
     )
-    require_confirmed(configurations, plan, out=out, yes=yes)
+    reporter.note(require_confirmed(configurations, plan, out=out, yes=yes))
     return create(out, plan, configurations)
 
 
@@ -211,10 +221,13 @@ def _write_page(
 def write_stored_page(directory: Path, *, to: Path | None) -> Path:
     """Write the page of a stored comparison, by default to its report.html, and return the path.
 
+    A path that ends in .md or .pdf is a paper.
+
     Raises RunDirectoryError if the comparison is damaged, or one of its runs is missing.
     """
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.comparison.summary import Summary
+    from ackproof.report.paper import FORMATS, require_writable, write_paper
     from ackproof.runs.directory import read_model
 
     summary = read_model(directory, "comparison.json", Summary)
@@ -226,5 +239,10 @@ def write_stored_page(directory: Path, *, to: Path | None) -> Path:
             hint=f"Continue it with: ackproof compare --resume {directory}",
         )
     path = to or directory / "report.html"
-    _write_page(path, store, summary, results)
+    if path.suffix in FORMATS:
+        title, verdicts = store.configurations[0].path.stem, [verdict for _, verdict in results]
+        require_writable(path)
+        write_paper(path, summary, verdicts, title=title)
+    else:
+        _write_page(path, store, summary, results)
     return path

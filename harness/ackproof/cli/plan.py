@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    CleanStops,
-    Fencings,
-    Json,
-    Kills,
-    PowerLosses,
-    Shrinks,
-    Spark,
-    engine,
-    print_json,
-    shipped_or_local,
-    stderr,
-    stdout,
-)
+from ackproof.cli import options
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -42,15 +27,16 @@ def plan(
     scenario: Annotated[
         Path,
         typer.Argument(
-            callback=shipped_or_local, help="A scenario file, or its name. Its faults are ignored."
+            callback=options.shipped_or_local,
+            help="A scenario file, or its name. Its faults are ignored.",
         ),
     ],
     *,
-    kills: Kills = 2,
-    power_losses: PowerLosses = 1,
-    clean_stops: CleanStops = 0,
-    shrinks: Shrinks = 2,
-    fencings: Fencings = 0,
+    kills: options.Kills = 2,
+    power_losses: options.PowerLosses = 1,
+    clean_stops: options.CleanStops = 0,
+    shrinks: options.Shrinks = 2,
+    fencings: options.Fencings = 0,
     in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these five together.")] = 3,
     records: Annotated[
         int, typer.Option(min=1, help="Acked records that the schedule waits for in each stage.")
@@ -76,9 +62,11 @@ def plan(
         bool,
         typer.Option("--run", help="Run the scenarios and compare the runs with the prediction."),
     ] = False,
-    runs: Annotated[Path, typer.Option("--runs", help="Folder of the run directories.")] = RUNS,
-    spark: Spark = LOCAL_SPARK,
-    as_json: Json = False,
+    runs: Annotated[
+        Path, typer.Option("--runs", help="Folder of the run directories.")
+    ] = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
 ) -> None:
     """Search for the shortest loss of acked records, and write the schedule that causes it.
 
@@ -109,7 +97,7 @@ def plan(
         whole = configured.scenario
         name = f"{whole.name}-{configured.name}" if configured.name else whole.name
         name = re.sub(r"[^a-z0-9._-]", "-", name.lower())
-        with stderr().status(f"{name}: searching") as status:
+        with options.stderr().status(f"{name}: searching") as status:
             result = search(
                 whole,
                 budgets,
@@ -124,7 +112,7 @@ def plan(
     results = _run_all([one for _, _, plans in planned for one in plans], runs) if run else {}
     documents = [_document(*one, results) for one in planned]
     if as_json:
-        print_json(documents)
+        options.print_json(documents)
     else:
         for document in documents:
             _print(document)
@@ -150,8 +138,8 @@ def _run_all(plans: Sequence[tuple[Path, Plan]], runs: Path) -> RunResults:
     suite = run_suite(
         configurations,
         out=runs,
-        client=engine(configurations),
-        reporter=ConsoleReporter(stderr()),
+        client=options.engine(configurations),
+        reporter=ConsoleReporter(options.stderr()),
     )
     results = {}
     for (path, plan), (run_dir, verdict) in zip(plans, suite, strict=True):
@@ -204,7 +192,7 @@ def _document(
 
 def _print(document: dict[str, Any]) -> None:
     def say(text: str) -> None:
-        stdout().print(text, highlight=False, soft_wrap=True)
+        options.stdout().print(text, highlight=False, soft_wrap=True)
 
     answer = {
         "possible": f"can lose acked records, in {document['steps']} steps of the model",

@@ -8,26 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli import own_files
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    Arm,
-    Json,
-    OnlyKafka,
-    OptionalScenario,
-    Out,
-    Set,
-    ShardOption,
-    Spark,
-    configurations_of,
-    engine,
-    exit_with,
-    print_json,
-    stderr,
-    stdout,
-    write_reports,
-)
+from ackproof.cli import options, own_files
 from ackproof.errors import AckproofError, DiskError
 
 if TYPE_CHECKING:
@@ -35,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: OptionalScenario = None,
+    scenario: options.OptionalScenario = None,
     *,
-    out: Out = RUNS,
-    spark: Spark = LOCAL_SPARK,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Boot a new cluster for every run of a suite.")
     ] = False,
@@ -51,11 +32,11 @@ def run(
             "--keep", help="Leave the cluster of the last run up, and print how to reach it."
         ),
     ] = False,
-    arm: Arm = "",
-    kafka: OnlyKafka = "",
+    arm: options.Arm = "",
+    kafka: options.OnlyKafka = "",
     seed: Annotated[int | None, typer.Option(min=0, help="Use this seed.")] = None,
-    assigned: Set = None,
-    shard: ShardOption = "",
+    assigned: options.Set = None,
+    shard: options.ShardOption = "",
     config: own_files.Config = None,
     server: own_files.Server = None,
     producer: own_files.Producer = None,
@@ -67,7 +48,7 @@ def run(
         Path | None,
         typer.Option(help="Write OpenMetrics text to this file, too: for Prometheus and Grafana."),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
 
@@ -88,7 +69,7 @@ def run(
     )
     scenario = own_files.scenario_path(scenario, own)
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=seed)
-    configurations = configurations_of(
+    configurations = options.configurations_of(
         scenario, shard=shard, arm=arm, kafka=kafka, overriding=overriding
     )
     results, failure = _run_all(
@@ -97,10 +78,10 @@ def run(
     verdicts = [verdict for _, verdict in results]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
+        options.print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
     else:
         for run_dir, verdict in results:
-            print_run(stdout(), verdict, run_dir)
+            print_run(options.stdout(), verdict, run_dir)
     if metrics is not None:
         from ackproof.report.openmetrics import write_metrics
         from ackproof.runs.directory import disk_errors
@@ -110,7 +91,7 @@ def run(
                 write_metrics(metrics, verdicts)
         except DiskError as error:
             failure = failure or error
-    exit_with(verdicts, failure)
+    options.exit_with(verdicts, failure)
 
 
 def _run_all(
@@ -138,8 +119,8 @@ def _run_all(
     runs = run_suite(
         configurations,
         out=out,
-        client=engine(configurations),
-        reporter=ConsoleReporter(stderr()),
+        client=options.engine(configurations),
+        reporter=ConsoleReporter(options.stderr()),
         reuse=reuse,
         live=live,
         keep=keep,
@@ -152,7 +133,7 @@ def _run_all(
         failure = error
     run_dirs, verdicts = [run_dir for run_dir, _ in results], [verdict for _, verdict in results]
     try:
-        write_reports(run_dirs, verdicts, title=title)
+        options.write_reports(run_dirs, verdicts, title=title)
         with disk_errors(run_dirs[-1]):
             write_missing_pages(run_dirs)
     except DiskError as error:

@@ -31,7 +31,10 @@ def report(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", dir_okay=False, help="The file to write. Default: report.html in the last one."
+            "--to",
+            dir_okay=False,
+            help="The file to write. Default: report.html in the last one. Of a comparison also a "
+            "paper: FILE.md or FILE.pdf.",
         ),
     ] = None,
     as_json: Json = False,

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import (
-    Json,
-    ScenarioPath,
-    print_error,
-    print_json,
-    print_warnings,
-    shipped_or_local,
-    stdout,
-    write_new,
-)
+from ackproof.cli import options
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -32,7 +23,7 @@ Name = Annotated[str, typer.Argument(help="A case such as B6, or a name that the
 
 
 @app.callback()
-def scenarios(context: typer.Context, as_json: Json = False) -> None:
+def scenarios(context: typer.Context, as_json: options.Json = False) -> None:
     """List the shipped scenarios: case, title, versions. `run`, `predict` … take their names.
 
     Example: [bold]ackproof scenarios[/]
@@ -42,7 +33,7 @@ def scenarios(context: typer.Context, as_json: Json = False) -> None:
 
 
 @app.command("list")
-def print_list(as_json: Json = False) -> None:
+def print_list(as_json: options.Json = False) -> None:
     """List the shipped scenarios.
 
     Example: [bold]ackproof scenarios list[/]
@@ -53,9 +44,9 @@ def print_list(as_json: Json = False) -> None:
 
     entries = [_entry(name_of(path), load(path)) for path in files()]
     if as_json:
-        print_json(entries)
+        options.print_json(entries)
     else:
-        print_scenarios(stdout(), entries)
+        print_scenarios(options.stdout(), entries)
 
 
 @app.command("show")
@@ -80,7 +71,7 @@ def copy(
 
     source = _find(name)
     target = to / source.name if to.is_dir() else to
-    write_new(target, without_schema(source.read_text(encoding="utf-8")))
+    options.write_new(target, without_schema(source.read_text(encoding="utf-8")))
     typer.echo(target)
 
 
@@ -120,7 +111,7 @@ def _entry(name: str, arms: list[Configured]) -> dict[str, Any]:
     }
 
 
-def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
+def validate(scenario: options.ScenarioPath, as_json: options.Json = False) -> None:
     """Check scenario files without running them. Needs no cluster. Exit 2 if one is not valid.
 
     Warnings are about what is legal and probably not meant; they change no exit code.
@@ -139,11 +130,11 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
             invalid = True
             documents.append({"path": str(path), "error": str(error)})
             if not as_json:
-                print_error(error)
+                options.print_error(error)
             continue
         warnings = warnings_of(configurations)
         if not as_json:
-            print_warnings(warnings)
+            options.print_warnings(warnings)
         for configured in configurations:
             document = {"scenario": configured.scenario.name, "configuration_name": configured.name}
             documents.append({"path": str(path), **document, "warnings": warnings})
@@ -152,7 +143,7 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
                     f"{path}: {configured.scenario.name} {configured.name}".rstrip() + ": valid"
                 )
     if as_json:
-        print_json(documents)
+        options.print_json(documents)
     if invalid:
         raise typer.Exit(ExitCode.USAGE)
 
@@ -173,15 +164,15 @@ def schema(
     if acked_log:
         from ackproof.ledger.acked_log import AckedSend
 
-        print_json(AckedSend.model_json_schema())
+        options.print_json(AckedSend.model_json_schema())
     elif audit:
         from ackproof.audit import document
 
-        print_json(document.json_schema())
+        options.print_json(document.json_schema())
     else:
         from ackproof.scenario.model import json_schema
 
-        print_json(json_schema())
+        options.print_json(json_schema())
 
 
 #: Number of listed turns of an endless loop.
@@ -193,12 +184,13 @@ _MOST_STEPS = 10_000
 
 def schedule(
     scenario: Annotated[
-        Path, typer.Argument(callback=shipped_or_local, help="A scenario file, or its name.")
+        Path,
+        typer.Argument(callback=options.shipped_or_local, help="A scenario file, or its name."),
     ],
     seed: Annotated[
         int | None, typer.Option(min=0, help="Use this seed instead of the scenario's.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Print the faults that a scenario draws from its seed. The same seed draws the same faults.
 
@@ -216,7 +208,7 @@ def schedule(
             sampler.schedule(configured.scenario.faults)
         )
     if as_json:
-        print_json(schedules)
+        options.print_json(schedules)
         return
     for name, steps in schedules.items():
         typer.echo(name)

@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    RUNS,
-    Budget,
-    Json,
-    Out,
-    Spark,
-    budget_seconds,
-    engine,
-    find_run,
-    print_json,
-    stderr,
-    stdout,
-)
+from ackproof.cli import options
 from ackproof.errors import ExitCode, RunDirectoryError
 
 if TYPE_CHECKING:
@@ -43,7 +30,7 @@ def shrink(
             min=1, max=100, help="A candidate loses if at least this many of its trials lose."
         ),
     ] = 2,
-    budget: Budget = "",
+    budget: options.Budget = "",
     anomaly: Annotated[
         str,
         typer.Option(help="The anomaly to reproduce; by default lost records, if the run has any."),
@@ -52,9 +39,9 @@ def shrink(
         Path | None,
         typer.Option(metavar="DIR", help="Continue the interrupted work stored in DIR."),
     ] = None,
-    out: Out = RUNS,
-    spark: Spark = LOCAL_SPARK,
-    as_json: Json = False,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
 ) -> None:
     """Reduce a losing run to the steps that cause the loss, by trials on a real cluster.
 
@@ -84,18 +71,18 @@ def shrink(
             param_hint="--losses",
         )
     began = time.monotonic()
-    seconds = budget_seconds(budget)
-    reporter = ConsoleReporter(stderr())
+    seconds = options.budget_seconds(budget)
+    reporter = ConsoleReporter(options.stderr())
     notes: tuple[str, ...] = ()
     if resume is not None:
         store = resume_stored(resume.resolve())
     else:
         assert run_dir is not None
         store, notes = _planned(
-            find_run(run_dir, out), out, anomaly=anomaly, trials=trials, losses=losses
+            options.find_run(run_dir, out), out, anomaly=anomaly, trials=trials, losses=losses
         )
     reporter.note(f"shrinking in {store.directory}")
-    client = engine([store.configured])
+    client = options.engine([store.configured])
     with ClusterPool(client, reuse=True, say=reporter.note) as pool:
         run_trial = on_clusters(
             out=store.directory / "runs",
@@ -112,9 +99,9 @@ def shrink(
             raise
     story = write_story(store.directory, result)
     if as_json:
-        print_json({**result.model_dump(mode="json"), "directory": str(store.directory)})
+        options.print_json({**result.model_dump(mode="json"), "directory": str(store.directory)})
     else:
-        console = stdout()
+        console = options.stdout()
         console.print(story.read_text(encoding="utf-8"), markup=False, highlight=False)
         console.print(headline(result), style="bold")
         if result.minimal:

@@ -17,6 +17,7 @@ from ackproof.comparison.statistics import Design, Sequential
 from ackproof.comparison.store import ComparisonStore, ConfigurationTrial, label, measures, order
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.errors import AckproofError
+from ackproof.judgement.overview.collect import overview_of
 from ackproof.progress import Reporter
 from ackproof.runs.directory import write_model
 from ackproof.scenario.loader import Configured
@@ -99,7 +100,8 @@ class Comparison:
             changes: dict[str, object] = {"error": result.message}
         else:
             run_dir, verdict = result
-            changes = {"run_id": run_dir.name, "measures": measures(verdict)}
+            safer = overview_of(run_dir).safer
+            changes = {"run_id": run_dir.name, "measures": measures(verdict, safer)}
         self.store.add(trial.model_copy(update=changes))
 
     def _keeps_failing(self, name: str, *, before: int) -> bool:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,27 +21,49 @@ from statistics import median
 from pydantic import Field
 
 from ackproof.errors import AckproofError, ScenarioError
+from ackproof.judgement.overview.safer import durability_of
 from ackproof.runs.directory import disk_errors, read_plan, read_record, read_verdict, write_model
-from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
+from ackproof.runs.overview import Safer
+from ackproof.runs.verdict import FaultReport, Latency, Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.selection import share
+from ackproof.scenario.types import setting_text
 from ackproof.trials import Trial, TrialStore, read_trials
+from ackproof_faults import NoFault
+from ackproof_spark.forensics.cases import OF_LOST_BYTES
 
 
 class Measures(Record):
+    """The measures of one trial. Sends of the probe are not counted.
+
+    `lost_to_cut` of the lost records went with the bytes of which the scenario says how many are
+    lost; `cut` is the fault and its parameter, or ''. `stopped`: the fatal errors that ended
+    producers. `fault_s`: seconds with at least one fault in force. `recovery_s`:
+    the longest time from the heal of a fault to the recovery of its nodes. `safer`: what the model
+    advises after this trial.
+    """
+
     verdict: Word
-    lost: int
+    sent: int
     acked: int
+    failed: int
+    unknown: int
+    lost: int
+    lost_to_cut: int
+    cut: str
     duplicated: int
+    stopped: list[str]
     predicted: Likelihood | None
     findings: int
+    duration_s: float
+    fault_s: float
     unavailability_s: float
-    #: Share of the trial in which the worst partition acked.
-    availability: float
-    #: Longest time from the heal of a fault to the recovery of its nodes.
     recovery_s: float | None
     acked_per_s: float
     ack_latency_ms: Latency | None
+    #: Whether a slow producer makes latency and availability unreliable.
+    untimed: bool = False
+    safer: Safer | None = None
 
     @property
     def counts(self) -> bool:
@@ -58,27 +81,54 @@ MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
 }
 
 
-def measures(verdict: Verdict) -> Measures:
-    metrics = verdict.metrics
-    down = metrics.unavailability_s / metrics.duration_s if metrics.duration_s else 0.0
+def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
+    metrics, faults = verdict.metrics, verdict.faults
+    latency = metrics.ack_latency_ms
     recoveries = [
         (fault.recovered_at - fault.healed_at).total_seconds()
-        for fault in verdict.faults
+        for fault in faults
         if fault.recovered_at is not None and fault.healed_at is not None
+    ]
+    cuts = {fault.window: f"{fault.fault} with {fault.cut}" for fault in faults if fault.cut}
+    to_cuts = [
+        cause for cause in verdict.causes if cause.case in OF_LOST_BYTES and cause.window in cuts
     ]
     return Measures(
         verdict=verdict.verdict,
+        **verdict.sends,
         lost=verdict.observed.get("lost", 0),
-        acked=verdict.observed.get("acked", 0),
+        lost_to_cut=sum(cause.count for cause in to_cuts),
+        cut=", ".join(
+            dict.fromkeys(cuts[cause.window] for cause in to_cuts if cause.window is not None)
+        ),
         duplicated=verdict.observed.get("duplicated", 0),
+        stopped=[each.error for each in verdict.stopped],
         predicted=verdict.predicted.get("lost"),
         findings=len(verdict.findings),
+        duration_s=metrics.duration_s,
+        fault_s=fault_seconds(faults),
         unavailability_s=metrics.unavailability_s,
-        availability=1 - min(1.0, down),
         recovery_s=max(recoveries, default=None),
         acked_per_s=metrics.acked_per_s,
-        ack_latency_ms=metrics.ack_latency_ms,
+        # With acks=0 it is the time until the client has written to its socket.
+        ack_latency_ms=None if verdict.configuration.get("acks") in (0, "0") else latency,
+        untimed=latency is None and verdict.observed.get("acked", 0) > 0,
+        safer=safer,
     )
+
+
+def fault_seconds(faults: Sequence[FaultReport]) -> float:
+    """Return the seconds with at least one verified fault in force; control faults do nothing."""
+    windows = sorted(
+        (fault.verified_at.timestamp(), fault.healed_at.timestamp())
+        for fault in faults
+        if fault.fault != NoFault.name and fault.verified_at and fault.healed_at
+    )
+    seconds, until = 0.0, -math.inf
+    for begin, end in windows:
+        seconds += max(0.0, end - max(begin, until))
+        until = max(end, until)
+    return seconds
 
 
 #: A comparison that may take longer needs `--yes` or a budget.
@@ -93,8 +143,10 @@ class ComparisonPlan(Record):
     schema_version: int = 1
     comparison_id: str
     configurations: list[str]
-    #: The faults of each configuration. Recommendations only compare equal faults.
+    #: The faults of each configuration. Only configurations with equal faults are compared.
     faults: dict[str, str] = Field(default_factory=dict)
+    #: The settings of each configuration that determine durability, and those that vary.
+    settings: dict[str, dict[str, str]] = Field(default_factory=dict)
     seed: int
     #: Maximum number of trials of each configuration.
     trials: int
@@ -119,6 +171,12 @@ def label(configured: Configured, configurations: Sequence[Configured]) -> str:
 def faults_of(configured: Configured) -> str:
     """Return the faults as text that is equal for equal faults."""
     return "; ".join(fault.model_dump_json() for fault in configured.scenario.faults)
+
+
+def settings_of(configured: Configured) -> dict[str, str]:
+    """Return the settings that determine durability, and those that the matrix varies."""
+    settings = {"Kafka": configured.scenario.kafka, **durability_of(configured.scenario)}
+    return {key: setting_text(value) for key, value in {**settings, **configured.varied}.items()}
 
 
 def order(plan: ComparisonPlan, names: Sequence[str], number: int) -> list[str]:
@@ -153,19 +211,23 @@ def expected_seconds(configured: Configured, out: Path) -> float:
 
 def require_confirmed(
     configurations: Sequence[Configured], plan: ComparisonPlan, *, out: Path, yes: bool
-) -> float:
-    """Return the maximum duration of the plan in seconds.
+) -> str:
+    """Return how long the plan takes, as a sentence.
 
-    Raises ScenarioError if it exceeds `CONFIRM_FROM_S` without `yes` or a budget.
+    Raises ScenarioError if that exceeds `CONFIRM_FROM_S` without `yes` or a budget.
     """
     seconds = plan.trials * sum(expected_seconds(configured, out) for configured in configurations)
+    runs = len(configurations) * plan.trials
+    sentence = (
+        f"{runs} runs (configurations: {len(configurations)}, trials of each: {plan.trials}) take "
+        f"up to {max(1, math.ceil(seconds / 60))} minutes"
+    )
     if seconds > CONFIRM_FROM_S and not yes and plan.budget_s is None:
         raise ScenarioError(
-            f"{len(configurations) * plan.trials} runs (configurations: {len(configurations)}, "
-            f"trials of each: {plan.trials}) take up to {seconds / 60:.0f} minutes",
+            sentence,
             hint="Confirm with --yes, or set a limit: --budget 1h, or fewer --trials.",
         )
-    return seconds
+    return f"{sentence}; fewer if every pair of configurations is settled before."
 
 
 class ConfigurationTrial(Trial):

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from statistics import median
 
 from ackproof.comparison import statistics
-from ackproof.comparison.statistics import Count, Sequential, more_trials
-from ackproof.comparison.store import MEASURES, ComparisonPlan, ConfigurationTrial, Measures
-from ackproof.runs.verdict import Likelihood, Record
+from ackproof.comparison.statistics import Count, Design, Sequential, more_trials
+from ackproof.comparison.store import (
+    MEASURES,
+    ComparisonPlan,
+    ConfigurationTrial,
+    Measures,
+    faults_of,
+    measures,
+    settings_of,
+)
+from ackproof.errors import AckproofError
+from ackproof.judgement.overview.collect import overview_of
+from ackproof.runs.overview import Safer
+from ackproof.runs.verdict import Likelihood, Record, Verdict, Word
+from ackproof.scenario.loader import load
+from ackproof.scenario.types import setting_text
+
+#: The name of a stored run's configuration, and its settings.
+Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Spread(Record):
@@ -23,27 +41,47 @@ class Spread(Record):
 class Cell(Record):
     """One configuration. `lost_share_*` is the confidence interval of P(trial loses).
 
-    `trials` counts the trials that lost or were conclusive, `inconclusive` the others. `failed`
-    trials have no run; `error` is the last reason. Times are seconds, latencies milliseconds.
+    `settings` are those that differ between configurations. `trials` counts the trials that lost or
+    were conclusive, `inconclusive` the others; `unexpected` of all were not as the scenario
+    expects. `failed` trials have no run; `error` is the last reason. Times are seconds, latencies
+    milliseconds. `lost` and the two rates are over the trials that lost. The rates leave out
+    `lost_to_cut`: the scenario (`cut`) sets how many records that are. `stopped`: trials by fatal
+    error of a producer.
     """
 
     configuration: str
+    settings: dict[str, str]
     trials: int
     losing: int
     lost_share_low: float
     lost_share_high: float
     inconclusive: int
+    unexpected: int
     failed: int
     error: str
     predicted: Likelihood | None
     findings: int
-    lost_per_incident: Spread | None
+    cut: str
+    lost: Spread | None
+    lost_to_cut: Spread | None
+    lost_per_send: Spread | None
+    lost_per_fault_s: Spread | None
+    sent: Spread | None
+    acked: Spread | None
+    refused: Spread | None
+    unknown: Spread | None
     duplicated: Spread | None
+    stopped: dict[str, int]
+    #: Trials in which a slow producer makes latency and availability unreliable.
+    untimed: int
+    duration_s: Spread | None
+    fault_s: Spread | None
     unavailability_s: Spread | None
-    availability: Spread | None
     recovery_s: Spread | None
     acked_per_s: Spread | None
+    #: Empty with acks=0: no broker answers.
     ack_latency_ms: dict[str, Spread]
+    safer: Safer | None
 
 
 class Shift(Record):
@@ -81,8 +119,15 @@ class Summary(Record):
     ended: str
     rounds: int
     looks: int
+    #: The settings that all configurations share.
+    shared: dict[str, str]
     cells: list[Cell]
     pairs: list[Pair]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a comparison planned several trials, so that there are intervals."""
+        return bool(self.plan.comparison_id) and self.plan.trials > 1
 
     @property
     def alpha(self) -> float:
@@ -109,7 +154,10 @@ def summarise(
 ) -> Summary:
     """Summarise the trials; `progress` has the settled pairs as of its last look."""
     now = counts(trials, plan.configurations)
-    cells = [_cell(name, trials, now[name], progress) for name in plan.configurations]
+    shared, differing = _settings(plan)
+    cells = [
+        _cell(name, trials, now[name], progress, differing[name]) for name in plan.configurations
+    ]
     shifts = _shifts(plan, trials, progress)
     pairs = []
     for a, b in combinations(plan.configurations, 2):
@@ -134,9 +182,94 @@ def summarise(
         ended=ended,
         rounds=max((trial.round for trial in trials), default=0),
         looks=progress.look + 1,
+        shared=shared,
         cells=cells,
         pairs=pairs,
     )
+
+
+def summary_of(verdicts: Sequence[Verdict], run_dirs: Sequence[Path]) -> Summary:
+    """Summarise stored runs that no comparison planned: each is a trial of its configuration.
+
+    Configurations are told apart by name and settings.
+    """
+    runs = [
+        ((verdict.name, tuple(stored_settings(verdict, path).items())), verdict, path)
+        for verdict, path in zip(verdicts, run_dirs, strict=True)
+    ]
+    names = _distinct(list(dict.fromkeys(key for key, *_ in runs)))
+    trials: list[ConfigurationTrial] = []
+    for key, verdict, path in runs:
+        number = sum(trial.configuration == names[key] for trial in trials) + 1
+        trials.append(
+            ConfigurationTrial(
+                configuration=names[key],
+                round=number,
+                seconds=verdict.metrics.duration_s,
+                run_id=verdict.run_id,
+                measures=measures(verdict, overview_of(path).safer),
+            )
+        )
+    rounds = max(trial.round for trial in trials)
+    plan = ComparisonPlan(
+        comparison_id="",
+        configurations=list(names.values()),
+        faults={names[key]: _faults_in(path) for key, _, path in runs},
+        settings={names[key]: dict(key[1]) for key in names},
+        seed=verdicts[0].seed,
+        trials=rounds,
+        confidence=0.95,
+        margin=0.2,
+    )
+    progress = Sequential(
+        Design(looks=(rounds,), alpha=1 - plan.confidence), plan.configurations, margin=plan.margin
+    )
+    progress.update(counts(trials, plan.configurations))
+    return summarise(plan, trials, progress, ended="trials")
+
+
+def stored_settings(verdict: Verdict, run_dir: Path) -> dict[str, str]:
+    """Return the settings of a run that determine durability, and those that its matrix varied."""
+    varied = {key: setting_text(value) for key, value in verdict.configuration.items()}
+    try:
+        return settings_of(load(run_dir / "scenario.yaml")[0]) | varied
+    except AckproofError:
+        return varied
+
+
+def _faults_in(run_dir: Path) -> str:
+    try:
+        return faults_of(load(run_dir / "scenario.yaml")[0])
+    except AckproofError:
+        return ""
+
+
+def _distinct(keys: Sequence[Key]) -> dict[Key, str]:
+    """Return a name for each key, with the differing settings if the name is not unique."""
+    names = [name for name, _ in keys]
+    settings = {key for _, own in keys for key, _ in own}
+    differing = {key for key in settings if len({dict(own).get(key) for _, own in keys}) > 1}
+    return {
+        (name, own): name
+        if names.count(name) == 1
+        else ", ".join([name, *(f"{k}={v}" for k, v in own if k in differing)])
+        for name, own in keys
+    }
+
+
+def _settings(plan: ComparisonPlan) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return the settings that all configurations share, and those that differ, by name."""
+    each = {name: plan.settings.get(name, {}) for name in plan.configurations}
+    keys = dict.fromkeys(key for own in each.values() for key in own)
+    shared = {
+        key: next(iter(each.values()))[key]
+        for key in keys
+        if len({own.get(key) for own in each.values()}) == 1
+    }
+    return shared, {
+        name: {key: own.get(key, "") for key in keys if key not in shared}
+        for name, own in each.items()
+    }
 
 
 def _counted(trials: Sequence[ConfigurationTrial], name: str) -> list[Measures]:
@@ -148,34 +281,63 @@ def _measured(trials: Sequence[ConfigurationTrial], name: str) -> list[Measures]
 
 
 def _cell(
-    name: str, trials: Sequence[ConfigurationTrial], count: Count, progress: Sequential
+    name: str,
+    trials: Sequence[ConfigurationTrial],
+    count: Count,
+    progress: Sequential,
+    settings: dict[str, str],
 ) -> Cell:
     own = [trial for trial in trials if trial.configuration == name]
-    counted = _counted(trials, name)
+    counted, measured = _counted(trials, name), _measured(trials, name)
+    losing = [item for item in counted if item.lost]
+    own_losses = [(item, item.lost - item.lost_to_cut) for item in losing]
+    own_losses = [(item, lost) for item, lost in own_losses if lost]
     interval = statistics.interval(count, progress.design, progress.look_of[name])
     latencies = [item.ack_latency_ms for item in counted if item.ack_latency_ms]
+    stopped = Counter(error for item in measured for error in set(item.stopped))
+
+    def spread(measure: str) -> Spread | None:
+        values = [getattr(item, measure) for item in counted]
+        return _spread([value for value in values if value is not None])
+
     return Cell(
         configuration=name,
+        settings=settings,
         trials=count.trials,
         losing=count.losing,
         lost_share_low=interval.low,
         lost_share_high=interval.high,
-        inconclusive=sum(not item.counts for item in _measured(trials, name)),
+        inconclusive=sum(not item.counts for item in measured),
+        unexpected=sum(item.verdict is Word.VIOLATED for item in measured),
         failed=sum(trial.measures is None for trial in own),
         error=next((trial.error for trial in reversed(own) if trial.error), ""),
         predicted=next((item.predicted for item in counted if item.predicted), None),
-        findings=sum(item.findings for item in _measured(trials, name)),
-        lost_per_incident=_spread([item.lost for item in counted if item.lost]),
-        duplicated=_spread([item.duplicated for item in counted]),
-        unavailability_s=_spread([item.unavailability_s for item in counted]),
-        availability=_spread([item.availability for item in counted]),
-        recovery_s=_spread([item.recovery_s for item in counted if item.recovery_s is not None]),
-        acked_per_s=_spread([item.acked_per_s for item in counted]),
+        findings=sum(item.findings for item in measured),
+        cut=next((item.cut for item in counted if item.cut), ""),
+        lost=_spread([item.lost for item in losing]),
+        lost_to_cut=_spread([item.lost_to_cut for item in losing if item.lost_to_cut]),
+        lost_per_send=_spread([lost / item.sent for item, lost in own_losses]),
+        lost_per_fault_s=_spread(
+            [lost / item.fault_s for item, lost in own_losses if item.fault_s]
+        ),
+        sent=spread("sent"),
+        acked=spread("acked"),
+        refused=spread("failed"),
+        unknown=spread("unknown"),
+        duplicated=spread("duplicated"),
+        stopped=dict(stopped),
+        untimed=sum(item.untimed for item in counted),
+        duration_s=spread("duration_s"),
+        fault_s=spread("fault_s"),
+        unavailability_s=spread("unavailability_s"),
+        recovery_s=spread("recovery_s"),
+        acked_per_s=spread("acked_per_s"),
         ack_latency_ms={
-            key: spread
+            key: each
             for key in _QUANTILES
-            if (spread := _spread([getattr(item, key) for item in latencies])) is not None
+            if (each := _spread([getattr(item, key) for item in latencies])) is not None
         },
+        safer=next((item.safer for item in counted if item.safer), None),
     )
 
 

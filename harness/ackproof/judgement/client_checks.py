@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof.clients.shared_page import StoredPage, total
-from ackproof.clients.specs import ENDED_BY, in_force_path
+from ackproof.clients.specs import ENDED_BY, FENCED, in_force_path
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.evidence import Evidence, row_count
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
+from ackproof.runs.verdict import StoppedProducer
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Commit
 from ackproof_spark.tables import (
@@ -83,12 +84,32 @@ def client_counts(evidence: Evidence) -> dict[str, int]:
     """
     scenario, counts = evidence.scenario, {}
     if allowed := {error for sends in scenario.sends.values() for error in sends.may_stop_for}:
-        pages = evidence.clients.glob("producer-*.progress")
-        counts["stopped"] = sum(_ended_by(in_force_path(page)) in allowed for page in pages)
+        counts["stopped"] = sum(error in allowed for error in _fatal_errors(evidence).values())
     if scenario.rack_aware:
         events = evidence.rows("consumer_events")
         counts["follower-fetch"] = sum(row["event"] == FOLLOWER_FETCH for row in events)
     return counts
+
+
+def stopped_producers(evidence: Evidence) -> list[StoppedProducer]:
+    """Return the producers that a fatal error ended. A fenced one has a successor, so it is none.
+
+    Raises RunDirectoryError.
+    """
+    return [
+        StoppedProducer(producer=number, error=error)
+        for number, error in _fatal_errors(evidence).items()
+        if error not in FENCED
+    ]
+
+
+def _fatal_errors(evidence: Evidence) -> dict[int, str]:
+    """Return the errors that ended producers, by number."""
+    errors = {
+        number: _ended_by(in_force_path(evidence.clients / f"producer-{number}"))
+        for number in sorted(_client_numbers(evidence)["producer"])
+    }
+    return {number: error for number, error in errors.items() if error}
 
 
 def _ended_by(path: Path) -> str:

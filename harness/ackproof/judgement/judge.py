@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
-from ackproof.judgement.client_checks import client_counts
+from ackproof.judgement.client_checks import client_counts, stopped_producers
 from ackproof.judgement.cluster_checks import ended_nodes
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.invariants import Audit, Consequence
 from ackproof.judgement.overview import collect as overview
-from ackproof.judgement.overview.safer import unclean_election
+from ackproof.judgement.overview.safer import durability_of
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import CauseReport, Expectation, Finding, Likelihood, Metrics, Verdict
@@ -43,7 +43,7 @@ def judge_run(run_dir: Path) -> Verdict:
     admit(run_dir)
     with spark_session() as spark:
         evidence = Evidence(run_dir=run_dir)
-        verdict = conclude(evidence, _analyse(spark, run_dir, evidence.scenario))
+        verdict = conclude(evidence, _analyse(spark, evidence))
         overview.write(evidence, verdict, spark)
     return verdict
 
@@ -57,18 +57,24 @@ def admit(run_dir: Path) -> None:
         admission.check(run_dir)
 
 
-def _analyse(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Analysis:
+def _analyse(spark: SparkSession, evidence: Evidence) -> Analysis:
     from ackproof_spark.analysis import analyse
 
+    scenario, faults = evidence.scenario, evidence.faults
+    ends = [
+        moment for fault in faults for moment in (fault.healed_at, fault.recovered_at) if moment
+    ]
     return analyse(
         spark,
-        run_dir,
+        evidence.run_dir,
         settings=durability_settings(scenario),
         faults=fault_kinds(),
         omitted=expectations.inapplicable(scenario),
         keys=scenario.compacted_keys,
         count_removed=removal.counted(scenario),
         compacted=scenario.compacts(scenario.workload.topic),
+        stopped=[each.producer for each in stopped_producers(evidence)],
+        faults_ended_at=max(ends, default=None),
     )
 
 
@@ -82,8 +88,8 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     metrics, unobserved = _reported(evidence, audit)
     lines, undisputed = _expect(evidence, metrics, causes)
     word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
-    ended = ended_nodes(evidence)
-    reason += "".join(f"; {node}" for node in ended)
+    ended, stopped = ended_nodes(evidence), stopped_producers(evidence)
+    reason += "".join(f"; {each}" for each in (*ended, *stopped) if str(each) not in reason)
     if unobserved:
         reason += f"; not observed: {', '.join(unobserved)}"
     prediction = evidence.prediction
@@ -118,10 +124,11 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         expectations=lines,
         faults=evidence.faults,
         ended=ended,
+        stopped=stopped,
         metrics=metrics,
         steps=list(evidence.steps),
         readers=record.readers,
-        configuration=record.configuration or _configuration(scenario),
+        configuration=record.configuration or durability_of(scenario),
     )
     runs.write_model(run_dir / "verdict.json", verdict)
     return verdict
@@ -227,14 +234,3 @@ def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseRe
     rows = [asdict(cause) for cause in causes]
     runs.write_table(run_dir / LOCATION["causes"], CAUSES, run_id, rows)
     return [CauseReport(title=TITLES[cause.case], **asdict(cause)) for cause in causes]
-
-
-def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
-    """Return the settings that determine durability, for a run outside a comparison."""
-    return {
-        "acks": scenario.workload.settings.acks,
-        "enable.idempotence": scenario.workload.settings.idempotence,
-        "replication_factor": scenario.topic.replication_factor,
-        "min.insync.replicas": scenario.topic.min_insync_replicas,
-        "unclean.leader.election.enable": unclean_election(scenario),
-    }

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ackproof.own_config.configuration import Client
-from ackproof.own_config.names import is_consumers, is_producers
+from ackproof.own_config.names import is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source
-from ackproof.own_config.properties import client, parse, with_defaults
+from ackproof.own_config.properties import client, clients, parse, streams, under
 from ackproof.own_config.tree import Block, NotYamlError, Text, flat
 
 #: Spring Boot's names that are not Kafka's in another spelling (KafkaProperties).
@@ -186,12 +186,11 @@ def _one(source: Source, pairs: Mapping[str, Text]) -> Part | None:
 
 def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Return the clients of Spring for Apache Kafka, or of Spring Cloud Stream's binder."""
-    stream = [key for key in map(_relaxed, pairs) if key.startswith("spring.cloud.stream.kafka.")]
-    if stream:
-        only_streams = all(key.startswith("spring.cloud.stream.kafka.streams.") for key in stream)
-        return _stream(source, pairs, {} if only_streams else {"acks": "1"})
+    if any(_relaxed(key).startswith("spring.cloud.stream.kafka.") for key in pairs):
+        return _stream(source, pairs)
     common: dict[str, Text] = {}
-    of: dict[str, dict[str, Text]] = {"producer": {}, "consumer": {}, "listener": {}}
+    scopes = ("producer", "consumer", "listener", "streams")
+    of: dict[str, dict[str, Text]] = {scope: {} for scope in scopes}
     for key, value in pairs.items():
         if not _relaxed(key).startswith(_SPRING):
             continue
@@ -203,6 +202,8 @@ def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             common[rest] = value
         elif re.sub(r"[-.]", "", name).lower() in ("bootstrapservers", "clientid"):
             common[_spring_name(name.replace(".", "-"))] = value
+    if of["streams"]:
+        return streams(source, {**common, **of["streams"]}, "spring")
     consumes = bool(of["consumer"] or of["listener"])
     produces = bool(of["producer"]) or any(map(is_producers, common))
     if not (consumes or produces):
@@ -213,13 +214,10 @@ def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             )
         consumes = produces = True
     listener = {f"spring.kafka.listener.{key}": value for key, value in of["listener"].items()}
-    return _clients(
-        source,
-        {**common, **of["producer"]} if produces else None,
-        {**common, **of["consumer"], **listener} if consumes else None,
-        framework="Spring",
-        shape="spring",
-    )
+    channels = {("producer", ""): {**common, **of["producer"]}} if produces else {}
+    if consumes:
+        channels["consumer", ""] = {**common, **of["consumer"], **listener}
+    return clients(source, channels, framework="Spring", shape="spring")
 
 
 def _spring_name(name: str) -> str:
@@ -232,35 +230,6 @@ def _spring_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", r"-\1", name).lower().replace("-", ".")
 
 
-def _clients(
-    source: Source,
-    producer: Mapping[str, Text] | None,
-    consumer: Mapping[str, Text] | None,
-    *,
-    framework: str,
-    shape: str,
-    name: str = "",
-) -> Part:
-    made = [
-        client(
-            source,
-            pairs,
-            name=name,
-            framework=framework,
-            library="java",
-            producer=produces,
-            consumer=not produces,
-        )
-        for pairs, produces in ((producer, True), (consumer, False))
-        if pairs is not None
-    ]
-    return Part(
-        shape=shape,
-        producers=tuple(one for part in made for one in part.producers),
-        consumers=tuple(one for part in made for one in part.consumers),
-    )
-
-
 _BINDER = re.compile(
     r"spring\.cloud\.stream\.kafka\.(?:binder|default|bindings\.[^.]+)\."
     r"(?P<scope>producer-?properties|consumer-?properties|configuration|producer\.configuration"
@@ -269,10 +238,10 @@ _BINDER = re.compile(
 )
 
 
-def _stream(source: Source, pairs: Mapping[str, Text], defaults: Mapping[str, str]) -> Part:
+def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     """Read Spring Cloud Stream: its binder has acks=1 unless required-acks says otherwise.
 
-    defaults: empty for the binder of Kafka Streams.
+    The binder of Kafka Streams has the defaults of Kafka Streams.
     """
     producer: dict[str, Text] = {}
     consumer: dict[str, Text] = {}
@@ -287,22 +256,28 @@ def _stream(source: Source, pairs: Mapping[str, Text], defaults: Mapping[str, st
             r"spring\.cloud\.stream\.kafka\.binder\.required-?acks", key, re.IGNORECASE
         ):
             producer["acks"] = value
+    of_streams = {
+        match["key"]: value
+        for key, value in pairs.items()
+        if (match := _STREAMS_BINDER.fullmatch(key))
+    }
+    binder = [key for key in map(_relaxed, pairs) if key.startswith("spring.cloud.stream.kafka.")]
+    if all(key.startswith("spring.cloud.stream.kafka.streams.") for key in binder):
+        return streams(source, of_streams, "spring")
     consumer = {key: value for key, value in consumer.items() if not is_producers(key)}
-    part = _clients(
+    return clients(
         source,
-        {key: value for key, value in producer.items() if not is_consumers(key)},
-        consumer or None,
-        framework="Spring Cloud Stream" if defaults else "Kafka Streams",
+        {("producer", ""): producer, **({("consumer", ""): consumer} if consumer else {})},
+        framework="Spring Cloud Stream",
         shape="spring",
-    )
-    return replace(
-        part,
-        producers=tuple(
-            with_defaults(one, defaults, "default of Spring Cloud Stream") for one in part.producers
-        ),
+        defaults={"acks": "1"},
+        origin="default of Spring Cloud Stream",
     )
 
 
+_STREAMS_BINDER = re.compile(
+    r"spring\.cloud\.stream\.kafka\.streams\.binder\.(?:configuration\.)?(?P<key>.+)", re.I
+)
 _CHANNEL = re.compile(
     r"mp\.messaging\.(?P<way>outgoing|incoming)\.(?P<channel>\"[^\"]+\"|[^.]+)\.(?P<key>.+)"
 )
@@ -314,53 +289,35 @@ def quarkus(source: Source, pairs: Mapping[str, Text]) -> Part:
 
     SmallRye's connector has acks=1 unless a channel or `kafka.acks` says otherwise.
     """
-    common = {
-        key.removeprefix("kafka."): value
-        for key, value in pairs.items()
-        if key.startswith("kafka.")
-    }
-    common |= {
-        key.removeprefix(_CONNECTOR): value
-        for key, value in pairs.items()
-        if key.startswith(_CONNECTOR)
-    }
+    common = {**under(pairs, "kafka."), **under(pairs, _CONNECTOR)}
     channels: dict[tuple[str, str], dict[str, Text]] = {}
     for key, value in pairs.items():
         if match := _CHANNEL.fullmatch(key):
-            name = match["channel"].strip('"')
-            channels.setdefault((match["way"], name), {})[match["key"]] = value
+            kind = "producer" if match["way"] == "outgoing" else "consumer"
+            channels.setdefault((kind, match["channel"].strip('"')), {})[match["key"]] = value
     of_kafka = {
-        key: own
+        key: {**common, **own}
         for key, own in channels.items()
-        if "connector" not in own or own["connector"] == "smallrye-kafka"
+        if own.get("connector", "smallrye-kafka") == "smallrye-kafka"
     }
     if not of_kafka:
-        streams = any(key.startswith("quarkus.kafka-streams.") for key in pairs)
-        framework = "Kafka Streams" if streams else "Quarkus"
-        return client(source, common, framework=framework, library="java", shape="quarkus")
-    parts = []
-    for (way, channel), own in of_kafka.items():
-        part = _clients(
-            source,
-            {**common, **own} if way == "outgoing" else None,
-            {**common, **own} if way == "incoming" else None,
-            framework="Quarkus",
-            shape="quarkus",
-            name=f"{source.name} ({channel})",
-        )
-        parts.append(part)
-    return Part(
+        if any(key.startswith("quarkus.kafka-streams.") for key in pairs):
+            of_streams = {**common, **under(pairs, "kafka-streams.")}
+            if name := pairs.get("quarkus.kafka-streams.application-id"):
+                of_streams["application.id"] = name
+            return streams(source, of_streams, "quarkus")
+        return client(source, common, framework="Quarkus", library="java", shape="quarkus")
+    return clients(
+        source,
+        of_kafka,
+        framework="Quarkus",
         shape="quarkus",
-        producers=tuple(
-            with_defaults(one, {"acks": "1"}, "default of SmallRye's Kafka connector")
-            for part in parts
-            for one in part.producers
-        ),
-        consumers=tuple(one for part in parts for one in part.consumers),
+        defaults={"acks": "1"},
+        origin="default of SmallRye's Kafka connector",
     )
 
 
-_MICRONAUT = re.compile(r"kafka\.(?P<kind>producers|consumers)\.(?P<name>[^.]+)\.(?P<key>.+)")
+_MICRONAUT = re.compile(r"kafka\.(?P<kind>producer|consumer)s\.(?P<name>[^.]+)\.(?P<key>.+)")
 
 
 def micronaut(source: Source, pairs: Mapping[str, Text]) -> Part | None:
@@ -374,25 +331,15 @@ def micronaut(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             common[_dotted(key.removeprefix("kafka."))] = value
     if not named:
         return client(source, common, framework="Micronaut", library="java", shape="micronaut")
-    parts = []
-    for (kind, name), own in named.items():
-        default = named.get((kind, "default"), {}) if name != "default" else {}
-        merged = {**common, **default, **own}
-        parts.append(
-            _clients(
-                source,
-                merged if kind == "producers" else None,
-                merged if kind == "consumers" else None,
-                framework="Micronaut",
-                shape="micronaut",
-                name=source.name if name == "default" else f"{source.name} ({name})",
-            )
-        )
-    return Part(
-        shape="micronaut",
-        producers=tuple(one for part in parts for one in part.producers),
-        consumers=tuple(one for part in parts for one in part.consumers),
-    )
+    channels = {
+        (kind, "" if name == "default" else name): {
+            **common,
+            **(named.get((kind, "default"), {}) if name != "default" else {}),
+            **own,
+        }
+        for (kind, name), own in named.items()
+    }
+    return clients(source, channels, framework="Micronaut", shape="micronaut")
 
 
 def _dotted(key: str) -> str:

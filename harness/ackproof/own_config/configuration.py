@@ -52,9 +52,9 @@ class Topic:
 class Client:
     """A producer or a consumer.
 
-    name: the file, and the name in it if it has several. library: `java` or `librdkafka`. settings:
-    by the library's own names. version: of the client library. framework: such as `Spring`, whose
-    rules add to the library's; '' without one.
+    name: the file, and the name in it if it has several. library: `java` or `librdkafka`; '' if the
+    file has only names that both know. settings: by the library's own names. version: of the client
+    library. framework: such as `Spring`, whose rules add to the library's; '' without one.
     """
 
     name: str
@@ -68,16 +68,17 @@ class Client:
 class OwnConfig:
     """A user's cluster and clients, as far as files or a running cluster describe them.
 
-    kafka: the version, of some distributions without its last number (`3.6`). since: the version is
-    this or later; below: it is earlier. mode: `kraft` or `zookeeper`. brokers, controllers: how
-    many; combined: how many nodes are both and so count twice. racks: the rack of each broker, by
-    broker. broker: the settings of brokers, by Kafka's precedence; of values that differ between
-    brokers the one that loses more, and `differing` has all of them. controller: the settings of a
-    controller, from which leader elections and eligible leader replicas take theirs. in_force:
-    whether running brokers answered them. warnings: what contradicts itself or has no meaning, a
-    sentence each with file and line.
+    cluster: its name if there are several. kafka: the version, of some distributions without its
+    last number (`3.6`). since: the version is this or later; below: it is earlier. mode: `kraft` or
+    `zookeeper`. brokers, controllers: how many; combined: how many nodes are both and so count
+    twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
+    precedence; of values that differ between brokers the one that loses more, and `differing` has
+    all of them. controller: the settings of a controller, from which leader elections and eligible
+    leader replicas take theirs. in_force: whether running brokers answered them. warnings: what
+    contradicts itself or has no meaning, a sentence each with file and line.
     """
 
+    cluster: str = ""
     read: tuple[FileRead, ...] = ()
     refused: tuple[FileRefused, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ackproof.own_config import environment
-from ackproof.own_config.configuration import Given, Settings, Topic
+from ackproof.own_config.configuration import Client, Given, Settings, Topic
 from ackproof.own_config.containers import embedded
 from ackproof.own_config.parts import Node, Part, RefusalError, Source
-from ackproof.own_config.properties import classify, warn_of_library
+from ackproof.own_config.properties import classify
 from ackproof.own_config.tree import Block, Text, block, items, text
 from ackproof.scenario.kafka_keys import known
+from ackproof.scenario.librdkafka import KNOWN
 
 
 def python(source: Source) -> Part | None:
@@ -33,6 +34,16 @@ def python(source: Source) -> Part | None:
             tree = ast.parse(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    source.warnings.extend(
+        [
+            f"{source.name}:{node.lineno}: {node.func.id}(…): arguments of kafka-python: not read; "
+            "state them in a properties file"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and re.fullmatch(r"(AIO)?Kafka(Producer|Consumer)", node.func.id)
+        ]
+    )
     literals = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     # Dotted names in Python are librdkafka's: other clients have keyword arguments.
     return _joined(
@@ -84,15 +95,13 @@ def _joined(
             replace(
                 one,
                 name=f"{source.name}:{line}" if several else one.name,
-                library=library or one.library,
+                library=library or _library(one, produces=produces),
             )
             for line, part in parts
             for one in (part.producers if produces else part.consumers)
         )
         for produces in (True, False)
     )
-    for one in producers:
-        warn_of_library(source, one)
     return Part(
         shape=shape,
         nodes=tuple(node for _, part in parts for node in part.nodes),
@@ -100,6 +109,17 @@ def _joined(
         producers=producers,
         consumers=consumers,
     )
+
+
+def _library(who: Client, *, produces: bool) -> str:
+    """Return the library of a client in JSON or YAML; '' if both have all its names.
+
+    Only for producers: the defaults of consumers hardly differ.
+    """
+    names = who.settings.keys() - {"bootstrap.servers", "client.id"}
+    of_java = any(key in known("producer") and key not in KNOWN for key in names)
+    plain = who.library == "java" and not who.framework and "enable.idempotence" not in names
+    return "" if produces and plain and not of_java else who.library
 
 
 def mapping(source: Source) -> Part | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -82,8 +82,10 @@ def strimzi(source: Source) -> Part | None:
     ]
     topics = [_topic(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())]
     topics += [topic for part in clients for topic in part.topics]
+    labels = [text(one, "metadata", "labels", "strimzi.io/cluster") for one in resources]
     part = Part(
         shape="strimzi",
+        cluster=_cluster(clusters, labels),
         kafka=_stated(source, kafka),
         mode=_mode(source, clusters, pools),
         nodes=tuple(node for node in nodes if node.count is None or node.count.value != "0"),
@@ -97,6 +99,13 @@ def strimzi(source: Source) -> Part | None:
             "KafkaNodePool, KafkaTopic, KafkaConnect, KafkaMirrorMaker2"
         )
     return part
+
+
+def _cluster(clusters: Sequence[Block], named: Iterable[Text | None]) -> str:
+    """Return the cluster's name, else that by which other resources name it."""
+    names = [*map(_name, clusters), *(str(name) for name in named if name)]
+    space = next((text(one, "metadata", "namespace") for one in clusters), None)
+    return "/".join(filter(None, (space, names[0]))) if names else ""
 
 
 def _pool(source: Source, pool: Block, settings: Mapping[str, Given]) -> Node:
@@ -191,8 +200,11 @@ def confluent(source: Source) -> Part | None:
         for name, shows in (("kraft", "kRaftController"), ("zookeeper", "zookeeper")):
             if str(kind).lower() == shows.lower() or shows in needs:
                 mode = Given(name, f"{source.name}:{needs.lines.get(shows, resource.line)}")
+    brokers = [one for one in resources if text(one, "kind") == "Kafka"]
+    named = [text(one, "spec", "kafkaClusterRef", "name") for one in resources]
     part = Part(
         shape="confluent operator",
+        cluster=_cluster(brokers, named),
         kafka=versions[0] if versions else None,
         mode=mode,
         nodes=tuple(nodes),
@@ -249,7 +261,16 @@ def koperator(source: Source) -> Part | None:
                 mode = Given("kraft", source.where(quorum))
             elif "zkAddresses" in spec:
                 mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
-    part = Part(shape="koperator", kafka=kafka, mode=mode, nodes=tuple(nodes), topics=tuple(topics))
+    named = [text(one, "spec", "clusterRef", "name") for one in resources]
+    brokers = [one for one in resources if text(one, "kind") == "KafkaCluster"]
+    part = Part(
+        shape="koperator",
+        cluster=_cluster(brokers, named),
+        kafka=kafka,
+        mode=mode,
+        nodes=tuple(nodes),
+        topics=tuple(topics),
+    )
     if part.empty:
         raise RefusalError(f"{UNKNOWN}: resources of Koperator, none of KafkaCluster, KafkaTopic")
     return part

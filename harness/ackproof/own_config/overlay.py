@@ -284,6 +284,11 @@ class Overlay:
     def producer_settings(self, producer: Client) -> None:
         """Replace the producers' settings, in librdkafka's names."""
         settings = producer.settings
+        if not producer.library:
+            self.warnings.append(
+                f"{producer.name}: only names that the Java client and librdkafka have; the run "
+                "takes the Java client's defaults: state enable.idempotence"
+            )
         converted = convert(producer, self.kafka)
         self._settings(("workload", "settings"), converted.settings)
         given = {key: one for key, one in converted.settings.items() if ":" in one.source}

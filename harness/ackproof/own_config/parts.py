@@ -65,9 +65,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one file says. shape: its kind, in words. nodes: empty if it describes none."""
+    """What one file says.
+
+    shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
+    if it describes none.
+    """
 
     shape: str
+    cluster: str = ""
     kafka: Given | None = None
     since: Given | None = None
     below: Given | None = None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from ackproof.own_config.configuration import Client, Given, Settings, Topic
 from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers, only_of
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
-from ackproof.scenario.librdkafka import KNOWN
 
-_CONNECTION = {"bootstrap.servers", "client.id"}
 #: Keys that describe a topic without being its settings, as people write them.
 _PARTITIONS = ("partitions", "num.partitions", "partition.count")
 _REPLICAS = ("replication.factor", "replication_factor", "replication-factor")
@@ -52,22 +51,6 @@ def read(source: Source) -> Part | None:
     ]
     source.warnings.extend(repeated if part else ())
     return part
-
-
-def warn_of_library(source: Source, who: Client) -> None:
-    """Warn of a client whose names both libraries have, and whose defaults would differ."""
-    names = who.settings.keys()
-    of_java = any(key in known("producer") and key not in KNOWN for key in names - _CONNECTION)
-    if (
-        who.library == "java"
-        and not who.framework
-        and "enable.idempotence" not in names
-        and not of_java
-    ):
-        source.warnings.append(
-            f"{who.name}: only names that the Java client and librdkafka have; the answer takes "
-            "the Java client, which is idempotent by default: state enable.idempotence"
-        )
 
 
 _NAME = r"[A-Za-z0-9_][\w.>*-]*"
@@ -178,42 +161,66 @@ def client(
     source: Source,
     pairs: Mapping[str, Text],
     *,
-    name: str = "",
     framework: str = "",
     shape: str = "",
     library: str = "",
-    producer: bool | None = None,
-    consumer: bool | None = None,
 ) -> Part:
-    """Return the producer, the consumer, or both that settings describe.
-
-    producer, consumer: whether it is one if the settings need not show it.
-    """
-    settings = source.settings(pairs)
+    """Return the producer, the consumer, or both that settings describe."""
     library = library or ("librdkafka" if any(map(is_librdkafka, pairs)) else "java")
-    consumes = any(map(is_consumers, pairs)) if consumer is None else consumer
-    produces = any(map(is_producers, pairs)) if producer is None else producer
-    if source.hint == "producer" or not (consumes or produces):
-        produces = True
-    who = Client(name=name or source.name, library=library, settings=settings, framework=framework)
+    consumes = any(map(is_consumers, pairs))
+    produces = any(map(is_producers, pairs)) or source.hint == "producer" or not consumes
     if not shape:
         kind = "producer" if not consumes else "client" if produces else "consumer"
         shape = f"{kind} settings of librdkafka" if library != "java" else f"{kind}.properties"
+    kinds = ["producer"] * produces + ["consumer"] * consumes
+    channels = {(kind, ""): pairs for kind in kinds}
+    return clients(source, channels, shape=shape, framework=framework, library=library)
+
+
+#: The settings of clients, by kind (`producer` or `consumer`) and name; '' is the file's only one.
+Channels = Mapping[tuple[str, str], Mapping[str, Text]]
+
+
+def clients(
+    source: Source,
+    channels: Channels,
+    *,
+    shape: str,
+    framework: str = "",
+    library: str = "java",
+    defaults: Mapping[str, str] | None = None,
+    origin: str = "",
+    topics: Iterable[Topic] = (),
+) -> Part:
+    """Return the clients of a file, each without settings that only the other kind has.
+
+    defaults: of the framework's producers, from `origin`.
+    """
+    made: dict[str, list[Client]] = {"producer": [], "consumer": []}
+    for (kind, name), pairs in channels.items():
+        produces = kind == "producer"
+        own, other = (is_producers, is_consumers) if produces else (is_consumers, is_producers)
+        added = {key: Given(one, origin) for key, one in (defaults or {}).items() if produces}
+        stated = source.settings(pairs).items()
+        settings = {key: given for key, given in stated if own(key) or not other(key)}
+        made[kind].append(
+            Client(
+                name=f"{source.name} ({name})" if name else source.name,
+                library=library,
+                settings={**added, **settings},
+                framework=framework,
+            )
+        )
     return Part(
         shape=shape,
-        producers=(_without(who, is_consumers, is_producers),) if produces else (),
-        consumers=(_without(who, is_producers, is_consumers),) if consumes else (),
+        producers=tuple(made["producer"]),
+        consumers=tuple(made["consumer"]),
+        topics=tuple(topics),
     )
 
 
-def _without(who: Client, other: Callable[[str], bool], own: Callable[[str], bool]) -> Client:
-    """Return a client without the settings that only the other kind of client has."""
-    settings = {key: given for key, given in who.settings.items() if own(key) or not other(key)}
-    return Client(name=who.name, library=who.library, settings=settings, framework=who.framework)
-
-
 #: Worker.baseProducerConfigs: the settings of Connect's producers unless the worker changes them.
-_CONNECT = {
+CONNECT = {
     "acks": "all",
     "enable.idempotence": "false",
     "max.in.flight.requests.per.connection": "1",
@@ -224,40 +231,77 @@ _WORKER = re.compile(
     r"|connector\.client\.config\.override\.policy|exactly\.once\.source\.support"
     r"|offset\.storage\.file\.filename"
 )
-_EXACTLY_ONCE = {"acks": "all", "enable.idempotence": "true"}
 
 
 def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    """Read a Connect worker or a Streams application: `producer.acks=1`, `consumer.…`."""
-    streams = "application.id" in pairs
-    prefixes = ("main.consumer.", "producer.", "consumer.")
-    of = {prefix: under(pairs, prefix) for prefix in prefixes}
+    """Read a Connect worker, a connector or a Streams application: `producer.acks=1`."""
+    if "application.id" in pairs:
+        return streams(source, pairs)
+    produced = under(pairs, "producer.")
+    consumed = under(pairs, "consumer.")
     worker = any(map(_WORKER.fullmatch, pairs))
     if "connector.class" in pairs and not worker:
         return _connector(source, pairs)
-    clients = any(map(is_producers, of["producer."])) or any(map(is_consumers, of["consumer."]))
-    if not (streams or worker or clients):
+    if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
         return None
-    framework = "Kafka Streams" if streams else "Kafka Connect"
-    defaults, origin = ({} if streams else _CONNECT), f"default of {framework}"
+    return clients(
+        source,
+        {("producer", ""): produced, **({("consumer", ""): consumed} if consumed else {})},
+        shape="Connect worker",
+        framework="Kafka Connect",
+        defaults=CONNECT,
+        origin="default of Kafka Connect",
+        topics=[
+            Topic(
+                name=str(pairs.get(f"{kind}.storage.topic") or f"the {kind} topic of Connect"),
+                partitions=_count(source, pairs, (f"{kind}.storage.partitions",)),
+                replication_factor=_count(source, pairs, (f"{kind}.storage.replication.factor",)),
+                source=source.name,
+                internal=True,
+            )
+            for kind in ("config", "offset", "status")
+            if f"{kind}.storage.replication.factor" in pairs
+        ],
+    )
+
+
+def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Streams") -> Part:
+    """Return the clients of a Streams application.
+
+    `StreamsConfig`: consumers begin at the earliest offset, and with `exactly_once_v2` producers
+    are transactional and consumers read what is committed.
+    """
     guarantee = pairs.get("processing.guarantee", Text.at("", 0))
-    if guarantee.startswith("exactly_once"):
-        identity = str(pairs.get("application.id", ""))
-        defaults = {**_EXACTLY_ONCE, "transactional.id": identity}
-        origin = source.where(guarantee)
-    producer = client(source, of["producer."], framework=framework, producer=True, consumer=False)
-    consumed = {**of["consumer."], **of["main.consumer."]}
-    consumers = (
-        client(source, consumed, framework=framework, producer=False, consumer=True).consumers
-        if consumed
-        else ()
+    exactly_once = guarantee.startswith("exactly_once")
+    consumed = {
+        "auto.offset.reset": Text.at("earliest", guarantee.line),
+        **({"isolation.level": Text.at("read_committed", guarantee.line)} if exactly_once else {}),
+    }
+    origin = source.where(guarantee) if exactly_once else "default of Kafka Streams"
+    added = {"acks": "all", "enable.idempotence": "true"} if exactly_once else {}
+    if exactly_once:
+        added["transactional.id"] = str(pairs.get("application.id") or "of the application")
+    topic = Topic(
+        name="the internal topics of Kafka Streams",
+        replication_factor=_count(source, pairs, _REPLICAS),
+        source=source.name,
+        internal=True,
     )
-    return Part(
-        shape="Kafka Streams" if streams else "Connect worker",
-        producers=tuple(with_defaults(one, defaults, origin) for one in producer.producers),
-        consumers=consumers,
-        topics=_internal_topics(source, pairs),
+    part = clients(
+        source,
+        {
+            ("producer", ""): under(pairs, "producer."),
+            ("consumer", ""): {**under(pairs, "consumer."), **under(pairs, "main.consumer.")},
+        },
+        shape=shape,
+        framework="Kafka Streams",
+        defaults=added,
+        origin=origin,
+        topics=[topic] if "replication.factor" in pairs else [],
     )
+    [consumer] = part.consumers
+    settings = {key: Given(str(value), origin) for key, value in consumed.items()}
+    return replace(part, consumers=(replace(consumer, settings={**settings, **consumer.settings}),))
 
 
 def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
@@ -268,59 +312,8 @@ def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
             f"{UNKNOWN}: a connector, which has no settings of brokers, topics or clients "
             "(producer.override.…): name the properties of its worker"
         )
-    made = [
-        client(
-            source,
-            settings,
-            framework="Kafka Connect",
-            producer=kind == "producer",
-            consumer=kind == "consumer",
-        )
-        for kind, settings in own.items()
-        if settings
-    ]
-    return Part(
-        shape="connector",
-        producers=tuple(one for part in made for one in part.producers),
-        consumers=tuple(one for part in made for one in part.consumers),
-    )
-
-
-def with_defaults(who: Client, defaults: Mapping[str, str], source: str) -> Client:
-    """Return a client with the defaults of its framework."""
-    added = {key: Given(value, source) for key, value in defaults.items()}
-    return Client(
-        name=who.name,
-        library=who.library,
-        settings={**added, **who.settings},
-        framework=who.framework,
-    )
-
-
-def _internal_topics(source: Source, pairs: Mapping[str, Text]) -> tuple[Topic, ...]:
-    """Return the topics that a worker creates for itself, as far as their replicas are stated."""
-    return tuple(
-        Topic(
-            name=str(pairs.get(f"{kind}.storage.topic") or f"the {kind} topic of Connect"),
-            partitions=_count(source, pairs, (f"{kind}.storage.partitions",)),
-            replication_factor=_count(source, pairs, (f"{kind}.storage.replication.factor",)),
-            source=source.name,
-            internal=True,
-        )
-        for kind in ("config", "offset", "status")
-        if f"{kind}.storage.replication.factor" in pairs
-    ) + (
-        (
-            Topic(
-                name="the internal topics of Kafka Streams",
-                replication_factor=_count(source, pairs, _REPLICAS),
-                source=source.name,
-                internal=True,
-            ),
-        )
-        if "application.id" in pairs and "replication.factor" in pairs
-        else ()
-    )
+    channels = {(kind, ""): settings for kind, settings in own.items() if settings}
+    return clients(source, channels, shape="connector", framework="Kafka Connect")
 
 
 def under(pairs: Mapping[str, Text], prefix: str) -> dict[str, Text]:
@@ -346,30 +339,18 @@ def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         if match := _MIRRORED.fullmatch(key):
             found.setdefault((match["kind"], match["cluster"] or ""), {})[match["key"]] = value
     found.setdefault(("producer", ""), {})
-    clients = [
-        client(
-            source,
-            {**found.get((kind, ""), {}), **own},
-            name=f"{source.name} ({cluster})" if cluster else source.name,
-            framework="MirrorMaker 2",
-            producer=kind == "producer",
-            consumer=kind == "consumer",
-        )
-        for (kind, cluster), own in found.items()
-        if cluster or not any(other for of, other in found if of == kind)
-    ]
     replicas = _count(source, pairs, ("replication.factor",))
-    return Part(
+    topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
+    return clients(
+        source,
+        {
+            (kind, cluster): {**found.get((kind, ""), {}), **own}
+            for (kind, cluster), own in found.items()
+            if cluster or not any(other for of, other in found if of == kind)
+        },
         shape="MirrorMaker 2",
-        producers=tuple(
-            with_defaults(one, _CONNECT, "default of Kafka Connect")
-            for part in clients
-            for one in part.producers
-        ),
-        consumers=tuple(one for part in clients for one in part.consumers),
-        topics=(
-            (Topic(name="mirrored topics", replication_factor=replicas, source=source.name),)
-            if replicas
-            else ()
-        ),
+        framework="MirrorMaker 2",
+        defaults=CONNECT,
+        origin="default of Kafka Connect",
+        topics=[topic] if replicas else [],
     )

@@ -21,6 +21,7 @@ from ackproof.own_config import (
     terraform,
 )
 from ackproof.own_config import properties as settings_files
+from ackproof.own_config.clusters import clusters
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
 from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source, template
@@ -84,17 +85,34 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-def read(paths: Sequence[Path], *, kafka: str = "") -> OwnConfig:
-    """Return the configuration that files and folders describe together.
+def read_clusters(paths: Sequence[Path], *, kafka: str = "") -> tuple[OwnConfig, ...]:
+    """Return the configuration of each cluster that files and folders describe.
 
     kafka: the version if an option states it. Raises ScenarioError for a path that does not exist.
     """
     return _combined([(path, "") for path in paths], kafka=kafka)
 
 
+def read(paths: Sequence[Path], *, kafka: str = "") -> OwnConfig:
+    """Return the configuration of the cluster of these files. Raises ScenarioError for several."""
+    return _only(read_clusters(paths, kafka=kafka))
+
+
+def _only(clusters: Sequence[OwnConfig]) -> OwnConfig:
+    if len(clusters) > 1:
+        names = "; ".join(
+            f"{own.cluster} ({', '.join(one.file for one in own.read)})" for own in clusters
+        )
+        raise ScenarioError(
+            f"the files describe {len(clusters)} clusters: {names}",
+            hint="Name the files of one; `ackproof audit` answers about all.",
+        )
+    return clusters[0]
+
+
 def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
     """Read the files of options. Raises ScenarioError for a file that cannot be used."""
-    own = _combined(files)
+    own = _only(_combined(files))
     for refused in own.refused:
         hint = "" if _READ in refused.reason else _READ
         raise ScenarioError(f"{refused.file}: {refused.reason}", hint=hint)
@@ -109,8 +127,8 @@ def client_settings(path: Path) -> dict[str, str]:
     return {key: str(value) for key, value in settings_files.parse(_decoded(data)).items()}
 
 
-def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> OwnConfig:
-    """Return the configuration of texts by their names, such as the files of a git revision."""
+def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> tuple[OwnConfig, ...]:
+    """Return the configurations of texts by their names, such as the files of a git revision."""
 
     def beside(name: str) -> Callable[[str], str | None]:
         folder = PurePosixPath(name).parent
@@ -128,7 +146,7 @@ def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> OwnConfig:
     return _together(outcomes, kafka)
 
 
-def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> OwnConfig:
+def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnConfig, ...]:
     outcomes: list[tuple[str, Part | str]] = []
     passed_over: list[str] = []
     for path, hint in paths:
@@ -142,19 +160,20 @@ def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> OwnConfig:
             ]
         else:
             outcomes.append(_read(path, hint))
-    own = _together(outcomes, kafka)
+    first, *others = _together(outcomes, kafka)
     if not passed_over:
-        return own
+        return (first, *others)
     more = f" and {len(passed_over) - 5} more" if len(passed_over) > 5 else ""
     note = f"{UNKNOWN} in {', '.join(passed_over[:5])}{more}"
-    return replace(own, warnings=(*own.warnings, note))
+    return replace(first, warnings=(*first.warnings, note)), *others
 
 
-def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> OwnConfig:
-    return combine(
-        [(name, part) for name, part in outcomes if isinstance(part, Part)],
-        [FileRefused(file=name, reason=why) for name, why in outcomes if isinstance(why, str)],
-        kafka=kafka,
+def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> tuple[OwnConfig, ...]:
+    refused = [FileRefused(file=name, reason=why) for name, why in outcomes if isinstance(why, str)]
+    found = clusters([(name, part) for name, part in outcomes if isinstance(part, Part)])
+    return tuple(
+        replace(combine(parts, refused, kafka=kafka), cluster=name if len(found) > 1 else "")
+        for name, parts in found
     )
 
 

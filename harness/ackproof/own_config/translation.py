@@ -98,7 +98,7 @@ def convert(producer: Client, kafka: str) -> Converted:
     The Java client is of the brokers' version unless a file states its own.
     """
     settings = producer.settings
-    java = producer.library == "java"
+    java = producer.library != "librdkafka"
     kafka = producer.version.value if producer.version else kafka
     converted: dict[str, Given] = {}
     unused: dict[str, str] = {}

@@ -1,81 +1,47 @@
-"""One line of advice: the recommended configuration and its cost in availability and latency.
+"""Advice: the recommended configuration, its price, and the model's steps to a safe one.
 
-For a comparison the advice comes from the runs and predictions, for one run from the model's
-prediction for safer settings (`Overview.safer`).
+For a comparison it comes from the runs and predictions, for one run from the model's predictions
+for safer settings and versions (`Overview.safer`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from ackproof.comparison.summary import Summary
+from ackproof.comparison.summary import Cell, Summary
 from ackproof.report import comparison as trials
 from ackproof.report import formatting as fmt
-from ackproof.report.comparison import conclusive, p99_of_runs, unavailable_of_runs
-from ackproof.runs.overview import Safer
+from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
 
-def of_runs(verdicts: Sequence[Verdict]) -> str:
-    """Return the advice for a comparison with few runs of each configuration."""
-    groups = conclusive(verdicts)
-    keeping = {
-        name: group
-        for name, group in groups.items()
-        if not any(verdict.observed.get("lost", 0) for verdict in group)
-    }
-    losing = {name: group for name, group in groups.items() if name not in keeping}
-    if not groups:
-        return ""
-    if not keeping:
-        return "None of these configurations kept every acked record under these faults."
+def of_comparison(summary: Summary) -> list[str]:
+    """Return the advice, its price against a configuration that lost, and what the model adds."""
+    cells = [cell for cell in summary.cells if cell.trials]
+    if not cells:
+        return []
+    safest = min(cells, key=trials.preference)
+    name = fmt.quoted(safest.configuration)
+    if safest.losing:
+        lines = ["Each of these configurations lost acked records under these faults."]
+    else:
+        lines = [f"Use {name}: {_kept(safest, summary)}."]
+        if price := trials.price(safest, summary):
+            lines.append(price)
+    if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:
+        lines.append(f"To go further than {name}: {more}")
+    return lines
 
-    def preference(name: str) -> tuple[bool, float, float]:
-        group = keeping[name]
-        return not _proven(group[0]), unavailable_of_runs(group), p99_of_runs(group) or math.inf
 
-    best = min(keeping, key=preference)
-    why = "it lost nothing here"
-    if _proven(keeping[best][0]):
-        why += ", and the model finds no way to lose an acked record under these faults"
-    others = losing or {name: group for name, group in keeping.items() if name != best}
-    if not others:
-        return f"Use {best}: {why}."
-    other = min(others, key=lambda name: unavailable_of_runs(others[name]))
-    cost = _cost(
-        other,
-        (unavailable_of_runs(keeping[best]), unavailable_of_runs(others[other])),
-        (p99_of_runs(keeping[best]), p99_of_runs(others[other])),
+def _kept(cell: Cell, summary: Summary) -> str:
+    runs = f"in {fmt.plural(cell.trials, 'run')}"
+    if cell.predicted == "impossible":
+        return f"it lost nothing {runs}, and the model finds no way to lose an acked record"
+    likely = (
+        f"the model calls a loss {cell.predicted}" if cell.predicted else "no loss was excluded"
     )
-    return f"Use {best}: {why}. {cost}"
-
-
-def of_trials(summary: Summary) -> str:
-    """Return the advice for a comparison of many trials: the first recommendation and its cost."""
-    recommended = trials.recommendations(summary)
-    if not recommended:
-        return ""
-    best, why = recommended[0]
-    if best.losing:
-        return "None of these configurations kept every acked record under these faults."
-    others = [cell for cell, _ in recommended[1:] if cell.losing] or [
-        cell for cell, _ in recommended[1:]
-    ]
-    line = f"Use {fmt.quoted(best.configuration)} {why.removeprefix('perhaps, ')}."
-    if not others:
-        return line
-    other = min(others, key=trials.unavailable_s)
-    latencies = [
-        value if math.isfinite(value) else None
-        for value in (trials.p99_ms(best), trials.p99_ms(other))
-    ]
-    cost = _cost(
-        fmt.quoted(other.configuration),
-        (1000 * trials.unavailable_s(best), 1000 * trials.unavailable_s(other)),
-        (latencies[0], latencies[1]),
-    )
-    return f"{line} {cost}"
+    often = f", and up to {fmt.about(cell.lost_share_high)} of such runs may lose"
+    return f"it lost nothing {runs}, but {likely}{often if summary.sampled else ''}"
 
 
 def of_run(verdict: Verdict, safer: Safer | None) -> str:
@@ -85,8 +51,8 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
     protocol = _of_protocol(safer) if safer else ""
     if not verdict.observed.get("lost", 0) and (without_loss := _without_loss(verdict)):
         advice = [protocol, without_loss]
-    elif safer is not None and safer.predicted != "not modelled":
-        enough = protocol and not safer.changes and "lost" in safer.protocol_2
+    elif safer is not None and "not modelled" not in [step.predicted for step in safer.steps]:
+        enough = protocol and not safer.steps and "lost" in safer.protocol_2
         advice = [protocol] if enough else [_of_settings(safer), protocol]
     else:
         advice = []
@@ -115,16 +81,16 @@ def _of_settings(safer: Safer) -> str:
             "Give the topic more replicas: with one, no setting keeps a record that its broker "
             "loses. 3 replicas with acks=all and min.insync.replicas=2 are usual."
         )
-    if not safer.changes:
+    if not safer.steps:
         return (
             "acks, min.insync.replicas and unclean.leader.election.enable have their safest values "
-            f"already: against these faults only other measures help{_because(safer)}."
+            f"already: against these faults only other measures help{_because(safer.reason)}."
         )
-    return _of_model(safer)
+    return _of_model(safer.steps)
 
 
-def _because(safer: Safer) -> str:
-    return f" ({safer.reason})" if safer.reason else ""
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _without_loss(verdict: Verdict) -> str:
@@ -143,35 +109,35 @@ def _without_loss(verdict: Verdict) -> str:
     return ""
 
 
-def _of_model(safer: Safer) -> str:
-    what = fmt.listing(f"{key}={value}" for key, value in safer.changes.items())
-    if safer.predicted == "impossible":
-        return (
-            f"Set {what}: with that, the model finds no way to lose an acked record under these "
-            f"faults. {_model_price(safer.availability)}"
-        )
-    return (
-        f"Set {what}. That alone is not enough: the model calls a loss {safer.predicted} under "
-        f"these faults even so{_because(safer)}."
-    )
+def _of_model(steps: Sequence[SaferStep]) -> str:
+    """Return all steps, each with its prediction; the last one with its price."""
+    parts = []
+    for step, first in zip(steps, (True, *[False] * len(steps)), strict=False):
+        settings = [
+            f"{key} {value}" if key == "Kafka" else f"{key}={value}"
+            for key, value in step.changes.items()
+        ]
+        what = fmt.listing(settings)
+        now = "" if first else "also "
+        if step.predicted == "impossible":
+            parts.append(
+                f"{'Set' if first and 'Kafka' not in step.changes else 'Use'} {now}{what}: "
+                "then the model finds no way to lose an acked record under these faults."
+            )
+        else:
+            parts.append(
+                f"{'Set' if 'Kafka' not in step.changes else 'Use'} {now}{what}: then the model "
+                f"still calls a loss {step.predicted}{_because(step.reason)}."
+            )
+    if steps[-1].predicted == "impossible":
+        parts.append(_model_price(steps[-1].availability))
+    else:
+        parts.append("That is as far as settings and versions go: only other measures help.")
+    return " ".join(parts)
 
 
 def _proven(verdict: Verdict) -> bool:
     return verdict.predicted.get("lost") == "impossible"
-
-
-def _cost(
-    other: str, unavailable: tuple[float, float], p99: tuple[float | None, float | None]
-) -> str:
-    parts = [
-        f"the worst partition acked nothing for {fmt.duration(unavailable[0])} instead of "
-        f"{fmt.duration(unavailable[1])}"
-    ]
-    if p99[0] is not None and p99[1] is not None:
-        parts.append(
-            f"ack latency at p99 was {fmt.duration(p99[0])} instead of {fmt.duration(p99[1])}"
-        )
-    return f"Against {other}, {fmt.listing(parts)}."
 
 
 def _price(verdict: Verdict) -> str:

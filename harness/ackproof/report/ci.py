@@ -68,6 +68,7 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines.append("")
     for verdict in verdicts:
+        lines += [f"- {sentence}" for sentence in wording.stopped_sentences(verdict)]
         if verdict.verdict is not Word.HOLDS:
             lines.append(f"**{wording.name(verdict)}**: {verdict.reason}\n")
         lines += [f"- {sentence}" for sentence in wording.cause_sentences(verdict)]
@@ -199,13 +200,15 @@ def _properties(verdict: Verdict) -> dict[str, str]:
             properties[f"{action}_longest_outage_s"] = f"{share.longest_s:g}"
     if latency := verdict.metrics.ack_latency_ms:
         properties |= {f"ack_latency_ms.{k}": f"{v:g}" for k, v in latency.model_dump().items()}
+    if verdict.stopped:
+        properties["stopped"] = " ".join(wording.stopped_sentences(verdict))
     if verdict.findings:
         properties["findings"] = " ".join(wording.finding_sentences(verdict))
     return properties
 
 
 def _output(verdict: Verdict) -> list[str]:
-    lines = [f"{verdict.verdict.value}: {verdict.reason}"]
+    lines = [*wording.stopped_sentences(verdict), f"{verdict.verdict.value}: {verdict.reason}"]
     lines += [f"FINDING: {sentence}" for sentence in wording.finding_sentences(verdict)]
     lines += wording.cause_sentences(verdict)
     for fault in verdict.faults:

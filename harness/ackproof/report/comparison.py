@@ -1,17 +1,25 @@
-"""The result of a comparison in sentences: of single runs, and of many trials."""
+"""The result of a comparison: its table, and sentences on it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import median
 
-from ackproof.comparison.summary import Cell, Pair, Summary
+from ackproof.comparison.summary import Cell, Spread, Summary
 from ackproof.report import formatting as fmt
-from ackproof.report import wording
-from ackproof.report.formatting import percent
-from ackproof.runs.verdict import Verdict, Word
+from ackproof.runs.verdict import Verdict
+
+#: A cell without a number.
+_NOTHING = "-"
+#: Seconds of difference that are reported.
+_NOTICED_S = 1.0
+#: Faults whose times differ by no more than this factor lasted equally long.
+_SAME_TIME = 1.5
+#: From this share of acked sends on, latencies are those of all sends.
+_ALL = 0.995
 
 #: Maximum number of runs that the page shows in full.
 SHOWN_RUNS = 8
@@ -24,195 +32,296 @@ def shown_runs(summary: Summary, results: Sequence[tuple[Path, Verdict]]) -> lis
     """
     if summary.plan.trials == 1:
         return [run_dir for run_dir, _ in results]
+
+    def lost(verdict: Verdict) -> int:
+        return verdict.observed.get("lost", 0)
+
     examples: dict[str, tuple[Path, Verdict]] = {}
     for run_dir, verdict in results:
         label = f"{verdict.scenario}/{verdict.configuration_name}"
         best = examples.get(label)
-        if best is None or _lost(verdict) > _lost(best[1]):
+        if best is None or lost(verdict) > lost(best[1]):
             examples[label] = (run_dir, verdict)
     return [run_dir for run_dir, _ in list(examples.values())[:SHOWN_RUNS]]
 
 
-def _lost(verdict: Verdict) -> int:
-    return verdict.observed.get("lost", 0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A cell of the table: the number, and what it needs to be understood."""
+
+    text: str
+    note: str = ""
 
 
-#: Maximum number of unsettled pairs with a sentence of their own; the table has all pairs.
-_SHOWN_PAIRS = 3
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One question, with an answer for each configuration; `brief` is the question in few words."""
+
+    question: str
+    brief: str
+    answers: list[Answer]
 
 
-def answer(summary: Summary) -> list[str]:
-    sentences = [*_losses(summary), *_costs(summary), *_settled(summary)]
+def columns(summary: Summary) -> list[Column]:
+    """Return the table of a comparison: first the gain, then its price.
+
+    Columns in which every answer would be "no" are left out.
+    """
+    cells = summary.cells
+    made = [
+        *_configurations(summary),
+        _column("Are acked records lost?", "lost", _lost, cells),
+        _column("How many sends are acked?", "acked", lambda cell: _sends(cell, cell.acked), cells),
+        _column("How many are refused?", "refused", lambda cell: _sends(cell, cell.refused), cells),
+        _column(
+            "How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown), cells
+        ),
+        _column("How long are there no acks?", "no acks", partial(_away, summary), cells),
+        _column("How long does an ack take?", "ack p50 / p99", _latency, cells),
+    ]
+    if any(cell.duplicated and cell.duplicated.high for cell in cells):
+        made.append(
+            _column("How many are written twice?", "twice", lambda c: _spread(c.duplicated), cells)
+        )
+    if any(cell.stopped for cell in cells):
+        made.append(_column("Does a producer stop for good?", "stops", _stopped, cells))
+    made.append(_column("As the scenario expects?", "as expected", _expected, cells))
+    return made
+
+
+def _column(
+    question: str, brief: str, answer: Callable[[Cell], Answer], cells: Sequence[Cell]
+) -> Column:
+    answers = [
+        answer(cell) if cell.trials or answer in (_expected, _stopped) else Answer(text=_NOTHING)
+        for cell in cells
+    ]
+    return Column(question=question, brief=brief, answers=answers)
+
+
+def _configurations(summary: Summary) -> list[Column]:
+    """Return a column for each differing setting, and for names that contain more than these."""
+    cells = summary.cells
+    keys = list(cells[0].settings)
+    columns = [
+        Column(question=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
+        for key in keys
+    ]
+    made_of_settings = [", ".join(f"{key}={cell.settings[key]}" for key in keys) for cell in cells]
+    names = [cell.configuration for cell in cells]
+    if keys and names == made_of_settings:
+        return columns
+    name = Column(
+        question="Configuration",
+        brief="configuration",
+        answers=[Answer(text=name) for name in names],
+    )
+    shown = [
+        column
+        for column in columns
+        if not all(
+            f"{column.brief}={a.text}" in n for a, n in zip(column.answers, names, strict=True)
+        )
+    ]
+    return [name, *shown]
+
+
+def _lost(cell: Cell) -> Answer:
+    model = f"the model: {cell.predicted}" if cell.predicted else ""
+    runs = fmt.plural(cell.trials, "run")
+    if not cell.losing or cell.lost is None:
+        text = "no" if cell.trials == 1 else f"no, in {runs}"
+        return Answer(text=text, note=model)
+    text = _number(cell.lost)
+    if cell.trials > 1:
+        text = f"{text}, in {cell.losing} of {runs}"
+    return Answer(text=text, note="; ".join(filter(None, (_rates(cell), model))))
+
+
+def _rates(cell: Cell) -> str:
+    """Return what the configuration lost per send and second of faults, and the scenario's cut."""
+    parts = []
+    if cell.lost_per_send:
+        parts.append(f"{fmt.about(cell.lost_per_send.median)} of sends")
+    if cell.lost_per_fault_s:
+        parts.append(f"{fmt.number(cell.lost_per_fault_s.median)} per second of faults")
+    if cell.lost_to_cut:
+        number = f"{_number(cell.lost_to_cut)} more" if parts else "how many"
+        verb = "are" if parts else "is"
+        parts.append(f"{number} {verb} set by the scenario ({cell.cut}, in whole batches)")
+    return ", ".join(parts)
+
+
+def _sends(cell: Cell, sends: Spread | None) -> Answer:
+    if sends is None or cell.sent is None:
+        return Answer(text=_NOTHING)
+    note = f"{fmt.about(sends.median / cell.sent.median)} of sends" if sends.median else ""
+    return Answer(text=_number(sends), note=note)
+
+
+def _away(summary: Summary, cell: Cell) -> Answer:
+    """Answer for how long the worst partition had no acks, and what the faults cost in any case."""
+    if cell.unavailability_s is None or cell.duration_s is None:
+        return Answer(text=_NOTHING)
+    note = f"of {fmt.seconds(cell.duration_s.median)}"
+    alike = comparable(cell, summary)
+    if len(alike) > 1 and not _unequal(alike):
+        least = min(map(unavailable_s, alike))
+        more = unavailable_s(cell) - least
+        if more > _NOTICED_S:
+            note += f": {fmt.seconds(least)} with any of these, {fmt.seconds(more)} with this one"
+    if cell.untimed:
+        note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was late itself"
+    return Answer(text=_times(cell.unavailability_s, fmt.seconds), note=note)
+
+
+def _latency(cell: Cell) -> Answer:
+    if not cell.ack_latency_ms:
+        asked = cell.settings.get("acks") == "0"
+        return Answer(text=_NOTHING, note="acks=0 waits for no ack" if asked else "not measured")
+    p50, p99 = (cell.ack_latency_ms[key].median for key in ("p50", "p99"))
+    note = ""
+    if cell.acked and cell.sent and cell.acked.median < _ALL * cell.sent.median:
+        note = f"of the {fmt.about(cell.acked.median / cell.sent.median)} that were acked"
+    return Answer(text=f"{fmt.duration(p50)} / {fmt.duration(p99)}", note=note)
+
+
+def _stopped(cell: Cell) -> Answer:
+    if not cell.stopped:
+        return Answer(text="no")
+    return Answer(
+        text=f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}",
+        note=f"{', '.join(cell.stopped)}: no further sends",
+    )
+
+
+def _expected(cell: Cell) -> Answer:
+    runs = cell.trials + cell.inconclusive
+    if cell.unexpected:
+        return Answer(text="no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs")
+    undecided = f"{cell.inconclusive} of {runs} inconclusive" if cell.inconclusive else ""
+    failed = f"not run: {cell.error}" if cell.failed else ""
+    text = "yes" if cell.trials else "undecided"
+    return Answer(text=text, note="; ".join(filter(None, (undecided, failed))))
+
+
+def _number(spread: Spread) -> str:
+    return _times(spread, lambda value: fmt.count(round(value)))
+
+
+def _spread(spread: Spread | None) -> Answer:
+    return Answer(text=_number(spread) if spread else _NOTHING)
+
+
+def _times(spread: Spread, shown: Callable[[float], str]) -> str:
+    """Format a median; with its range if there is one."""
+    if shown(spread.low) == shown(spread.high):
+        return shown(spread.median)
+    return f"{shown(spread.median)} ({shown(spread.low)} to {shown(spread.high)})"
+
+
+def outages(summary: Summary) -> list[str]:
+    """Return a sentence for each configuration and fatal error that ended producers."""
+    return [
+        f"OUTAGE with {fmt.quoted(cell.configuration)}: {error} stopped producers for good in "
+        f"{fmt.plural(number, 'run')}. After this fatal error the client allows no further sends."
+        for cell in summary.cells
+        for error, number in cell.stopped.items()
+    ]
+
+
+def notes(summary: Summary) -> list[str]:
+    """Return sentences on shared settings, unequal times, and trials that do not count."""
+    shared = ", ".join(f"{key} {value}" for key, value in summary.shared.items())
+    lines = [f"All configurations: {shared}."] if shared else []
+    groups = {tuple(c.configuration for c in comparable(cell, summary)) for cell in summary.cells}
+    unequal = [_unequal([summary.cell(name) for name in group]) for group in sorted(groups)]
+    lines += filter(None, unequal)
     for cell in summary.cells:
         if cell.failed:
-            sentences.append(
-                f"{cell.configuration} could not be run "
-                f"{'once' if cell.failed == 1 else f'{cell.failed} times'}: {cell.error}."
-            )
+            times = "once" if cell.failed == 1 else f"{cell.failed} times"
+            lines.append(f"{cell.configuration} could not be run {times}: {cell.error}.")
         if cell.inconclusive:
-            sentences.append(
-                f"{fmt.plural(cell.inconclusive, 'inconclusive trial')} of "
-                f"{cell.configuration} {'does' if cell.inconclusive == 1 else 'do'} not count."
+            lines.append(
+                f"{fmt.plural(cell.inconclusive, 'inconclusive run')} of {cell.configuration} "
+                f"{'does' if cell.inconclusive == 1 else 'do'} not count."
             )
-    sentences.append(_ended(summary))
-    return sentences
+    if summary.rounds == 1:
+        lines.append("One run of each configuration shows what can happen, not how often.")
+    return lines
 
 
-def _losses(summary: Summary) -> list[str]:
-    sentences = []
-    for cell in summary.cells:
-        if not cell.trials:
-            continue
-        if not cell.losing:
-            often = f"fewer than 1 in {max(1, math.floor(1 / cell.lost_share_high))}"
-            if cell.lost_share_high > 0.5:
-                often = f"up to {percent(cell.lost_share_high)}"
-            result = (
-                f"lost nothing in {fmt.plural(cell.trials, 'trial')}, so {often} such trials lose"
-            )
-        else:
-            low, high = percent(cell.lost_share_low), percent(cell.lost_share_high)
-            typical = cell.lost_per_incident
-            each = f", {fmt.count(round(typical.median))} records each time" if typical else ""
-            result = (
-                f"lost in {cell.losing} of {fmt.plural(cell.trials, 'trial')}{each}, so "
-                f"{low} to {high} of such trials lose"
-            )
-        sentences.append(f"{fmt.quoted(cell.configuration)} {result}.")
-    if sentences:
-        confidence = percent(summary.plan.confidence)
-        sentences[0] = f"With {confidence} confidence in each interval: {sentences[0]}"
-    return sentences
-
-
-_UNITS = {
-    "unavailability_s": ("unavailability", 1000.0),
-    "recovery_s": ("recovery after the heal", 1000.0),
-    "ack_latency_p50_ms": ("ack latency p50", 1.0),
-    "ack_latency_p99_ms": ("ack latency p99", 1.0),
-}
-
-
-def _costs(summary: Summary) -> list[str]:
-    """Return sentences on significant differences of availability, latency and throughput."""
-    sentences = []
-    for pair in summary.pairs:
-        costs = [
-            cost(shift.measure, shift.shift, summary.cell(pair.a))
-            for shift in pair.shifts
-            if shift.p_value <= summary.alpha
-        ]
-        if costs:
-            sentences.append(f"{pair.b} against {pair.a}: {fmt.listing(costs)}.")
-    return sentences
-
-
-def cost(measure: str, shift: float, against: Cell) -> str:
-    """Format the difference of a measure: `unavailability +1.2 s`."""
-    sign = "+" if shift > 0 else "\N{MINUS SIGN}"
-    if measure == "acked_per_s":
-        before = against.acked_per_s
-        share = abs(shift) / before.median if before and before.median else 0.0
-        return f"throughput {sign}{percent(share)}"
-    name, factor = _UNITS[measure]
-    return f"{name} {sign}{fmt.duration(abs(shift) * factor)}"
-
-
-def _settled(summary: Summary) -> list[str]:
-    worse: dict[str, list[str]] = {}
-    for pair in summary.pairs:
-        if pair.settled == "different":
-            more, less = by_loss(pair, summary)
-            worse.setdefault(more, []).append(less)
-    sentences = [
-        f"{more} loses more often than {fmt.listing(map(fmt.quoted, less))}."
-        for more, less in worse.items()
-    ]
-    sentences += [pair_sentence(pair, summary) for pair in summary.pairs if pair.settled == "alike"]
-    undecided = [pair for pair in summary.pairs if not pair.settled]
-    if len(undecided) <= _SHOWN_PAIRS:
-        return sentences + [pair_sentence(pair, summary) for pair in undecided]
-    needed = [pair.more_trials for pair in undecided if pair.more_trials is not None]
-    most = f"about {fmt.count(max(needed))} more trials of each" if needed else "no number"
-    return [
-        *sentences,
-        f"{len(undecided)} of {len(summary.pairs)} pairs are not settled; {most} would settle all.",
-    ]
-
-
-def by_loss(pair: Pair, summary: Summary) -> tuple[str, str]:
-    """Return the names of a pair; the configuration that loses more often is first."""
-    a, b = summary.cell(pair.a), summary.cell(pair.b)
-    return (pair.a, pair.b) if a.losing * b.trials > b.losing * a.trials else (pair.b, pair.a)
-
-
-def pair_sentence(pair: Pair, summary: Summary) -> str:
-    """Return which of a pair loses more often, or how many more trials would settle it."""
-    if pair.settled == "different":
-        more, less = by_loss(pair, summary)
-        return f"{more} loses more often than {less} (p = {pair.p_value:.2g}, corrected)."
-    if pair.settled == "alike":
-        return (
-            f"{pair.a} and {pair.b} lose alike: their loss probabilities differ by less than "
-            f"{percent(summary.plan.margin)}."
-        )
-    if pair.more_trials is None:
-        return (
-            f"Whether {pair.a} and {pair.b} differ is not settled, and no reasonable number of "
-            "trials would settle it."
-        )
+def _unequal(cells: Sequence[Cell]) -> str:
+    """Return a sentence if configurations had the same faults for different times."""
+    seconds = {cell.configuration: cell.fault_s.median for cell in cells if cell.fault_s}
+    if not seconds or max(seconds.values()) <= _SAME_TIME * min(seconds.values()) + _NOTICED_S:
+        return ""
+    each = fmt.listing(f"{fmt.seconds(s)} with {fmt.quoted(n)}" for n, s in seconds.items())
     return (
-        f"Whether {pair.a} and {pair.b} differ is not settled: about "
-        f"{fmt.plural(pair.more_trials, 'more trial')} of each would settle it."
+        f"The same faults were not in force for the same time: {each}. Times without acks and "
+        "numbers of sends depend on that. Faults that begin and end by time or by the ISR, not by "
+        "acks, last equally long in each configuration."
     )
 
 
-def _ended(summary: Summary) -> str:
-    why = {
-        "settled": "every pair was settled",
-        "trials": "the planned trials were done",
-        "budget": "the time budget was used up",
-        "interrupted": "the comparison was interrupted, so no result is final",
-    }[summary.ended]
-    return f"Ended after {fmt.plural(summary.rounds, 'round')}: {why}."
-
-
-def recommendations(summary: Summary) -> list[tuple[Cell, str]]:
-    """Return each configuration with a recommendation, the safest first.
-
-    A configuration is dominated if another, under the same faults, is no worse in loss,
-    unavailability and ack latency p99, and better in one of them.
-    """
-    scored = [cell for cell in summary.cells if cell.trials and cell.unavailability_s]
-    ordered = sorted(
-        scored, key=lambda cell: (loss_rate(cell), cell.lost_share_high, unavailable_s(cell))
-    )
-    return [(cell, _advice(cell, dominators(cell, summary), summary)) for cell in ordered]
-
-
-def _advice(cell: Cell, better: Sequence[Cell], summary: Summary) -> str:
-    if better:
-        return f"not recommended: {better[0].configuration} was at least as good in every measure"
-    if cell.losing:
-        return "where these losses are acceptable for lower latency or higher availability"
-    if cell.lost_share_high > summary.plan.margin:
-        return (
-            "perhaps, where acked records must survive these faults: it lost none, but "
-            f"{fmt.plural(cell.trials, 'trial')} cannot rule out that "
-            f"{percent(cell.lost_share_high)} lose"
-        )
-    return "where acked records must survive these faults"
-
-
-def dominators(cell: Cell, summary: Summary) -> list[Cell]:
+def comparable(cell: Cell, summary: Summary) -> list[Cell]:
+    """Return the configurations with trials under the same faults, with this one."""
     faults = summary.plan.faults
     return [
         other
         for other in summary.cells
-        if other.trials
-        and faults.get(other.configuration) == faults.get(cell.configuration)
-        and _dominates(other, cell)
+        if other.trials and faults.get(other.configuration) == faults.get(cell.configuration)
     ]
+
+
+def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:
+    """Return a key that sorts configurations, the best first.
+
+    It keeps records, by the runs and then by the model; its producers live; it is available; fast.
+    """
+    proven = cell.predicted == "impossible"
+    return loss_rate(cell), not proven, bool(cell.stopped), unavailable_s(cell), p99_ms(cell)
+
+
+def price(best: Cell, summary: Summary) -> str:
+    """Return what the best configuration costs against the cheapest that lost, else the cheapest.
+
+    Empty if no other ran under the same faults.
+    """
+    others = [cell for cell in comparable(best, summary) if cell is not best]
+    others = [cell for cell in others if cell.losing] or others
+    if not others:
+        return ""
+    other = min(others, key=unavailable_s)
+    parts = []
+    if best.unavailability_s and other.unavailability_s:
+        parts.append(
+            f"no acks for {fmt.seconds(unavailable_s(best))} instead of "
+            f"{fmt.seconds(unavailable_s(other))}"
+        )
+    for what, ours, theirs in (
+        ("refused", best.refused, other.refused),
+        ("unknown", best.unknown, other.unknown),
+    ):
+        if ours and theirs and ours.median > theirs.median:
+            parts.append(
+                f"{fmt.count(round(ours.median))} sends {what} instead of "
+                f"{fmt.count(round(theirs.median))}"
+            )
+    if p99_ms(best) < math.inf and p99_ms(other) < math.inf:
+        parts.append(
+            f"99 % of acks within {fmt.duration(p99_ms(best))} instead of "
+            f"{fmt.duration(p99_ms(other))}"
+        )
+    return f"Its price against {fmt.quoted(other.configuration)}: {fmt.listing(parts)}."
+
+
+def dominators(cell: Cell, summary: Summary) -> list[Cell]:
+    """Return the configurations that are no worse in loss, unavailability and p99, better in one.
+
+    Only configurations under the same faults are compared.
+    """
+    return [other for other in comparable(cell, summary) if _dominates(other, cell)]
 
 
 def _dominates(a: Cell, b: Cell) -> bool:
@@ -231,97 +340,3 @@ def unavailable_s(cell: Cell) -> float:
 
 def p99_ms(cell: Cell) -> float:
     return cell.ack_latency_ms["p99"].median if "p99" in cell.ack_latency_ms else math.inf
-
-
-def answer_of_runs(verdicts: Sequence[Verdict]) -> list[str]:
-    groups = conclusive(verdicts)
-    sentences = []
-    if groups:
-        sentences.append(_losses_of_runs(groups))
-        sentences.append(_duplicates_of_runs(groups))
-        sentences.append(_costs_of_runs(groups))
-    inconclusive = [verdict for verdict in verdicts if verdict.verdict is Word.INCONCLUSIVE]
-    if inconclusive:
-        sentences.append(f"Nothing is claimed about {wording.names(inconclusive)}: inconclusive.")
-    if groups:
-        least = min(map(len, groups.values()))
-        sentences.append(
-            "One run of each configuration shows what can happen, not how often."
-            if least == 1
-            else f"With {least} runs of each configuration: records lost in one run are one event, "
-            "not many."
-        )
-    return [sentence for sentence in sentences if sentence]
-
-
-def conclusive(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    """Return the conclusive runs of each configuration, by its quoted name."""
-    groups: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.verdict is not Word.INCONCLUSIVE:
-            groups.setdefault(fmt.quoted(wording.name(verdict)), []).append(verdict)
-    return groups
-
-
-def unavailable_of_runs(group: Sequence[Verdict]) -> float:
-    """Return the median time without an ack in the worst partition, in milliseconds."""
-    return 1000 * median(verdict.metrics.unavailability_s for verdict in group)
-
-
-def p99_of_runs(group: Sequence[Verdict]) -> float | None:
-    """Return the median ack latency at p99; None if it is unknown or with acks=0."""
-    known = [
-        verdict.metrics.ack_latency_ms.p99 for verdict in group if verdict.metrics.ack_latency_ms
-    ]
-    return median(known) if known and wording.acks_of(group[0]) != "0" else None
-
-
-def _total(group: Sequence[Verdict], key: str) -> int:
-    return sum(verdict.observed.get(key, 0) for verdict in group)
-
-
-def _losses_of_runs(groups: dict[str, list[Verdict]]) -> str:
-    lossy, clean = [], []
-    for label, group in groups.items():
-        lost, acked = _total(group, "lost"), _total(group, "acked")
-        if not lost:
-            clean.append(label)
-            continue
-        runs = sum(1 for verdict in group if verdict.observed.get("lost", 0))
-        often = f", in {runs} of {len(group)} runs" if len(group) > 1 else ""
-        lossy.append(
-            f"{label} lost {fmt.count(lost)} of {fmt.count(acked)} acked records "
-            f"({fmt.share(lost, acked)}{often})"
-        )
-    if not lossy:
-        return "No configuration lost an acked record."
-    kept = f" {fmt.listing(clean)} lost none." if clean else ""
-    return f"{fmt.listing(lossy)}.{kept}"
-
-
-def _duplicates_of_runs(groups: dict[str, list[Verdict]]) -> str:
-    duplicated = [
-        f"{fmt.count(_total(group, 'duplicated'))} with {label}"
-        for label, group in groups.items()
-        if _total(group, "duplicated")
-    ]
-    return f"Records written more than once: {fmt.listing(duplicated)}." if duplicated else ""
-
-
-def _costs_of_runs(groups: dict[str, list[Verdict]]) -> str:
-    if len(groups) < 2:
-        return ""
-    latency = {
-        label: value for label, group in groups.items() if (value := p99_of_runs(group)) is not None
-    }
-    down = {label: unavailable_of_runs(group) for label, group in groups.items()}
-    cost = f"The worst partition acked nothing for {_each(down)}."
-    if len(latency) > 1:
-        cost += f" Ack latency at p99: {_each(latency)}."
-    return cost
-
-
-def _each(milliseconds: dict[str, float]) -> str:
-    return fmt.listing(
-        f"{fmt.duration(value)} with {label}" for label, value in milliseconds.items()
-    )

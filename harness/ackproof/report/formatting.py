@@ -81,6 +81,16 @@ def percent(probability: float) -> str:
     return f"{100 * probability:.3g} %"
 
 
+def about(probability: float) -> str:
+    """Format a share as runs support it: `0 %`, `< 0.1 %`, `3.2 %`, `41 %`, `> 99 %`, `100 %`."""
+    percent = 100 * probability
+    if 0 < percent < 0.1:
+        return "< 0.1 %"
+    if 99 < percent < 100:
+        return "> 99 %"
+    return f"{percent:.1f} %" if 0 < percent < 9.95 else f"{percent:.0f} %"
+
+
 def quoted(name: str) -> str:
     """Quote the name of a configuration if it contains a comma."""
     return f"'{name}'" if "," in name else name

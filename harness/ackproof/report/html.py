@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -22,10 +22,18 @@ from pydantic import ValidationError
 from ackproof.audit.against import Difference
 from ackproof.audit.answer import Audit
 from ackproof.audit.summary import summaries
-from ackproof.comparison.summary import Summary
+from ackproof.comparison.summary import Summary, stored_settings, summary_of
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.overview.collect import overview_of
-from ackproof.report import advice, comparison, comparison_plots, formatting, sequence, wording
+from ackproof.report import (
+    advice,
+    certainty,
+    comparison,
+    comparison_plots,
+    formatting,
+    sequence,
+    wording,
+)
 from ackproof.report.figure import Figure, escaped, template
 from ackproof.report.run_plots import figures, time_range, zoom_range
 from ackproof.runs.directory import read_record, refuse_special_files
@@ -63,8 +71,8 @@ class Run:
     anchor: str = ""
     figures: Sequence[Figure] = ()
     advice: str = ""
-    #: Lengths of the bars in the comparison's table, 0 to 1; empty without a verdict.
-    bars: Mapping[str, float] = field(default_factory=dict)
+    #: Its settings that determine durability; empty if its scenario cannot be read.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def outcome(self) -> wording.Outcome | None:
@@ -116,32 +124,26 @@ class Run:
         ]
 
 
-#: The bars in the comparison's table.
-_BARS: Mapping[str, Callable[[Verdict], float]] = {
-    "lost": lambda verdict: (
-        verdict.observed.get("lost", 0) / max(verdict.observed.get("acked", 0), 1)
-    ),
-    "unavailable": lambda verdict: verdict.metrics.unavailability_s,
-    "latency": lambda verdict: getattr(verdict.metrics.ack_latency_ms, "p99", 0.0),
-}
-
-
 def write_html(
-    path: Path, run_dirs: Sequence[Path], *, title: str, summary: Summary | None = None
+    path: Path,
+    run_dirs: Sequence[Path],
+    *,
+    title: str,
+    summary: Summary | None = None,
+    verdicts: Sequence[Verdict] | None = None,
 ) -> None:
     """Write a page about a run, or about the comparison of several runs, to `path`.
 
-    With `summary`, the summary of all trials, `run_dirs` are examples. For a damaged or unfinished
-    run the page lists what is missing. Raises RunDirectoryError if a directory is not a run
-    directory.
+    `summary` is that of all trials with these `verdicts`, and `run_dirs` are examples; without it,
+    several runs are summarised. For a damaged or unfinished run the page lists what is missing.
+    Raises RunDirectoryError if a directory is not a run directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
     views = _on_one_page([read_run(directory, bins=bins) for directory in run_dirs])
-    verdicts = [view.verdict for view in views if view.verdict]
-    of_trials = summary if summary is not None and summary.plan.trials > 1 else None
-    summary_figures = comparison_plots.figures(of_trials) if of_trials else []
-    several = len(views) > 1
-    general = advice.of_trials(of_trials) if of_trials else advice.of_runs(verdicts)
+    judged = [(view.verdict, view.directory) for view in views if view.verdict]
+    if summary is None and len(views) > 1 and judged:
+        summary = summary_of(*zip(*judged, strict=True))
+    plots = comparison_plots.figures(summary) if summary and summary.sampled else []
     write_page(
         path,
         "report.html.j2",
@@ -150,15 +152,15 @@ def write_html(
             for view in views
             for figure in view.figures
         }
-        | {f"comparison-{figure.name}": (figure, None) for figure in summary_figures},
+        | {f"comparison-{figure.name}": (figure, None) for figure in plots},
         title=title,
         views=views,
-        verdicts=verdicts,
-        comparison=several,
-        answer=comparison.answer_of_runs(verdicts) if several and of_trials is None else [],
-        advice=general if several else "",
-        summary=of_trials,
-        summary_figures=summary_figures,
+        verdicts=verdicts or [verdict for verdict, _ in judged],
+        advice=advice.of_comparison(summary) if summary else [],
+        summary=summary,
+        summary_figures=plots,
+        table=comparison.columns(summary) if summary else [],
+        anchors={view.name: view.anchor for view in views},
     )
 
 
@@ -221,6 +223,7 @@ def read_run(directory: Path, *, bins: int = _BINS_OF_A_RUN) -> Run:
         or (verdict.scenario if verdict else directory.name),
         overview=overview,
         timeline=overview.timeline(bins=bins),
+        settings=stored_settings(verdict, directory) if verdict else {},
     )
 
 
@@ -247,15 +250,13 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
 
 
 def _on_one_page(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with unique names, and with bars that are relative to the longest one."""
-    verdicts = [run.verdict for run in runs if run.verdict]
-    longest = {name: max(map(bar, verdicts), default=0.0) for name, bar in _BARS.items()}
+    """Return the runs with unique names, their figures, and the advice of a single run."""
     names = [run.name for run in runs]
     shown = []
     for number, run in enumerate(runs, start=1):
-        verdict, trial = run.verdict, names[:number].count(run.name)
+        trial = names[:number].count(run.name)
         # A comparison has one advice, drawn from all of its configurations.
-        alone = verdict if len(runs) == 1 else None
+        alone = run.verdict if len(runs) == 1 else None
         shown.append(
             replace(
                 run,
@@ -263,12 +264,6 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=figures(run.overview, run.timeline),
                 advice=advice.of_run(alone, run.overview.safer) if alone else "",
-                bars={
-                    name: round(bar(verdict) / longest[name], 4) if longest[name] else 0.0
-                    for name, bar in _BARS.items()
-                }
-                if verdict
-                else {},
             )
         )
     return shown
@@ -330,6 +325,7 @@ def environment() -> Environment:
         "fmt": formatting,
         "words": wording,
         "trials": comparison,
+        "certainty": certainty,
         "Word": Word,
         "as_expected": {word.value: answer for word, answer in wording.AS_EXPECTED.items()},
         "whole_run": lambda view: json.dumps(time_range(view.overview)),

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ackproof.comparison.summary import Summary
 from ackproof.judgement.overview.collect import overview_of
-from ackproof.report import advice, comparison, wording
+from ackproof.report import advice, certainty, comparison, wording
 from ackproof.report import formatting as fmt
 from ackproof.report.console_tables import TONE, print_item
 from ackproof.report.wording import agreement, agreement_of, agreement_sentences, outcome, sentence
@@ -25,56 +25,31 @@ from ackproof.runs.verdict import FaultReport, Verdict, Word
 #: Colours of `Outcome.as_expected`.
 _EXPECTED = {"yes": "green", "no": "bold red", "undecided": "bold yellow"}
 _FINDING = "bold red"
-#: The settings are printed beside the numbers from this width.
-_WIDE = 100
+#: The table of a comparison needs this width.
+_WIDE = 110
 
 
 def print_comparison(
-    console: Console, verdicts: Sequence[Verdict], run_dirs: Sequence[Path], html: Path
+    console: Console,
+    summary: Summary,
+    verdicts: Sequence[Verdict],
+    run_dirs: Sequence[Path],
+    html: Path,
 ) -> None:
-    """Print a line for each configuration, the answer, and the paths of page and runs.
+    """Print outages, the advice, the table, what it depends on, and the paths of page and runs.
 
     `run_dirs` are in the order of `verdicts`. Only runs that do not hold have their path printed.
     """
-    wide = console.width >= _WIDE
-    table = _table()
-    table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
-    table.add_column("predicted\nloss / dup.", min_width=len("impossible /"))
-    table.add_column("lost /\nacked", justify="right")
-    table.add_column("dup.", justify="right")
-    table.add_column("unav.\ns", justify="right")
-    table.add_column("ack p50\n/ p99 ms", justify="right", min_width=len("/ p99 ms"))
-    table.add_column("as\nexpected")
-    for verdict in verdicts:
-        latency = verdict.metrics.ack_latency_ms
-        predictions = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
-        became = outcome(verdict)
-        lost, acked = (fmt.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
-        table.add_row(
-            _configuration(verdict, with_settings=wide),
-            _slashed(*predictions, wide=wide),
-            Text(_slashed(lost, acked, wide=wide), style=TONE[became.tone]),
-            fmt.count(verdict.observed.get("duplicated", 0)),
-            fmt.number(verdict.metrics.unavailability_s),
-            _slashed(fmt.number(latency.p50), fmt.number(latency.p99), wide=wide)
-            if latency
-            else "-",
-            Text(became.as_expected, style=_EXPECTED[became.as_expected]),
-        )
-    console.print(table)
-    if not wide:
-        for verdict in verdicts:
-            if wording.settings(verdict):
-                _say(console, f"{wording.name(verdict)}: {wording.settings(verdict)}", style="dim")
+    for line in comparison.outages(summary):
+        _say(console, line, style=_FINDING)
+    _print_advice(console, advice.of_comparison(summary))
+    console.print()
+    _print_columns(console, summary)
+    for line in (*comparison.notes(summary), *certainty.statistics(summary)):
+        _say(console, line)
     for verdict in verdicts:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
             _say(console, f"{wording.name(verdict)}: {line}", style="dim")
-    if not wide:
-        console.print()
-    for line in comparison.answer_of_runs(verdicts):
-        _say(console, line)
-    _print_advice(console, advice.of_runs(verdicts))
-    console.print()
     for verdict in verdicts:
         for line in wording.cause_sentences(verdict):
             _say(console, f"{wording.name(verdict)}: {line}")
@@ -89,41 +64,42 @@ def print_comparison(
     _path(console, "Report: ", html)
 
 
-def print_trials(
-    console: Console, summary: Summary, verdicts: Sequence[Verdict], html: Path
-) -> None:
-    """Print the summary of a comparison with trials: a line for each configuration, the answer."""
-    wide = console.width >= _WIDE
-    table = _table()
-    table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
-    table.add_column("predicted\nloss")
-    table.add_column("trials\nlost / of", justify="right")
-    table.add_column(f"interval\n{fmt.percent(summary.plan.confidence)}", justify="right")
-    table.add_column("unav.\ns", justify="right")
-    table.add_column("ack p99 /\np99.9 ms", justify="right")
-    for cell in summary.cells:
-        low, high = (f"{100 * end:.0f}" for end in (cell.lost_share_low, cell.lost_share_high))
-        down, latency = cell.unavailability_s, cell.ack_latency_ms
-        table.add_row(
-            Text(cell.configuration, style="bold"),
-            cell.predicted or "-",
-            f"{cell.losing} / {cell.trials}" if cell.trials else "failed",
-            f"{low} to {high} %",
-            fmt.number(down.median) if down else "-",
-            _slashed(
-                fmt.number(latency["p99"].median),
-                fmt.number(latency["p999"].median),
-                wide=wide,
+def _print_columns(console: Console, summary: Summary) -> None:
+    """Print the table of a comparison; on a narrow terminal a list for each configuration."""
+    first, *columns = comparison.columns(summary)
+    rows = [
+        (Text(first.answers[number].text, style="bold"), [_answer(c, number) for c in columns])
+        for number in range(len(summary.cells))
+    ]
+    if console.width >= _WIDE:
+        table = _table()
+        table.add_column(first.question, overflow="fold", ratio=1)
+        for column in columns:
+            table.add_column(column.question, overflow="fold", ratio=1)
+        for name, texts in rows:
+            table.add_row(name, *texts)
+        console.print(table)
+        return
+    for cell, (_, texts) in zip(summary.cells, rows, strict=True):
+        console.print(Text(cell.configuration, style="bold"), highlight=False)
+        for column, text in zip(columns, texts, strict=True):
+            print_item(
+                console,
+                f"  {column.brief}: ",
+                text.plain.replace("\n", "; "),
+                style=str(text.style),
             )
-            if latency
-            else "-",
-        )
-    console.print(table)
-    for line in comparison.answer(summary):
-        _say(console, line)
-    _print_advice(console, advice.of_trials(summary))
-    _print_agreement(console, verdicts)
-    _path(console, "Report: ", html)
+    console.print()
+
+
+def _answer(column: comparison.Column, number: int) -> Text:
+    answer = column.answers[number]
+    style = ""
+    if column.brief == "lost" and not answer.text.startswith(("no", "-")):
+        style = TONE["lost"]
+    elif column.brief == "as expected":
+        style = _EXPECTED.get(answer.text.split(",")[0], "")
+    return Text("\n".join(filter(None, (answer.text, answer.note))), style=style)
 
 
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
@@ -136,9 +112,11 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     console.print(heading, highlight=False)
     if verdict.verdict is Word.INCONCLUSIVE:
         _say(console, verdict.reason)
+    for line in wording.stopped_sentences(verdict):
+        _say(console, line, style=_FINDING)
     for line in wording.ended_sentences(verdict):
         _say(console, line, style=_EXPECTED["undecided"])
-    _print_advice(console, advice.of_run(verdict, overview.safer))
+    _print_advice(console, [advice.of_run(verdict, overview.safer)])
     _say(console, f"Matches prediction: {agreement_of(verdict)}")
     for line in (_cost(verdict), *wording.probe_sentences(verdict)):
         _say(console, line, style="dim")
@@ -162,15 +140,16 @@ def _print_agreement(console: Console, verdicts: Sequence[Verdict]) -> None:
         _say(console, line, style=_FINDING if line.startswith("FINDING") else "")
 
 
-def _print_advice(console: Console, line: str) -> None:
-    if line:
-        _say(console, f"Advice: {line}", style="bold")
+def _print_advice(console: Console, lines: Sequence[str]) -> None:
+    first, *more = [line for line in lines if line] or [""]
+    if first:
+        _say(console, f"Advice: {first}", style="bold")
+    for line in more:
+        _say(console, line)
 
 
 def _cost(verdict: Verdict) -> str:
-    sends = ", ".join(
-        f"{fmt.count(count)} {what}" for what, count in wording.sends(verdict).items()
-    )
+    sends = ", ".join(f"{fmt.count(count)} {what}" for what, count in verdict.sends.items())
     latency = verdict.metrics.ack_latency_ms
     acks = (
         f"; ack latency p50 {fmt.duration(latency.p50)}, p99 {fmt.duration(latency.p99)}"
@@ -258,17 +237,6 @@ def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
 
 def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-
-
-def _configuration(verdict: Verdict, *, with_settings: bool) -> Text:
-    text = Text(wording.name(verdict), style="bold")
-    if with_settings and wording.settings(verdict):
-        text.append(f"\n{wording.settings(verdict)}", style="not bold dim")
-    return text
-
-
-def _slashed(first: str, second: str, *, wide: bool) -> str:
-    return f"{first} / {second}" if wide else f"{first} /\n{second}"
 
 
 def _head(console: Console, title: str) -> None:

@@ -7,7 +7,7 @@ They say whether acked records were lost. The verdict's own word (`holds`, `viol
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -122,16 +122,11 @@ def _compared(loss: Expectation, *, lost: bool) -> str:
 
 def name(verdict: Verdict) -> str:
     """Return the name of the configuration, or of the scenario if it has none."""
-    return verdict.configuration_name or verdict.scenario
+    return verdict.name
 
 
 def names(verdicts: Sequence[Verdict]) -> str:
     return fmt.listing(dict.fromkeys(fmt.quoted(name(verdict)) for verdict in verdicts))
-
-
-def acks_of(verdict: Verdict) -> str:
-    """Return the configuration's `acks` if the comparison varied it, else an empty string."""
-    return str(verdict.configuration.get("acks", ""))
 
 
 def unmet(expectation: Expectation) -> str:
@@ -192,26 +187,10 @@ def topic_sentences(verdict: Verdict) -> list[str]:
     ]
 
 
-def sends(verdict: Verdict) -> dict[str, int]:
-    """Return the sends of the workload by outcome, as `expect` counts them: without the probe."""
-    counts = _sent_and_outcomes(verdict.observed)
-    probe = _sent_and_outcomes(_of_probe(verdict))
-    return {key: count - probe[key] for key, count in counts.items()}
-
-
 def probe_sentences(verdict: Verdict) -> list[str]:
-    """Return the outcomes of the probe's writes, which `sends` leaves out."""
-    writes = [f"{fmt.count(count)} {what}" for what, count in _of_probe(verdict).items() if count]
+    """Return the outcomes of the probe's writes, which `Verdict.sends` leaves out."""
+    writes = [f"{fmt.count(count)} {what}" for what, count in verdict.probed.items() if count]
     return [f"Besides, writes of the probe: {', '.join(writes)}."] if writes else []
-
-
-def _of_probe(verdict: Verdict) -> Mapping[str, int]:
-    probe = verdict.metrics.probe
-    return {"sent": sum(probe.writes.values()), **probe.writes} if probe else {}
-
-
-def _sent_and_outcomes(counts: Mapping[str, int]) -> dict[str, int]:
-    return {key: counts.get(key, 0) for key in ("sent", "acked", "failed", "unknown")}
 
 
 def finding_sentences(verdict: Verdict) -> list[str]:
@@ -229,6 +208,18 @@ def ended_sentences(verdict: Verdict) -> list[str]:
     return [
         f"{_capitalized(str(node))}. The prediction does not include this end."
         for node in verdict.ended
+    ]
+
+
+def stopped_sentences(verdict: Verdict) -> list[str]:
+    """Return a sentence for each fatal error, with the producers that it ended."""
+    producers: dict[str, list[int]] = {}
+    for stopped in verdict.stopped:
+        producers.setdefault(stopped.error, []).append(stopped.producer)
+    return [
+        f"OUTAGE: producer {fmt.listing(map(str, of))} stopped for good: {error}. "
+        "After this fatal error the client allows no further sends."
+        for error, of in producers.items()
     ]
 
 

@@ -171,19 +171,29 @@ class History(Record):
     case: str
 
 
-class Safer(Record):
-    """The model's answer for the scenario with Kafka's safest settings for acked records.
+class SaferStep(Record):
+    """Changes besides those of the steps before, and the prediction with all of them.
 
-    `changes` are the settings that differ from the run's. `predicted` is the likelihood of a loss
-    with them, or None if nothing can be changed; `reason` is the model's. `protocol_2` are the
-    anomalies that a client with transaction protocol 2 excludes besides.
+    `predicted` is the likelihood of a loss, `reason` the model's.
+    """
+
+    changes: dict[str, str]
+    predicted: Likelihood
+    reason: str = ""
+    availability: list[PartAvailability]
+
+
+class Safer(Record):
+    """What makes the run's scenario safer for acked records, by the model.
+
+    `steps`: Kafka's safest settings, then a version of Kafka; without those that change nothing. A
+    version is a step only if a loss is less likely with it. `reason`: of the run's own prediction.
+    `protocol_2` are the anomalies that a client with transaction protocol 2 excludes besides.
     """
 
     replicas: int
-    changes: dict[str, str]
-    predicted: Likelihood | None
+    steps: list[SaferStep]
     reason: str = ""
-    availability: list[PartAvailability]
     protocol_2: list[str] = Field(default_factory=list)
 
 

@@ -77,6 +77,8 @@ class FaultReport(Record):
     id: str | None = None
     #: The client or topic that it hit, '' for the whole cluster, None if it hit `nodes`.
     hit: str | None = None
+    #: The parameter with which the scenario sets how much is lost, as `last: 200`; '' without one.
+    cut: str = ""
     #: The partitions that it added or moved. They are read from its facts, and not stored here.
     added: list[tuple[str, int]] = Field(default=[], exclude=True)
     moved: list[tuple[str, int]] = Field(default=[], exclude=True)
@@ -95,8 +97,9 @@ class FaultReport(Record):
             ]
             for how in ("added", "moved")
         }
+        fields |= {"hit": hit, "cut": kind.size_of_stored(row["parameters"]) if kind else ""}
         return cls.model_validate(
-            {**fields, **changed, "hit": hit, "id": Fault.id_of_stored(row["parameters"])}
+            {**fields, **changed, "id": Fault.id_of_stored(row["parameters"])}
         )
 
     def __str__(self) -> str:
@@ -112,6 +115,16 @@ class EndedNode(Record):
 
     def __str__(self) -> str:
         return f"{self.name} ended by itself at {self.at:%H:%M:%S} UTC: {self.why}"
+
+
+class StoppedProducer(Record):
+    """A producer whose client allows no further sends after a fatal error, by librdkafka's name."""
+
+    producer: Count
+    error: str
+
+    def __str__(self) -> str:
+        return f"producer {self.producer} stopped for good: {self.error}"
 
 
 class Finding(Record):
@@ -204,9 +217,10 @@ class Metrics(Record):
     """Throughput, availability and latency.
 
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
-    gaps longer than `unavailability_gap_s`; of the worst partition. `duration_s`: from the first
-    send to the last outcome. `ack_latency_ms` is None if nothing was acked. `unacked_partitions`
-    had sends but no ack.
+    gaps longer than `unavailability_gap_s`; of the worst partition, or of a producer that stopped
+    for good, until the faults had ended. `duration_s`: from the first send to the last outcome, or
+    to that end. `ack_latency_ms` is None if nothing was acked. `unacked_partitions` had sends but
+    no ack.
     """
 
     duration_s: float
@@ -299,12 +313,30 @@ class Verdict(Record):
     faults: list[FaultReport]
     #: The nodes that ended by themselves, which the prediction does not include.
     ended: list[EndedNode] = []
+    #: The producers that a fatal error ended: an outage to their application.
+    stopped: list[StoppedProducer] = []
     metrics: Metrics
     #: Availability between the begins and ends of faults, as the probe observed it.
     steps: list[Step] = []
     #: The Spark data sources that read the final log; if there are two, they were compared.
     readers: list[str] = []
     configuration: dict[str, str | int | float | bool]
+
+    @property
+    def name(self) -> str:
+        """The name of the configuration, or of the scenario if it has none."""
+        return self.configuration_name or self.scenario
+
+    @property
+    def probed(self) -> dict[str, int]:
+        """The sends of the probe by outcome."""
+        writes = self.metrics.probe.writes if self.metrics.probe else {}
+        return {"sent": sum(writes.values()), **dict.fromkeys(OUTCOMES, 0), **writes}
+
+    @property
+    def sends(self) -> dict[str, int]:
+        """The sends of the workload by outcome: without those of the probe."""
+        return {key: self.observed.get(key, 0) - self.probed[key] for key in ("sent", *OUTCOMES)}
 
 
 class Explained(Record):
@@ -350,7 +382,8 @@ class TraceRecord(Record):
 
 #: The keys of `observed` that do not count anomalies: sends, records that Kafka removed as
 #: configured, and events of clients.
-SENDS = ("sent", "acked", "failed", "unknown", "aborted")
+OUTCOMES = ("acked", "failed", "unknown")
+SENDS = ("sent", *OUTCOMES, "aborted")
 REMOVED = "removed"
 COUNTS = (REMOVED, "stopped", "follower-fetch")
 

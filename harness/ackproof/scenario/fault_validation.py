@@ -10,20 +10,8 @@ from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape, registered
+from ackproof_faults.conditions import kinds
 from ackproof_faults.conditions.condition import Condition, compares
-from ackproof_faults.conditions.kinds import (
-    After,
-    ElrCondition,
-    ElrIsExactly,
-    FaultHas,
-    IsrIs,
-    IsrIsExactly,
-    LastKnownLeaderIs,
-    LeaderIs,
-    LogSays,
-    PartitionCondition,
-    ProgressIs,
-)
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.limits import Limit, certain_conflicts
 
@@ -174,38 +162,42 @@ def _condition_problems(
     """Yield why a condition can never hold."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
-    if isinstance(condition, PartitionCondition):
+    if isinstance(condition, kinds.PartitionCondition):
         yield from _partition_problems(scenario, path, condition.topic, condition.partition)
-    if isinstance(condition, ElrCondition):
+    if isinstance(condition, kinds.ElrCondition):
         yield from _elr_problems(scenario, path, condition)
     match condition:
-        case ProgressIs() if condition.count > records:
+        case kinds.ProgressIs() if condition.count > records:
             yield path, f"'{condition}' is more than workload.records: {records} allow"
-        case After() if condition.seconds >= seconds:
+        case kinds.After() if condition.seconds >= seconds:
             yield path, f"'{condition}' is not within workload.seconds: {seconds:g}"
-        case FaultHas() if condition.fault not in names:
+        case kinds.FaultHas() if condition.fault not in names:
             yield (
                 path,
                 f"there is no fault with the name or id {condition.fault!r} here "
                 f"({', '.join(sorted(names))})",
             )
-        case LeaderIs() | LogSays() | LastKnownLeaderIs() if condition.broker is not None:
+        case kinds.LeaderIs() | kinds.LogSays() | kinds.LastKnownLeaderIs() if (
+            condition.broker is not None
+        ):
             yield from _broker_problems(scenario, path, condition.broker)
-        case IsrIs() if not _possible_size(scenario, condition):
+        case kinds.IsrIs() if not _possible_size(scenario, condition):
             yield path, f"'{condition}' never holds with that many replicas"
-        case IsrIsExactly() | ElrIsExactly():
+        case kinds.IsrIsExactly() | kinds.ElrIsExactly():
             for broker in condition.members:
                 yield from _broker_problems(scenario, path, broker)
 
 
-def _elr_problems(scenario: Scenario, path: YamlPath, condition: ElrCondition) -> Iterator[Problem]:
+def _elr_problems(
+    scenario: Scenario, path: YamlPath, condition: kinds.ElrCondition
+) -> Iterator[Problem]:
     if scenario.cluster.attach is not None:
         yield path, f"'{condition}' is read from a controller's disk: not of an attached cluster"
     elif numbers(scenario.kafka) < _FIRST_ELR:
         yield path, f"'{condition}' needs Kafka 4.0 (KIP-966), and this is {scenario.kafka}"
 
 
-def _possible_size(scenario: Scenario, condition: IsrIs) -> bool:
+def _possible_size(scenario: Scenario, condition: kinds.IsrIs) -> bool:
     topic = scenario.every_topic.get(condition.topic)
     most = topic.replication_factor if topic else scenario.cluster.brokers
     # Replicas can be added while the run goes on.

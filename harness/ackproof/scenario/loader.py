@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -56,15 +56,32 @@ class Configured:
         return self.scenario.case.skip if self.scenario.case else ""
 
 
-def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
+#: Whether a configuration is used, by its name and Kafka version.
+Wanted = Callable[[str, str], bool]
+
+
+def _every(name: str, kafka: str) -> bool:
+    return True
+
+
+def load(
+    path: Path, overriding: Overriding = changes.none, wanted: Wanted = _every
+) -> list[Configured]:
     """Return the configurations of a file: one, or one for each entry of its matrix.
 
-    `overriding` replaces values of the file. Raises ScenarioError.
+    `overriding` replaces values of the file. Configurations that are not `wanted` are left out, and
+    need not be legal. Raises ScenarioError.
     """
     document = parse(path)
     own = overriding(document)
     base = own.on_file({key: value for key, value in document.items() if key != "matrix"})
+
+    def is_wanted(name: str, configuration: Mapping[str, Any]) -> bool:
+        return wanted(name, str(configuration.get("kafka", DEFAULT_KAFKA)))
+
     if "matrix" not in document:
+        if not is_wanted("", own.on_configuration(base)):
+            return []
         scenario = _validate(path, document, own.on_configuration(base), own)
         return [Configured(scenario=scenario, name="", varied={}, path=path, overrides=own)]
     result = []
@@ -74,10 +91,13 @@ def load(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
         line, _ = locate(document, error.path)
         raise ScenarioError(f"{path}:{line}: {shortened(str(error))}") from None
     for entry in entries:
+        configuration = own.on_configuration(changes.configured(base, entry.changes))
+        if not is_wanted(entry.name, configuration):
+            continue
         scenario = _validate(
             path,
             document,
-            own.on_configuration(changes.configured(base, entry.changes)),
+            configuration,
             own,
             within=entry.path,
             name=entry.name,
@@ -110,8 +130,10 @@ def validate(document: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-def load_all(path: Path, overriding: Overriding = changes.none) -> list[Configured]:
-    return [one for file in scenario_files(path) for one in load(file, overriding)]
+def load_all(
+    path: Path, overriding: Overriding = changes.none, wanted: Wanted = _every
+) -> list[Configured]:
+    return [one for file in scenario_files(path) for one in load(file, overriding, wanted)]
 
 
 def scenario_files(path: Path) -> list[Path]:

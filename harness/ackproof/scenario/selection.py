@@ -66,16 +66,20 @@ def select(
     Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
     """
     check_kafka(kafka)
-    loaded = load_all(path, overriding)
-    if kafka and all(one.scenario.kafka != kafka for one in loaded):
-        had = ", ".join(dict.fromkeys(one.scenario.kafka for one in loaded))
+    known: dict[tuple[str, str], None] = {}
+
+    def wanted(name: str, version: str) -> bool:
+        known[name, version] = None
+        return arm in ("", name) and kafka in ("", version)
+
+    selected = load_all(path, overriding, wanted)
+    if kafka and kafka not in [version for _, version in known]:
+        had = ", ".join(dict.fromkeys(version for _, version in known))
         note(f"{path}: written for Kafka {had}, used with {kafka}")
-        loaded = _with_version(path, kafka, overriding)
-    selected = [
-        one for one in loaded if arm in ("", one.name) and kafka in ("", one.scenario.kafka)
-    ]
+        of_version = _with_version(path, kafka, overriding)
+        selected = [one for one in of_version if arm in ("", one.name)]
     if not selected:
-        names = list(dict.fromkeys(f"{one.name} ({one.scenario.kafka})" for one in loaded))
+        names = [f"{name} ({version})" for name, version in known]
         more = f", and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         raise ScenarioError(
             f"{path}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",

@@ -348,6 +348,7 @@ _SENTENCES = {
     "unfence": "{0} is registered, and may lead again.",
     "learn": "{0} learns who leads.",
     "fetch": "{0} fetches from {1}.",
+    "truncate": "{0} truncates what {1} does not have.",
 }
 
 

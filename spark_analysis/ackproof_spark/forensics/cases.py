@@ -324,6 +324,9 @@ RULES = (
     ),
 )
 
+#: The cases in which a replica led that a fault had taken bytes from.
+OF_LOST_BYTES = frozenset({Case.B5, Case.B6, Case.B7, Case.B8, Case.B9})
+
 TITLES = {rule.case: rule.title for rule in RULES} | {Case.UNEXPLAINED: "unexplained"}
 
 

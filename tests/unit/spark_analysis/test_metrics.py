@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from ackproof_spark.metrics import as_metrics, metric_questions, unavailability
@@ -17,10 +19,9 @@ def _run(run_dir, *sends: str):
     return run_dir
 
 
-def metrics(spark, run_dir):
-    return as_metrics(
-        answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
-    )
+def metrics(spark, run_dir, **stops):
+    ledger = StoredRun(spark=spark, run_dir=run_dir)["ledger"]
+    return as_metrics(answers(**metric_questions(ledger, **stops)))
 
 
 #: Sends, and the seconds of unavailability.
@@ -50,13 +51,13 @@ CASES = {
         ["1/0 to 0: acked at 0 [0-0.5]", "1/1 to 0: acked at 1 [1-1.5]"],
         0.0,
     ),
-    "never acked: first to last send": (
+    "never acked: first send to last outcome": (
         ["1/0 to 0: unknown [0-9]", "1/1 to 0: unknown [4-9]"],
-        4.0,
+        9.0,
     ),
-    "after the last ack: until the last send": (
+    "after the last ack: until the last outcome": (
         ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: unknown [2-9]", "1/2 to 0: unknown [5-9]"],
-        3.0,
+        7.0,
     ),
     # From the dead producer's attempt at 0.2 to 9.1; not from 9.1 to 20 as well.
     "a send of a dead producer counts only when it was sent": (
@@ -102,6 +103,22 @@ def test_unavailability_of_many_sends_is_computed_in_time(spark, tmp_path):
     row = unavailability(spark.read.parquet(str(tmp_path / "ledger"))).first()
     # From the unknown send at 100.0 to the next ack, of the send at 100.001, 800.5 ms later.
     assert row["unavailability_s"] == pytest.approx(0.8015)
+
+
+def test_a_producer_that_stopped_for_good_is_unavailable_until_the_faults_end(spark, tmp_path):
+    """Producer 1 stops at 2 s. Producer 2 sends to the same partition until 8 s."""
+    first = ["1/0 to 0: acked at 0 [0-1]", "1/1 to 0: unknown [1-2]"]
+    second = [f"2/{i} to 0: acked at {i + 1} [{i}-{i}.1]" for i in range(8)]
+    run_dir = _run(tmp_path, *first, *second)
+    ended = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=20)
+    lives = metrics(spark, run_dir)
+    stopped = metrics(spark, run_dir, stopped=[1], faults_ended_at=ended)
+    without_faults = metrics(spark, run_dir, stopped=[1])
+    assert [one["duration_s"] for one in (lives, without_faults, stopped)] == [7.1, 7.1, 20]
+    # While producer 1 waits, acks of producer 2 end two stretches of 0.9 and 1.0 s.
+    waited = [one["unavailability_s"] for one in (lives, without_faults, stopped)]
+    assert waited == pytest.approx([1.9, 7.1, 20])
+    assert stopped["acked_per_s"] == pytest.approx(9 / 20)
 
 
 def test_durations_rates_and_latencies(spark, tmp_path):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FEW = 2_000_000
 
 _WINDOW_COLUMNS = (
-    *(FaultReport.model_fields.keys() - {"hit", "id", "added", "moved"}),
+    *(FaultReport.model_fields.keys() - {"hit", "cut", "id", "added", "moved"}),
     "parameters",
 )
 _PROBE_COLUMNS = ("topic", "partition", "action", "at", "answered_at", "ok")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.overview import Safer
-from ackproof.runs.verdict import Verdict, Word
+from ackproof.runs.overview import Safer, SaferStep
+from ackproof.runs.verdict import Likelihood, Verdict, Word
 from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import setting_text
@@ -19,6 +19,8 @@ Predict = Callable[[Scenario], PredictionRecord]
 
 #: The anomalies against which advice is given.
 _LOST, _ABORTED_READ = "lost", "aborted-read"
+#: The first version with eligible leader replicas by default (KIP-966).
+_WITH_ELR = "4.1.0"
 
 
 def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | None:
@@ -37,21 +39,51 @@ def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | Non
     ]
     if not concerns:
         return None
-    replicas = scenario.topic.replication_factor
-    changed, changes = safest(scenario)
-    record, reasons = None, verdict.prediction.reasons
-    if _LOST in concerns and replicas > 1 and changes:
-        record = predict(changed)
-        reasons = record.prediction.reasons
-        concerns = [one for one in concerns if record.predicted.get(one) != "impossible"]
+    replicas, changed, steps = scenario.topic.replication_factor, scenario, list[SaferStep]()
+    if _LOST in concerns and replicas > 1:
+        changed, steps = _steps(scenario, foreseen.get(_LOST), predict)
+        if steps and steps[-1].predicted == "impossible":
+            concerns.remove(_LOST)
     return Safer(
         replicas=replicas,
-        changes={key: setting_text(value) for key, value in changes.items()} if record else {},
-        predicted=record.predicted.get(_LOST) if record else None,
-        reason=reasons.get(_LOST, ""),
-        availability=record.prediction.availability if record else [],
+        steps=steps,
+        reason=verdict.prediction.reasons.get(_LOST, ""),
         protocol_2=_excluded_by_protocol_2(changed, concerns, predict),
     )
+
+
+def _steps(
+    scenario: Scenario, likelihood: Likelihood | None, predict: Predict
+) -> tuple[Scenario, list[SaferStep]]:
+    """Return the scenario with the changes of all steps, and the steps."""
+    changed, settings = safest(scenario)
+    steps = []
+    if settings:
+        record = predict(changed)
+        likelihood = record.predicted.get(_LOST)
+        steps.append(_step(settings, record))
+    if likelihood != "impossible" and _lacks_elr(scenario):
+        upgraded = changed.model_copy(update={"kafka": _WITH_ELR})
+        record = predict(upgraded)
+        if record.predicted.get(_LOST) not in (likelihood, "certain", None):
+            steps.append(_step({"Kafka": f"{_WITH_ELR.removesuffix('.0')} or later"}, record))
+            changed = upgraded
+    return changed, steps
+
+
+def _step(changes: Mapping[str, Any], record: PredictionRecord) -> SaferStep:
+    return SaferStep(
+        changes={key: setting_text(value) for key, value in changes.items()},
+        predicted=record.predicted[_LOST],
+        reason=record.prediction.reasons.get(_LOST, ""),
+        availability=record.prediction.availability,
+    )
+
+
+def _lacks_elr(scenario: Scenario) -> bool:
+    """Whether an upgrade brings eligible leader replicas, with everything else as it is."""
+    version = scenario.kafka
+    return not uses_zookeeper(version) and numbers(version) < numbers(_WITH_ELR)
 
 
 def _excluded_by_protocol_2(
@@ -96,6 +128,17 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
     workload = scenario.workload.model_copy(update={"settings": settings})
     topics = {**scenario.topics, scenario.workload.topic: topic}
     return scenario.model_copy(update={"topics": topics, "workload": workload}), changes
+
+
+def durability_of(scenario: Scenario) -> dict[str, str | int | float | bool]:
+    """Return the settings that determine durability."""
+    return {
+        "acks": scenario.workload.settings.acks,
+        "enable.idempotence": scenario.workload.settings.idempotence,
+        "replication_factor": scenario.topic.replication_factor,
+        "min.insync.replicas": scenario.topic.min_insync_replicas,
+        "unclean.leader.election.enable": unclean_election(scenario),
+    }
 
 
 def unclean_election(scenario: Scenario) -> bool:

@@ -50,7 +50,8 @@ ONE, TWO = len(batch(0, 1)), 2 * len(batch(0, 1))
         ({}, {".log": TWO, "10.log": 0}),
         ({"torn": True}, {".log": TWO, "10.log": ONE // 2}),
         ({"last": 1}, {".log": TWO, "10.log": ONE}),
-        ({"last": 12}, {".log": ONE}),
+        # The second batch is below the recovery point.
+        ({"last": 12}, {".log": TWO, "10.log": 0}),
         ({"to_offset": 0}, {".log": 0}),
         ({"to_offset": 12}, {".log": TWO, "10.log": 0}),
     ],

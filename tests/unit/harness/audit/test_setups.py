@@ -237,3 +237,27 @@ def test_a_setting_that_kafka_does_not_read_is_named(
     texts = dict.fromkeys(text for setup in group for text in unread(setup))
     assert len(texts) == len(said)
     assert all(reason in text for reason, text in zip(said, texts, strict=True))
+
+
+def test_a_producer_whose_library_nobody_states_has_the_answer_of_each() -> None:
+    unknown = own(producers=(producer({"acks": "all"}, library=""),))
+    assert assumed(unknown, "producer.library") == ["java", "librdkafka"]
+    [group] = setups(unknown)
+    assert [(one.producer.library, one.partition.idempotence) for one in group if one.producer] == [
+        ("java", True),
+        ("librdkafka", False),
+    ]
+
+
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_transactions_make_a_producer_idempotent(library: str) -> None:
+    who = producer({"transactional.id": "t"}, library=library, version="2.8.2")
+    assert only(own(producers=(who,))).partition.idempotence
+    without = producer({"acks": "all"}, library=library, version="2.8.2")
+    assert not only(own(producers=(without,))).partition.idempotence
+
+
+@pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9"])
+def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
+    with pytest.raises(ScenarioError, match="there is no Kafka"):
+        only(own(kafka=Given(version, "--kafka")))

@@ -61,7 +61,7 @@ def test_trials_are_summarised_and_stored(
     [stored] = tmp_path.glob("*-comparison")
     names = {path.name for path in stored.iterdir()}
     assert names >= {"plan.json", "trials.jsonl", "comparison.json", "report.html", "junit.xml"}
-    assert "Recommendations" in (stored / "report.html").read_text()
+    assert "How sure this is" in (stored / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("without_page")

@@ -46,7 +46,7 @@ def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
     assert settled[NAMES[0], NAMES[2]] == "different"
     assert settled[NAMES[0], NAMES[1]] == "alike"
     assert summary.cell(NAMES[2]).losing == 0
-    assert summary.cell(NAMES[0]).lost_per_incident is not None
+    assert summary.cell(NAMES[0]).lost is not None
 
 
 def test_every_round_runs_each_configuration_once_in_a_reproducible_order(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_a_directory_without_a_plan_cannot_be_resumed(tmp_path: Path) -> None:
 def test_a_long_comparison_must_be_confirmed(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"90 runs .* take up to"):
         require_confirmed(ACKS, plan(), out=tmp_path, yes=False)
-    assert require_confirmed(ACKS, plan(), out=tmp_path, yes=True) > 3600
-    assert require_confirmed(ACKS, plan(budget_s=60.0), out=tmp_path, yes=False) > 3600
-    assert require_confirmed(ACKS, plan(trials=1), out=tmp_path, yes=False) < 3600
+    for confirmed in (plan(budget_s=60.0), plan(trials=1)):
+        assert "take up to" in require_confirmed(ACKS, confirmed, out=tmp_path, yes=False)
+    assert require_confirmed(ACKS, plan(), out=tmp_path, yes=True).startswith("90 runs")
 
 
 def test_labels_contain_the_scenario_only_if_there_are_several() -> None:

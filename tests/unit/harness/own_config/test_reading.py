@@ -99,9 +99,14 @@ def test_the_secrets_of_these_files_would_be_seen() -> None:
     assert sum("s3cret" in (FILES / name).read_text() for name in EXPECTED) >= 6
 
 
-def texts(**files: str) -> OwnConfig:
+def clusters_of(**files: str) -> tuple[OwnConfig, ...]:
     names = {name.replace("__", "/").replace("_", "."): text for name, text in files.items()}
     return read_texts({name: text.encode() for name, text in names.items()})
+
+
+def texts(**files: str) -> OwnConfig:
+    [own] = clusters_of(**files)
+    return own
 
 
 def test_the_texts_of_a_revision_are_read_with_the_files_that_they_name() -> None:
@@ -153,7 +158,7 @@ def test_the_stated_version_outranks_that_of_a_file() -> None:
     compose = (
         b"services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"
     )
-    own = read_texts({"c": compose}, kafka="4.1.0")
+    [own] = read_texts({"c": compose}, kafka="4.1.0")
     assert own.kafka == Given("4.1.0", "--kafka")
     assert any("--kafka 4.1.0 outranks 3.9.0 (c:3)" in text for text in own.warnings)
 
@@ -179,23 +184,64 @@ def test_an_override_of_compose_replaces_the_settings_of_its_service() -> None:
     assert own.differing == {}
 
 
-@pytest.mark.parametrize(
-    ("second", "brokers", "warned"),
-    [("services:\n  b:\n    image: apache/kafka:3.9.0\n", "1", True), ("acks=1\n", "1", False)],
+COMPOSE = OVERRIDDEN["compose_yml"]
+STRIMZI = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: NAME}\n"
+    "spec: {kafka: {replicas: 3, version: 4.0.0}}\n"
 )
-def test_brokers_of_several_compose_files_are_not_added(
-    second: str, brokers: str, warned: bool
-) -> None:
-    own = texts(one__compose_yml=OVERRIDDEN["compose_yml"], two__compose_yml=second)
-    assert own.brokers is not None
-    assert own.brokers.value == brokers
-    assert any("several files describe brokers" in text for text in own.warnings) is warned
+OF_STRIMZI = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\n"
+    "metadata: {name: t, labels: {strimzi.io/cluster: NAME}}\nspec: {replicas: 3}\n"
+)
+NODE = "node.id=ID\nprocess.roles=broker\ncontroller.quorum.voters=1@VOTER:9093\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"a__compose_yml": COMPOSE, "b__compose_yml": COMPOSE}, 2),
+        ({"compose_yml": COMPOSE, "compose_prod_yml": COMPOSE}, 2),
+        (OVERRIDDEN, 1),
+        ({"a_yaml": STRIMZI, "b_yaml": STRIMZI.replace("NAME", "other")}, 2),
+        ({"a_yaml": STRIMZI, "b_yaml": OF_STRIMZI}, 1),
+        ({"a__s_p": NODE.replace("ID", "1"), "b__s_p": NODE.replace("ID", "2")}, 1),
+        ({"a__s_p": NODE.replace("ID", "1"), "b__s_p": NODE.replace("ID", "1")}, 2),
+        ({"a__s_p": NODE.replace("ID", "1"), "b__s_p": NODE.replace("VOTER", "x")}, 2),
+        ({"compose_yml": COMPOSE, "producer_properties": "acks=1\n"}, 1),
+    ],
+)
+def test_clusters_of_one_folder_are_told_apart(files: dict[str, str], count: int) -> None:
+    assert len(clusters_of(**files)) == count
+
+
+def test_a_file_without_brokers_belongs_to_the_cluster_that_it_names_knows_or_is_near() -> None:
+    near, other = clusters_of(
+        dev__compose_yml=COMPOSE,
+        prod__kafka_yaml=STRIMZI.replace("NAME", "main"),
+        dev__producer_properties="acks=1\n",
+        dev__topic_yaml=OF_STRIMZI.replace("NAME", "main"),
+        app_properties="acks=all\nbootstrap.servers=main-kafka-bootstrap.kafka:9092\n",
+        both_properties="group.id=g\nauto.offset.reset=latest\n",
+    )
+    assert (near.cluster, other.cluster) == ("dev/compose.yml", "main")
+    assert [one.name for one in near.producers] == ["dev/producer.properties"]
+    assert [one.name for one in other.producers] == ["app.properties"]
+    assert [len(one.topics) for one in (near, other)] == [0, 1]
+    assert [len(one.consumers) for one in (near, other)] == [1, 1]
+
+
+def test_a_scenario_of_several_clusters_is_refused_by_name(tmp_path: Path) -> None:
+    for folder in ("dev", "prod"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "compose.yml").write_text(COMPOSE)
+    with pytest.raises(ScenarioError, match=r"describe 2 clusters: .*dev/compose.yml"):
+        read([tmp_path])
 
 
 def test_pools_in_several_files_are_added() -> None:
     pool = (
-        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaNodePool\n"
-        "spec: {{replicas: {}, roles: [broker]}}"
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaNodePool\nmetadata: {{name: of-{0}}}\n"
+        "spec: {{replicas: {0}, roles: [broker]}}"
     )
     own = texts(a_yaml=pool.format(3), b_yaml=pool.format(2))
     assert own.brokers is not None

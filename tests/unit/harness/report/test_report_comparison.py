@@ -8,39 +8,119 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.report import comparison, comparison_plots
+from ackproof.comparison.summary import Spread, Summary
+from ackproof.errors import AckproofError, ScenarioError
+from ackproof.report import certainty, comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
-from ackproof.report.terminal import print_trials
+from ackproof.report.paper import require_writable, write_paper
+from ackproof.report.terminal import print_comparison
 from support.trial_summaries import RISKY, SAFE, WORSE, summary
 from unit.harness.report.browser import look, needs_browser
 
 
-def test_the_answer_names_loss_rates_costs_and_confidence() -> None:
-    answer = " ".join(comparison.answer(summary(rounds=30)))
-    assert "acks=all lost nothing in 30 trials, so fewer than 1 in " in answer
-    assert "acks=1 lost in 30 of 30 trials, 100 records each time" in answer
-    assert "acks=1 loses more often than acks=all." in answer
-    assert "acks=all against acks=1: unavailability +2.0 s" in answer
-    assert "throughput \N{MINUS SIGN}66.7 %" in answer
-    assert "acks=0 and acks=1 lose alike" in answer
+def answers(made: Summary, brief: str) -> list[comparison.Answer]:
+    [column] = [each for each in comparison.columns(made) if each.brief == brief]
+    return column.answers
+
+
+def changed(made: Summary, name: str, **measures: object) -> Summary:
+    """Return a summary in which one configuration has other values."""
+    spreads = {
+        key: Spread(low=value, median=value, high=value) if isinstance(value, float) else value
+        for key, value in measures.items()
+    }
+    cells = [
+        cell.model_copy(update=spreads) if cell.configuration == name else cell
+        for cell in made.cells
+    ]
+    return made.model_copy(update={"cells": cells})
+
+
+def test_the_statistics_name_costs_and_confidence() -> None:
+    said = " ".join(certainty.statistics(summary(rounds=30)))
+    assert "With 95 % confidence in each interval: acks=0 loses in " in said
+    assert "acks=1 loses more often than acks=all." in said
+    assert "acks=all against acks=1: unavailability +2.0 s" in said
+    assert "throughput \N{MINUS SIGN}66.7 %" in said
+    assert "acks=0 and acks=1 lose alike" in said
 
 
 def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     result = summary(rounds=3)
-    answer = " ".join(comparison.answer(result))
-    assert "is not settled: about" in answer
+    assert "is not settled: about" in " ".join(certainty.statistics(result))
     assert all(not pair.settled for pair in result.pairs)
 
 
-def test_a_dominated_configuration_is_not_recommended_and_the_safest_is_first() -> None:
-    advice = {cell.configuration: text for cell, text in comparison.recommendations(summary())}
-    assert next(iter(advice)) == SAFE
-    assert advice[SAFE].startswith("perhaps, where acked records must survive")
-    assert "acceptable" in advice[RISKY]
-    assert advice[WORSE].startswith("not recommended: ")
+def test_shared_settings_stand_once_and_differing_ones_in_columns() -> None:
+    first, second, *_ = comparison.columns(summary())
+    assert (first.question, [each.text for each in first.answers]) == ("acks", ["0", "1", "all"])
+    assert second.brief == "lost"
+    assert comparison.notes(summary())[0] == "All configurations: Kafka 4.4.0."
+    plan = summary().plan.model_copy(update={"settings": {}})
+    unknown = summary().model_copy(update={"plan": plan, "shared": {}})
+    cells = [cell.model_copy(update={"settings": {}}) for cell in unknown.cells]
+    named = comparison.columns(unknown.model_copy(update={"cells": cells}))
+    assert [each.text for each in named[0].answers] == ["acks=0", "acks=1", "acks=all"]
 
 
-def test_recommendations_compare_configurations_with_equal_faults_only() -> None:
+def test_rates_are_per_send_and_per_second_of_faults() -> None:
+    _, lost, kept = answers(summary(), "lost")
+    assert lost.text == "100, in 12 of 12 runs"
+    assert lost.note == "10 % of sends, 10.0 per second of faults; the model: possible"
+    assert (kept.text, kept.note) == ("no, in 12 runs", "the model: possible")
+
+
+def test_a_loss_that_the_scenario_sets_has_no_rate() -> None:
+    cut = {"lost_to_cut": 100.0, "lost_per_send": None, "lost_per_fault_s": None}
+    made = changed(summary(), RISKY, cut="power_loss with last: 200", **cut)
+    note = answers(made, "lost")[1].note
+    assert "how many is set by the scenario (power_loss with last: 200" in note
+    assert "of sends" not in note
+    assert "per second" not in note
+    partly = changed(summary(), RISKY, cut="power_loss with last: 200", lost_to_cut=60.0)
+    note = answers(partly, "lost")[1].note
+    assert note.startswith("10 % of sends, 10.0 per second of faults, 60 more are set by")
+
+
+def test_refused_and_unknown_sends_have_columns_and_latency_says_of_how_many() -> None:
+    few = {"acked": 40.0, "refused": 20.0, "unknown": 940.0}
+    made = changed(summary(), SAFE, **few)
+    assert answers(made, "acked")[2] == comparison.Answer(text="40", note="4.0 % of sends")
+    assert answers(made, "refused")[2] == comparison.Answer(text="20", note="2.0 % of sends")
+    assert answers(made, "unknown")[2] == comparison.Answer(text="940", note="94 % of sends")
+    all_acked, _, some_acked = answers(made, "ack p50 / p99")
+    assert all_acked.note == ""
+    assert some_acked.note == "of the 4.0 % that were acked"
+
+
+def test_the_time_that_every_configuration_lost_is_told_apart() -> None:
+    _, least, more = answers(summary(), "no acks")
+    assert least.note == "of 20.0 s"
+    assert more.note == "of 20.0 s: 1.1 s with any of these, 2.0 s with this one"
+    # Faults of different length cannot be told apart so.
+    unequal = changed(summary(), SAFE, fault_s=30.0)
+    assert answers(unequal, "no acks")[2].note == "of 20.0 s"
+    assert any("not in force for the same time" in note for note in comparison.notes(unequal))
+    assert not any("same time" in note for note in comparison.notes(summary()))
+
+
+def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
+    late = changed(summary(), SAFE, untimed=3)
+    assert "not reliable in 3 of 12" in answers(late, "no acks")[2].note
+    assert "not reliable" not in answers(summary(), "no acks")[2].note
+
+
+def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
+    assert "stops" not in [column.brief for column in comparison.columns(summary())]
+    made = changed(summary(), SAFE, stopped={"OUT_OF_ORDER_SEQUENCE_NUMBER": 2})
+    alive, _, stopped = answers(made, "stops")
+    assert (alive.text, stopped.text) == ("no", "yes, in 2 runs")
+    assert "no further sends" in stopped.note
+    cells = [cell.model_copy(update={"losing": 0}) for cell in made.cells]
+    assert min(cells, key=comparison.preference).configuration == RISKY
+
+
+def test_dominators_are_configurations_with_equal_faults_only() -> None:
     result = summary()
     faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
     plan = result.plan.model_copy(update={"faults": faults})
@@ -57,23 +137,24 @@ def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
     result = summary()
     broken = result.cells[0].model_copy(
         update={"trials": 0, "losing": 0, "failed": 2, "error": "no quorum"}
-        | dict.fromkeys(("unavailability_s", "lost_per_incident", "acked_per_s"))
+        | dict.fromkeys(("unavailability_s", "lost", "acked", "sent", "acked_per_s"))
         | {"ack_latency_ms": {}}
     )
     result = result.model_copy(update={"cells": [broken, *result.cells[1:]]})
-    assert "could not be run 2 times: no quorum." in " ".join(comparison.answer(result))
+    assert "could not be run 2 times: no quorum." in " ".join(comparison.notes(result))
     assert len(comparison_plots.figures(result)[0].traces[0]["x"]) == 2
     stream = io.StringIO()
-    print_trials(Console(file=stream, width=100), result, [], Path("report.html"))
-    assert "failed" in stream.getvalue()
+    print_comparison(Console(file=stream, width=100), result, [], [], Path("report.html"))
+    assert "could not be run 2 times: no quorum." in " ".join(stream.getvalue().split())
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
     stream = io.StringIO()
-    print_trials(Console(file=stream, width=width), summary(), [], Path("report.html"))
+    print_comparison(Console(file=stream, width=width), summary(), [], [], Path("report.html"))
     lines = stream.getvalue().splitlines()
-    assert any("acks=all" in line and "0 / 12" in line for line in lines)
+    assert "acks=all" in lines if width == 80 else any(line.startswith(" all ") for line in lines)
+    assert "no, in 12 runs" in " ".join(stream.getvalue().split())
     assert all(len(line) <= width for line in lines)
     assert lines[-1] == "Report: report.html"
 
@@ -100,5 +181,31 @@ def test_the_page_draws_the_comparison_without_an_error(acks_0, acks_all, tmp_pa
         assert one.complaints == []
     page = path.read_text(encoding="utf-8")
     assert 'id="comparison-pareto"' in page
-    assert "Recommendations" in page
-    assert "<strong>Advice:</strong> Use acks=all where acked records must survive" in page
+    assert "Use acks=all: it lost nothing in 12 runs" in page
+
+
+def test_a_paper_in_markdown_has_the_advice_and_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "decision.md"
+    require_writable(path)
+    write_paper(path, summary(), [], title="acks")
+    text = path.read_text()
+    assert text.index("Use acks=all") < text.index("| acks | Are acked records lost? |")
+    assert "| all | no, in 12 runs<br>the model: possible |" in text
+    assert "All configurations: Kafka 4.4.0." in text
+
+
+def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ScenarioError, match="is Markdown or PDF"):
+        require_writable(tmp_path / "decision.docx")
+    with pytest.raises(ScenarioError, match="no such folder"):
+        require_writable(tmp_path / "missing" / "decision.md")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AckproofError, match="needs a Chromium browser") as refused:
+        require_writable(tmp_path / "decision.pdf")
+    assert refused.value.exit_code == 4
+    browser = tmp_path / "chromium"
+    browser.write_text("#!/bin/sh\n")
+    browser.chmod(0o755)
+    require_writable(tmp_path / "decision.pdf")

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from ackproof.comparison.summary import summary_of
 from ackproof.console import Console
 from ackproof.report import wording
 from ackproof.report.terminal import print_comparison, print_run
-from ackproof.runs.verdict import NOT_KAFKA, Word
+from ackproof.runs.verdict import NOT_KAFKA, StoppedProducer, Word
 
 ENDED = "Broker 1 ended by itself at 06:23:15 UTC: Halting broker because dir /data is offline"
 
@@ -25,8 +26,10 @@ def printed(call, *, width: int = 80, terminal: bool = False) -> str:
 def compared(*made, width: int = 80, terminal: bool = False) -> str:
     verdicts = [each.verdict for each in made]
     run_dirs = [each.directory for each in made]
+    summary = summary_of(verdicts, run_dirs)
+    page = Path("out/report.html")
     return printed(
-        lambda console: print_comparison(console, verdicts, run_dirs, Path("out/report.html")),
+        lambda console: print_comparison(console, summary, verdicts, run_dirs, page),
         width=width,
         terminal=terminal,
     )
@@ -36,16 +39,28 @@ def shown(made, **options) -> str:
     return printed(lambda console: print_run(console, made.verdict, made.directory), **options)
 
 
-def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all):
-    lines = compared(acks_0, acks_1, acks_all, width=140).splitlines()
+def test_comparison_has_one_row_for_each_configuration(acks_0, acks_1, acks_all):
+    lines = compared(acks_0, acks_1, acks_all, width=160).splitlines()
     (line,) = [line for line in lines if line.startswith(" acks=1 ")]
-    observed = acks_1.verdict.observed
-    assert "certain / possible" in line
-    assert f"{observed['lost']:,} / {observed['acked']:,}" in line
+    assert f" {acks_1.verdict.observed['lost']:,} " in line
     assert line.rstrip().endswith("yes")
-    assert any("impossible / impossible" in line for line in lines)
+    assert lines[0].startswith("Advice: Use 'acks=all")
     assert "Matches prediction: yes, in all 3 configurations." in lines
     assert lines[-1] == "Report: out/report.html"
+
+
+def test_a_producer_that_stopped_for_good_is_in_the_first_lines(acks_1, acks_all):
+    stopped = [StoppedProducer(producer=0, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]
+    verdict = acks_1.verdict.model_copy(update={"stopped": stopped})
+    assert verdict.observed["lost"]
+    made = acks_1._replace(verdict=verdict)
+    outage = "OUTAGE: producer 0 stopped for good: OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert shown(made, width=120).splitlines()[1].startswith(outage)
+    assert (
+        compared(made, acks_all, width=120).splitlines()[0].startswith("OUTAGE with acks=1: OUT_OF")
+    )
+    for text in (shown(acks_1), compared(acks_1, acks_all)):
+        assert "OUTAGE" not in text
 
 
 def test_unobserved_data_is_listed_below_the_table(acks_1, acks_all):

@@ -122,7 +122,7 @@ def test_the_sends_are_those_that_expect_counts(acks_1):
     probe = PROBE.model_copy(update={"writes": {"acked": 100, "failed": 7, "unknown": 0}})
     metrics = acks_1.verdict.metrics.model_copy(update={"probe": probe})
     probed = verdict(acks_1, HOLDS, sent=35_380, failed=10).model_copy(update={"metrics": metrics})
-    assert wording.sends(probed) == {"sent": 35_273, "acked": 35_170, "failed": 3, "unknown": 0}
+    assert probed.sends == {"sent": 35_273, "acked": 35_170, "failed": 3, "unknown": 0}
     checked = {line.what: line for line in check_expectations(Expect(), probed.observed, metrics)}
     assert [checked[key].observed for key in ("failed", "unknown")] == ["3", "0"]
     assert wording.probe_sentences(probed) == [

@@ -1,0 +1,117 @@
+"""Tells the clusters apart that the files of a folder describe, and shares out the other files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from ackproof.own_config.parts import Node, Part, Rank
+
+#: A file with its content.
+Read = tuple[str, Part]
+
+#: Settings in which all nodes of one cluster agree.
+_SHARED = ("controller.quorum.voters", "controller.quorum.bootstrap.servers", "zookeeper.connect")
+
+
+@dataclass
+class _Cluster:
+    """Files about the nodes of one cluster. name: as a file states it, else the first file's."""
+
+    name: str
+    stated: bool
+    members: list[Read] = field(default_factory=list)
+
+    def takes(self, file: str, part: Part) -> bool:
+        """Whether a file describes further nodes of this cluster, and no others."""
+        if part.cluster and self.stated:
+            return part.cluster == self.name
+        for name, member in self.members:
+            near = PurePath(name).parent == PurePath(file).parent
+            if "override" in PurePath(file).name and near:
+                return True
+            if part.shape == member.shape:
+                if _identities(part.nodes) & _identities(member.nodes):
+                    return False
+                near = near or bool(_agreed(part.nodes) & _agreed(member.nodes))
+            if near:
+                return True
+        return False
+
+    def nearness(self, file: str) -> int:
+        return max(_common(file, name) for name, _ in self.members)
+
+    def known_to(self, part: Part) -> bool:
+        """Whether a client's bootstrap servers are this cluster's nodes."""
+        nodes = [node for _, member in self.members for node in member.nodes]
+        names = {node.name for node in nodes} | {f"{self.name}-kafka-bootstrap"}
+        for node in nodes:
+            for key, given in node.settings.items():
+                if key.endswith("listeners"):
+                    names |= set(re.findall(r"//([\w.-]+):", given.value))
+        servers = {
+            address.rpartition(":")[0].split(".")[0]
+            for client in (*part.producers, *part.consumers)
+            if "bootstrap.servers" in client.settings
+            for address in client.settings["bootstrap.servers"].value.split(",")
+        }
+        return bool(servers & (names - {"localhost", "", "0"}))
+
+
+def _identities(nodes: Iterable[Node]) -> set[str]:
+    ids = {
+        node.settings[key].value
+        for node in nodes
+        for key in ("node.id", "broker.id")
+        if key in node.settings and node.settings[key].value != "-1"
+    }
+    return ids or {node.name for node in nodes}
+
+
+def _agreed(nodes: Iterable[Node]) -> set[str]:
+    return {node.settings[key].value for node in nodes for key in _SHARED if key in node.settings}
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many folders two files have in common, from the top."""
+    pairs = zip(PurePath(one).parent.parts, PurePath(other).parent.parts, strict=False)
+    return next((at for at, (left, right) in enumerate(pairs) if left != right), 99)
+
+
+def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
+    """Return the files of each cluster with its name.
+
+    Files of one kind describe one cluster if they are in one folder, or share their controllers or
+    ZooKeeper, and have no node in common. A file without nodes belongs to the cluster that it
+    names, or whose servers its clients know, or that is nearest by folder; else to all of them.
+    """
+    found: list[_Cluster] = []
+    for file, part in sorted(parts, key=lambda one: "override" in PurePath(one[0]).name):
+        if any(node.rank is Rank.STATIC for node in part.nodes):
+            home = next((one for one in found if one.takes(file, part)), None)
+            if home is None:
+                home = _Cluster(part.cluster or file, bool(part.cluster))
+                found.append(home)
+            elif part.cluster:
+                home.name, home.stated = part.cluster, True
+            home.members.append((file, part))
+    if len(found) < 2:
+        return [("", list(parts))]
+    members = [{id(part) for _, part in one.members} for one in found]
+    shares: list[list[Read]] = [[] for _ in found]
+    for file, part in parts:
+        own = [at for at, one in enumerate(members) if id(part) in one]
+        for at in own or _of_others(found, file, part):
+            shares[at].append((file, part))
+    return [(one.name, share) for one, share in zip(found, shares, strict=True)]
+
+
+def _of_others(found: Sequence[_Cluster], file: str, part: Part) -> list[int]:
+    """Return which clusters a file without nodes is about."""
+    named = [at for at, one in enumerate(found) if part.cluster and one.name == part.cluster]
+    known = [at for at, one in enumerate(found) if one.known_to(part)]
+    nearness = [one.nearness(file) for one in found]
+    nearest = [at for at, near in enumerate(nearness) if near == max(nearness)]
+    return named or known or nearest

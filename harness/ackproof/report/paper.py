@@ -1,0 +1,112 @@
+"""A comparison as a paper of one page, in Markdown or PDF.
+
+A PDF is the page of the comparison without its runs, printed by a Chromium browser.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ackproof.comparison.summary import Summary
+from ackproof.errors import AckproofError, ScenarioError
+from ackproof.report import advice, certainty, comparison, wording
+from ackproof.report.html import write_html
+from ackproof.runs.directory import disk_errors
+from ackproof.runs.verdict import Verdict
+from ackproof.safe_files import replacing
+
+FORMATS = (".md", ".pdf")
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_PRINTING_S = 120
+
+
+def require_writable(path: Path) -> None:
+    """Raise an error unless format and folder exist and, for a PDF, a browser."""
+    if path.suffix not in FORMATS:
+        raise ScenarioError(
+            f"--export {path}: a paper is Markdown or PDF", hint="Name a file .md or .pdf."
+        )
+    if not path.resolve().parent.is_dir():
+        raise ScenarioError(
+            f"--export {path}: no such folder", hint=f"Create it: mkdir -p {path.parent}"
+        )
+    if path.suffix == ".pdf":
+        _browser()
+
+
+def write_paper(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> None:
+    """Write the paper. Raises DiskError, and AckproofError without a browser for a PDF."""
+    if path.suffix == ".pdf":
+        _print(path, summary, verdicts, title=title)
+        return
+    with disk_errors(path), replacing(path) as partial:
+        partial.write_text(markdown(summary, verdicts, title=title), encoding="utf-8")
+
+
+def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> str:
+    """Return the advice, the table, its conditions and the statistics; as on the page."""
+    columns = comparison.columns(summary)
+    rows = [
+        [
+            f"{answer.text}<br>{answer.note}" if answer.note else answer.text
+            for answer in (column.answers[number] for column in columns)
+        ]
+        for number in range(len(summary.cells))
+    ]
+    parts = [
+        f"# {title}",
+        *([", ".join(wording.facts(verdicts))] if verdicts else []),
+        *(f"**{sentence}**" for sentence in comparison.outages(summary)),
+        *advice.of_comparison(summary),
+        "\n".join(
+            _row(cells)
+            for cells in (
+                [column.question for column in columns],
+                ["---"] * len(columns),
+                *rows,
+            )
+        ),
+        *comparison.notes(summary),
+        *wording.agreement_sentences(verdicts),
+        *certainty.statistics(summary),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _browser() -> str:
+    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if found is None:
+        raise AckproofError(
+            f"a PDF needs a Chromium browser, and none is on the path: {', '.join(_BROWSERS)}",
+            hint="Install one, or export Markdown: --export decision.md",
+        )
+    return found
+
+
+def _print(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> None:
+    with disk_errors(path), tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        write_html(page, [], title=title, summary=summary, verdicts=verdicts)
+        command = [
+            *(_browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"),
+            *(f"--user-data-dir={folder}/profile", "--virtual-time-budget=5000"),
+            *(f"--print-to-pdf={path.resolve()}", page.as_uri()),
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_PRINTING_S, check=False)
+            complaint = done.stderr.decode(errors="replace").strip()[-300:]
+        except subprocess.TimeoutExpired:
+            complaint = f"no answer within {_PRINTING_S} s"
+        if not path.exists():
+            raise AckproofError(
+                f"the browser did not print {path}: {complaint}",
+                hint="Export Markdown instead: --export decision.md",
+            )
