@@ -62,7 +62,11 @@ LEAST_FREE = 32_000_000
 MOST_BYTES = 256_000_000
 
 #: The options of a comparison or shrink, in the directory that it wrote for several runs.
-_PLAN = "plan.json"
+PLAN = "plan.json"
+
+
+#: Environment variables of GitHub, GitLab and Jenkins with the tested commit.
+COMMIT_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 
 
 class Clock(Record):
@@ -83,6 +87,10 @@ class RunRecord(Record):
     run_id: str
     configuration_name: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
+    #: Values of the scenario that `--set` or the user's own files replaced. Older runs have none.
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    #: The commit of the user's project, from `COMMIT_VARIABLES`; empty if none of them is set.
+    commit: str = ""
     image: str
     #: The harness process. While it exists and `finished_at` is None, the run is in progress.
     pid: int
@@ -304,7 +312,7 @@ def refuse_special_files(run_dir: Path) -> None:
 
 def is_of_several_runs(directory: Path) -> bool:
     """Whether `ackproof compare` or `shrink` wrote the directory, for several runs."""
-    return (directory / _PLAN).exists()
+    return (directory / PLAN).exists()
 
 
 def is_interrupted(directory: Path) -> bool:
@@ -317,12 +325,12 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
 
     Raises RunDirectoryError if it is absent or damaged.
     """
-    if not (directory / _PLAN).exists():
+    if not (directory / PLAN).exists():
         raise RunDirectoryError(
-            f"{directory} is not a directory of `ackproof {maker}`: it has no {_PLAN}",
+            f"{directory} is not a directory of `ackproof {maker}`: it has no {PLAN}",
             hint=f"Name the directory that `ackproof {maker}` printed.",
         )
-    return read_model(directory, _PLAN, plan)
+    return read_model(directory, PLAN, plan)
 
 
 def _check_version(path: Path, content: bytes) -> None:
