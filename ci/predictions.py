@@ -104,7 +104,7 @@ def run(
     Most of a run's time is waiting, so that clusters share processors well. Processes with a warm
     Spark session each judge the runs: a search for a prediction here does not hold them up.
     """
-    preflight()
+    preflight(print)
     with spark_session():
         pass  # workers share it; it must not be started twice
     waiting, taking = pending(seeds, stored(), out, versions), threading.Lock()

@@ -186,7 +186,16 @@ def every_table() -> str:
         for name, schema in found.items()
         if schema is not None
     )
-    of_warehouse = "".join(_table(name, schema) for name, schema in schemas.TABLES.items())
+    of_warehouse = "".join(
+        f"### {name}\n\n{table.comment}.\n\n| column | type | meaning |\n|---|---|---|\n"
+        + "".join(
+            f"| `{field.name}` | {_arrow(field.type)}{'?' if field.nullable else ''} "
+            f"| {_cell(schemas.comment_of(field))} |\n"
+            for field in table.schema
+        )
+        + "\n"
+        for name, table in schemas.TABLES.items()
+    )
     return f"## Tables of a run\n\n{of_run}## Tables of a warehouse\n\n{of_warehouse}"
 
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Literal
 from ackproof.containers import engine
 from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.spark_session import OWN_READER
 from ackproof_faults import Fault, Need, registered
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.connector import INSTALL, TRIED, check_java, jars, spark_version
+from ackproof_spark.spark.connector import INSTALL, TRIED, check_java, failure, jars, spark_version
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -90,11 +91,13 @@ def _spark() -> Check:
 def _connector() -> Check:
     what = "Spark's Kafka connector"
     try:
-        cached = jars()
+        cached, reason = jars(), failure()
     except AnalysisError:
         return _missing(what, "it depends on the version of PySpark")
     if cached:
         return _ok(what, f"{len(cached)} jars, cached")
+    if reason:
+        return _limited(what, reason, OWN_READER)
     advice = "The first run fetches it; ci/setup fetches it in advance."
     return _limited(what, "not fetched yet", advice)
 

@@ -26,6 +26,8 @@ FEATURES_SINCE = {
 }
 """Features (KIP-584, KIP-1022) that a cluster can be formatted with, and their first version."""
 
+#: The last minor version of each major one that is closed.
+_LAST_MINOR = {0: 11, 1: 1, 2: 8, 3: 9}
 _PATTERN = r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+(-rc\d+)?"
 
 
@@ -40,6 +42,8 @@ def numbers(version: str) -> tuple[int, ...]:
             f"such as {DEFAULT_KAFKA!r} (0.10.2.2 and later)"
         )
     release = tuple(int(number) for number in version.partition("-")[0].split("."))
+    if release[0] > NEWEST[0] + 1 or release[1] > _LAST_MINOR.get(release[0], release[1]):
+        raise ValueError(f"there is no Kafka {version}; the newest known here is {DEFAULT_KAFKA}")
     if release < OLDEST:
         raise ValueError(
             f"Kafka {version} is too old: ackproof needs named listeners, which came with 0.10.2"

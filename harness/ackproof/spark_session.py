@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ackproof.errors import translated
@@ -32,11 +32,12 @@ def spark_session() -> Iterator[SparkSession]:
             yield spark
 
 
-def preflight() -> None:
+def preflight(tell: Callable[[str], None]) -> None:
     """Check for Java, and fetch Spark's Kafka connector if possible, before a cluster is booted.
 
-    The first fetch also writes the archive of Spark's classes. With Spark Connect both belong to
-    the server. Raises SparkError without a Java that Spark supports.
+    The first fetch also writes the archive of Spark's classes; `tell` gets the reason if it fails.
+    With Spark Connect both belong to the server. Raises SparkError without a Java that Spark
+    supports.
     """
     if is_connect():
         return
@@ -45,8 +46,14 @@ def preflight() -> None:
     if connector.jars():
         return
     with contextlib.suppress(AnalysisError):
-        connector.resolve()  # ackproof's own reader replaces an absent connector
-        class_archive.ensure()
+        if reason := connector.attempt():
+            tell(f"{reason} {OWN_READER}")
+        elif connector.jars():
+            class_archive.ensure()
+
+
+#: What a run does without the connector.
+OWN_READER = "Until then ackproof's own reader alone reads the final log."
 
 
 def start_early() -> threading.Thread:

@@ -9,6 +9,7 @@ Times are UTC microseconds. `producer` and `sequence` name a send (see `record`)
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 
@@ -55,10 +56,13 @@ _KINDS = {
     "double": pa.float64(),
     "boolean": pa.bool_(),
     "string": pa.string(),
+    "date": pa.date32(),
     "timestamp": TIME,
     "array<bigint>": pa.list_(pa.int64()),
     "array<int>": pa.list_(pa.int32()),
     "array<string>": pa.list_(pa.string()),
+    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 
 
@@ -67,7 +71,7 @@ def columns(text: str) -> pa.Schema:
 
     The types have Spark's names; those of columns that may be null end with `?`.
     """
-    pairs = (column.split() for column in text.split(","))
+    pairs = (column.split() for column in re.split(r",\s", text))
     return pa.schema(
         pa.field(name, _KINDS[kind.removesuffix("?")], nullable=kind.endswith("?"))
         for name, kind in pairs

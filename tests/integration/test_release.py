@@ -43,7 +43,13 @@ def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> 
     for line in (
         *("--version", "scenarios", "scenarios show B6", "scenarios copy acks mine.yaml"),
         *("faults", "faults kill", "schema", "validate mine.yaml", "schedule mine.yaml"),
-        *("predict mine.yaml", "init --producer producer.properties", "predict scenario.yaml"),
+        *(
+            "predict mine.yaml",
+            "init --producer producer.properties",
+            "predict scenario.yaml",
+            "templates",
+            "templates grafana --to monitoring",
+        ),
     ):
         done = ackproof(*line.split())
         assert done.returncode == 0, (line, done.stdout, done.stderr)

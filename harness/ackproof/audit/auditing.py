@@ -28,8 +28,9 @@ from ackproof.audit.answer import (
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups, unread
+from ackproof.audit.setups import hidden, setups, unread
 from ackproof.audit.words import covers
+from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
 from ackproof.scope import beyond
 
@@ -55,7 +56,7 @@ def audit(own: OwnConfig, *, topic: str = "") -> Audit:
         version=own.kafka,
         mode=own.mode,
         answers=tuple(_answers(own, topic)),
-        warnings=(*own.warnings, *_unread(own, topic)),
+        warnings=(*own.warnings, *_newer(own), *_unread(own, topic)),
         not_looked_at=tuple(_not_looked_at(own)),
     )
 
@@ -89,18 +90,24 @@ def of_clusters(clusters: Sequence[OwnConfig], *, topic: str = "") -> Audit:
 
 def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
     groups: dict[object, list[Topic]] = {}
+    brokers_own = [one for one in own.topics if hidden(one) and one.name != topic]
     for one in own.topics:
-        if topic in ("", one.name):
+        if one.name == topic if topic else not hidden(one):
             groups.setdefault(_values(one), []).append(one)
     if not groups:
         yield from map(_answer, setups(own, topic=topic))
     for alike in groups.values():
         first, *others = alike
-        answers = [*map(_answer, setups(replace(own, topics=(first,))))]
+        answers = [*map(_answer, setups(replace(own, topics=(first, *brokers_own)), topic=topic))]
         yield from answers
         for other in others:
             sources = _renamed(first, other)
             yield from (_of_topic(answer, other.name, sources) for answer in answers)
+
+
+def _newer(own: OwnConfig) -> Iterator[str]:
+    if own.kafka and (text := other_rules(own.release)):
+        yield f"{own.kafka.source}: {text}"
 
 
 def _unread(own: OwnConfig, topic: str) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof.audit.answer import Decision, Effect, Failure, Risk
-from ackproof.audit.effective import of_producer
+from ackproof.audit.effective import of_consumer, of_producer
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
@@ -29,11 +29,13 @@ _IDEMPOTENCE = "enable.idempotence"
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _RETRIES = "retries"
 _TRANSACTIONAL = "transactional.id"
+_ISOLATION, _COMMITTED = "isolation.level", "read_committed"
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the risks of duplicates, of changed order, and of late ends of transactions."""
     yield from _of_late_ends(setup)
+    yield from _of_crashes(setup)
     if setup.partition.idempotence:
         yield from _of_new_epochs(setup)
         return
@@ -143,6 +145,77 @@ def _of_late_ends(setup: Setup) -> Iterator[Risk]:
             )
         ],
     )
+
+
+def _of_crashes(setup: Setup) -> Iterator[Risk]:
+    """Yield what readers see of a producer that ends between a send and its end.
+
+    Idempotence covers one session of a producer (KIP-98), and a transaction stays open until
+    `transaction.timeout.ms` or until a producer with its id starts.
+    """
+    producer = setup.producer
+    if producer is None or setup.refusal:
+        return
+    crash = [Failure.CLIENT_CRASH]
+    begun = "The producer sends records, and its process ends before it has all responses."
+    if _TRANSACTIONAL not in producer.settings:
+        yield risk(
+            setup,
+            Effect.DUPLICATED,
+            crash,
+            "an application that starts again cannot know which of its last sends were written; "
+            "what it sends again is written twice",
+            when={"application": "sends again after a start"},
+            at_risk="sends without a response at that moment",
+            trace=[begun, "It starts again, and sends them again as a new producer."],
+            decided_by=[
+                decision(
+                    _TRANSACTIONAL,
+                    of_producer(setup, _TRANSACTIONAL, ""),
+                    "a name, with the position of the input in each transaction",
+                    "transactions, and consumers with isolation.level=read_committed",
+                )
+            ],
+        )
+        return
+    levels = {of_consumer(setup, one, _ISOLATION) for one in setup.consumers}
+    if not levels or any(one.value == _COMMITTED for one in levels):
+        limit = of_producer(setup, "transaction.timeout.ms", 60_000)
+        yield risk(
+            setup,
+            Effect.READS_STOP,
+            crash,
+            f"consumers with {_ISOLATION}={_COMMITTED} wait for the open transaction of a producer "
+            f"that has crashed, up to transaction.timeout.ms={limit.value}",
+            when={} if levels else {_ISOLATION: _COMMITTED},
+            at_risk="nothing that was acked",
+            trace=[begun, "Its transaction is open; the last stable offset does not advance."],
+            decided_by=[
+                decision("transaction.timeout.ms", limit, 10_000, "longer transactions are aborted")
+            ],
+        )
+    for given in sorted(levels, key=lambda one: one.source):
+        if given.value != _COMMITTED:
+            yield risk(
+                setup,
+                Effect.REPROCESSED,
+                crash,
+                f"consumers with {_ISOLATION}={given.value} process records of a transaction that "
+                "is aborted, and process them again when the application repeats it",
+                at_risk="records of aborted transactions",
+                trace=[
+                    begun,
+                    "A consumer processes them; the transaction is aborted and repeated.",
+                ],
+                decided_by=[
+                    decision(
+                        _ISOLATION,
+                        given,
+                        _COMMITTED,
+                        "records are read after their transaction",
+                    )
+                ],
+            )
 
 
 def _of_new_epochs(setup: Setup) -> Iterator[Risk]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
-from ackproof.audit.effective import commits_itself, of_broker, of_consumer
+from ackproof.audit.effective import commits_itself, of_broker, of_consumer, of_internal
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
@@ -251,12 +251,16 @@ def _offsets_remedy(setup: Setup, replicas: Given) -> Decision:
         cost = "needs three brokers; counts only before the first group commits"
         return decision(_OFFSETS, replicas, _USUAL_REPLICAS, cost)
     cost = "of __consumer_offsets: groups cannot commit while only one replica is in sync"
-    return decision(MINIMUM, of_broker(setup, MINIMUM), 2, cost)
+    return decision(MINIMUM, _of_offsets_topic(setup, MINIMUM), 2, cost)
+
+
+def _of_offsets_topic(setup: Setup, key: str) -> Given:
+    return of_internal(setup, "__consumer_offsets", key) or of_broker(setup, key)
 
 
 def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
     """Return the setup in which a partition of the offsets topic takes the topic's role."""
-    minimum = of_broker(setup, MINIMUM)
+    minimum = _of_offsets_topic(setup, MINIMUM)
     if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
         return None
     partition = replace(
@@ -264,7 +268,7 @@ def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
         acks="all",
         replication_factor=int(replicas.value),
         min_insync_replicas=max(int(minimum.value), 1),
-        unclean_leader_election=of_broker(setup, UNCLEAN).value.lower() == "true",
+        unclean_leader_election=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
         brokers=None,
     )
     return replace(setup, partition=partition)

@@ -46,11 +46,30 @@ COMMITTING_FRAMEWORKS = ("spring", "quarkus", "smallrye", "kafka streams")
 
 
 def of_broker(setup: Setup, key: str) -> Given:
-    """Return a setting of the brokers."""
+    """Return a setting of the brokers, or of a topic of theirs if a file describes that."""
+    name, of_topic = _OF_TOPICS.get(key, ("", ""))
+    if name and (given := of_internal(setup, name, of_topic)):
+        return given
     if given := setup.own.broker.get(key):
         return given
     version = setup.partition.kafka_version
     return Given(_broker_default(key, version), f"default of Kafka {version}")
+
+
+#: Settings by which brokers create their own topics: afterwards the topic's own setting counts.
+_OF_TOPICS: Mapping[str, tuple[str, str]] = {
+    "offsets.topic.replication.factor": ("__consumer_offsets", REPLICAS),
+    "transaction.state.log.replication.factor": ("__transaction_state", REPLICAS),
+    "transaction.state.log.min.isr": ("__transaction_state", "min.insync.replicas"),
+}
+
+
+def of_internal(setup: Setup, name: str, key: str) -> Given | None:
+    """Return the own setting of a topic of the brokers; None if no file has it."""
+    topic = next((one for one in setup.own.topics if one.name == name), None)
+    if topic is None or key == REPLICAS:
+        return topic.replication_factor if topic else None
+    return topic.settings.get(key)
 
 
 def _broker_default(key: str, version: str) -> str:

@@ -14,6 +14,7 @@ from itertools import product
 
 from ackproof.audit.setup import Setup
 from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.kafka_keys import ignored
@@ -99,7 +100,7 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     topic: only the topic of this name. Raises ScenarioError if there is none, or for a version that
     is not modelled.
     """
-    topics = [one for one in own.topics if not topic or one.name == topic]
+    topics = [one for one in own.topics if (one.name == topic if topic else not hidden(one))]
     if topic and not topics:
         names = ", ".join(sorted(one.name for one in own.topics)) or "none"
         raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
@@ -107,6 +108,11 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     for one in topics or [ANY_TOPIC]:
         for producer in own.producers or [None]:
             yield tuple(_of(own, one, producer, versions))
+
+
+def hidden(topic: Topic) -> bool:
+    """Whether brokers have a topic for themselves: its settings count, and nobody asks about it."""
+    return topic.name.startswith("__")
 
 
 def _of(
@@ -273,7 +279,7 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
     if own.kafka is not None:
         release = own.release
         try:
-            Profile.of(release)
+            numbers(release), Profile.of(release)
         except ValueError as error:
             raise ScenarioError(f"{own.kafka.source}: {error}") from None
         yield _Version(release=release, source=own.kafka, when={})

@@ -107,14 +107,21 @@ class _Column:
     assumed: tuple[Assumed, ...]
     value: str = ""
 
-    def word(self, effect: Effect, failures: Failures | None, *, none: str) -> str:
-        """Return the word for an effect of these failures, or of any; `none` if it has none."""
+    def word(
+        self, effect: Effect, failures: Failures | None, *, none: str, case: str | None = None
+    ) -> str:
+        """Return the word for an effect of these failures, or of any; `none` if it has none.
+
+        case: only risks of this known case.
+        """
         having: dict[int, bool] = {}
         for at, one in enumerate(self.assumed):
             risks = [
                 risk
                 for risk in one.risks
-                if risk.effect is effect and (failures is None or covers(risk.failures, failures))
+                if risk.effect is effect
+                and case in (None, risk.case)
+                and (failures is None or covers(risk.failures, failures))
             ]
             if risks:
                 having[at] = any(risk.likelihood == "certain" for risk in risks)
@@ -310,16 +317,17 @@ def _seen(risks: Sequence[Risk]) -> str:
 
 
 def _other_rows(answer: Answer, columns: Sequence[_Column]) -> Iterator[Row]:
-    """Yield a row for each effect of clients, with all failures after which it happens."""
-    for effect in _WORDS:
-        risks = [risk for risk in answer.risks if risk.effect is effect]
-        if effect is Effect.LOST or not risks:
-            continue
+    """Yield a row for each effect and case of clients, with all failures that have it."""
+    found: dict[tuple[Effect, str], list[Risk]] = {}
+    for risk in answer.risks:
+        if risk.effect in _WORDS and risk.effect is not Effect.LOST:
+            found.setdefault((risk.effect, risk.case), []).append(risk)
+    for (effect, case), risks in found.items():
         alike: dict[object, dict[Failures, None]] = {}
         for risk in risks:
             alike.setdefault(kinds(risk.failures), {})[risk.failures] = None
         causes = [phrase_of(list(sets)) for sets in alike.values()]
-        cells = tuple(column.word(effect, None, none=_NO) for column in columns)
+        cells = tuple(column.word(effect, None, none=_NO, case=case) for column in columns)
         few = len(causes) < 3
         label = " or ".join(causes) if few else f"{causes[0]}, or {len(causes) - 1} other failures"
         yield _row(label, cells, risks)

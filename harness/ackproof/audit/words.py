@@ -149,7 +149,10 @@ def short(setting: str, value: str) -> str:
 
 def condition(when: Mapping[str, str]) -> str:
     """Return the assumed values of a risk: `with acks=1`; '' if it holds for all."""
-    pairs = ", ".join(short(key, value) for key, value in when.items())
+    pairs = ", ".join(
+        f"an application that {value}" if key == "application" else short(key, value)
+        for key, value in when.items()
+    )
     return f"with {pairs}" if pairs else ""
 
 

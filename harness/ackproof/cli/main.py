@@ -36,6 +36,7 @@ from ackproof.cli import (
     runs,
     scenarios,
     shrink,
+    templates,
     usage_errors,
     warehouse,
 )
@@ -89,6 +90,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "baseline": baseline.app,
         "warehouse": warehouse.app,
         "dashboard": warehouse.dashboard,
+        "templates": templates.templates,
     },
     "This machine": {
         "doctor": machine.doctor,

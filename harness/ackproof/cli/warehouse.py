@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,18 +48,16 @@ def load(
     commit: Annotated[
         str | None,
         typer.Option(
-            help="The commit that was tested (default: GITHUB_SHA, CI_COMMIT_SHA or GIT_COMMIT)."
+            help="The commit that was tested (default: the one that was in GITHUB_SHA, "
+            "CI_COMMIT_SHA or GIT_COMMIT during the run)."
         ),
     ] = None,
-    comparison: Annotated[
-        str | None, typer.Option(help="Name of the comparison of which the runs are the trials.")
-    ] = None,
-    reports: Annotated[
-        str | None,
+    catalog: Annotated[
+        list[str] | None,
         typer.Option(
-            metavar="URL",
-            help="Where the run directories are published, so that rows link to their report there "
-            "(default: to the page on this machine).",
+            metavar="KEY=VALUE",
+            help="A property of your own Iceberg catalog, for a new warehouse; may be repeated: "
+            "name=lake, type=rest, uri=http://… (default: files in the warehouse).",
         ),
     ] = None,
     spark: Spark = LOCAL_SPARK,
@@ -66,33 +65,106 @@ def load(
 ) -> None:
     """Load runs into a warehouse. Loading a run again changes nothing.
 
+    The directory of a comparison stands for its trials.
+
     Example: [bold]ackproof warehouse load runs/* --into warehouse[/]
     """
     from ackproof.report import warehouse_rows as rows
+    from ackproof_spark.warehouse.load import Loaded, all_present
     from ackproof_spark.warehouse.load import load as load_runs
 
-    runs = rows.read_runs(
-        run_directories(run_dirs), commit=commit, comparison=comparison, reports=reports
-    )
+    runs = rows.read_runs(run_directories(rows.with_trials(run_dirs)), commit=commit)
     location, kind = rows.address(into), _format(format_name)
-    with rows.opened(location, create=True, kind=kind) as warehouse:
-        if not as_json and kind is None:
-            typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
-        results = load_runs(warehouse, runs, sends=sends, reads=reads)
+    found = None if kind else rows.format_here(location)
+    if found and all_present(location, runs, sends=sends, reads=reads):
+        results, kind = dict.fromkeys((run.run_id for run in runs), Loaded.PRESENT), found
+    else:
+        properties = _properties(catalog or [])
+        if properties and kind is None:
+            kind = _format(FormatName.ICEBERG)
+        with rows.opened(location, create=True, kind=kind, catalog=properties) as warehouse:
+            if not as_json and kind is None:
+                typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
+            results, kind = load_runs(warehouse, runs, sends=sends, reads=reads), warehouse.format
     loaded = [{"run_id": run.run_id, "result": results[run.run_id].value} for run in runs]
     if as_json:
-        print_json({"warehouse": location, "format": warehouse.format.value, "runs": loaded})
+        print_json({"warehouse": location, "format": kind.value, "runs": loaded})
         return
     for each in loaded:
         typer.echo(f"{each['run_id']}: {each['result']}")
 
 
+def _properties(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair.strip("="):
+            raise typer.BadParameter(
+                f"{pair!r} is not KEY=VALUE, such as type=rest", param_hint="--catalog"
+            )
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+@app.command()
+def upgrade(warehouse: Warehouse, spark: Spark = LOCAL_SPARK, as_json: Json = False) -> None:
+    """Upgrade a warehouse that an earlier ackproof wrote, in place.
+
+    Example: [bold]ackproof warehouse upgrade warehouse[/]
+    """
+    from ackproof.report import warehouse_rows as rows
+    from ackproof_spark.warehouse.schemas import WAREHOUSE_VERSION
+
+    earlier = rows.upgrade(rows.address(warehouse))
+    if as_json:
+        print_json({"from": earlier or WAREHOUSE_VERSION, "to": WAREHOUSE_VERSION})
+    elif earlier is None:
+        typer.echo(f"{warehouse}: version {WAREHOUSE_VERSION} already")
+    else:
+        typer.echo(f"{warehouse}: upgraded from version {earlier} to {WAREHOUSE_VERSION}")
+
+
+_SCHEMA_NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
+
+
+def _schema_name(name: str) -> str:
+    if name and not re.fullmatch(_SCHEMA_NAME, name):
+        raise typer.BadParameter(f"{name!r} is no name of a schema: use letters, digits and _")
+    return name
+
+
+Schema = Annotated[
+    str,
+    typer.Option(
+        "--schema", callback=_schema_name, help="Schema of the views; created if missing."
+    ),
+]
+TablesIn = Annotated[
+    str,
+    typer.Option(
+        "--tables-in",
+        metavar="SCHEMA",
+        callback=_schema_name,
+        help="Register the tables, too, in this schema (CREATE TABLE … LOCATION), for a catalog "
+        "that refuses paths in a query.",
+    ),
+]
+
+
 @app.command()
 def views(
     warehouse: Warehouse,
+    *,
+    schema: Schema = "ackproof",
+    tables_in: TablesIn = "",
     temporary: Annotated[
         bool, typer.Option("--temporary", help="Print views that last for one Spark session.")
     ] = False,
+    reports: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the run directories are published: rows link to their pages there from now "
+            "on (default: as before, at first to the pages on this machine).",
+        ),
+    ] = None,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
@@ -100,26 +172,29 @@ def views(
 
     Example: [bold]ackproof warehouse views warehouse > views.sql[/]
     """
-    from ackproof_spark.warehouse import formats
+    from ackproof_spark.warehouse.views import script, statements
 
+    schema = "" if temporary else schema
     with _opened(warehouse) as opened:
-        opened.write_views()
-        script = formats.script(opened.tables, temporary=temporary)
-        single = list(formats.statements(opened.tables, temporary=temporary))
+        base = opened.head.reports if reports is None else reports
+        opened.publish(base)
+        text = script(opened.tables, reports=base, schema=schema, tables_in=tables_in)
+        single = list(statements(opened.tables, reports=base, schema=schema, tables_in=tables_in))
     if as_json:
         print_json({"statements": single})
     else:
-        typer.echo(script, nl=False)
+        typer.echo(text, nl=False)
 
 
 @app.command()
 def register(
     warehouse: Warehouse,
     spark: Spark,
-    database: Annotated[str, typer.Option(help="Created if it is missing.")] = "ackproof",
+    schema: Schema = "ackproof",
+    tables_in: TablesIn = "",
     as_json: Json = False,
 ) -> None:
-    """Register a warehouse's tables and analyses in the catalog of a Spark that others query, too.
+    """Create a warehouse's views in the catalog of a Spark that others query, too.
 
     Example: [bold]ackproof warehouse register warehouse --spark sc://spark.example:15002[/]
     """
@@ -130,11 +205,33 @@ def register(
             param_hint="--spark",
         )
     with _opened(warehouse) as opened:
-        names = opened.register(database)
+        names = opened.register(schema, tables_in)
     if as_json:
-        print_json({"database": database, "tables": names})
+        print_json({"schema": schema, "views": names})
     else:
-        typer.echo(f"{database}: {', '.join(names)}")
+        typer.echo(f"{schema}: {', '.join(names)}")
+
+
+@app.command()
+def queries(
+    name: Annotated[str, typer.Argument(help="One query; without it, all of them.")] = "",
+    schema: Schema = "ackproof",
+    as_json: Json = False,
+) -> None:
+    """Print the example queries over the views, each a question of a dashboard.
+
+    Example: [bold]ackproof warehouse queries loss-rate[/]
+    """
+    from ackproof_spark.warehouse.views import queries as shipped
+
+    every = shipped(schema)
+    if name and name not in every:
+        raise typer.BadParameter(f"{name!r} is no query; there are: {', '.join(every)}")
+    chosen = {name: every[name]} if name else every
+    if as_json:
+        print_json(chosen)
+    else:
+        typer.echo("\n".join(chosen.values()), nl=False)
 
 
 @app.command()

@@ -57,7 +57,7 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
     Raises AckedLogError if a log is absent, wrong or without acked sends, ClusterError if the
     cluster does not answer or lacks a topic. Later failures make the verdict inconclusive.
     """
-    preflight()
+    preflight(reporter.note)
     for log in check.logs:
         if not log.is_file():
             raise AckedLogError(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import Clock, RunRecord
+from ackproof.runs.directory import COMMIT_VARIABLES, Clock, RunRecord
 from ackproof.runs.recovery import seal
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
@@ -68,6 +68,8 @@ class RunState:
             run_id=self.run_id,
             configuration_name=self.configured.name,
             configuration=self.configured.varied,
+            overrides=self.configured.overrides.document(),
+            commit=next(filter(None, map(os.environ.get, COMMIT_VARIABLES)), ""),
             image=self.image,
             pid=os.getpid(),
             started_at=self.started_at,

@@ -80,7 +80,7 @@ def recorded(
     configured: Configured, *, out: Path, pool: ClusterPool | None = None, **how: Unpack[How]
 ) -> Path:
     """Run one configuration without judging it; return its run directory. Raises as `run` does."""
-    preflight()
+    preflight(how["reporter"].note)
     scenario = configured.scenario
     run_dir = runs.create(
         out,

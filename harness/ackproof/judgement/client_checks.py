@@ -84,7 +84,7 @@ def client_counts(evidence: Evidence) -> dict[str, int]:
     """
     scenario, counts = evidence.scenario, {}
     if allowed := {error for sends in scenario.sends.values() for error in sends.may_stop_for}:
-        counts["stopped"] = sum(one.error in allowed for one in stopped_producers(evidence))
+        counts["stopped"] = sum(error in allowed for error in _fatal_errors(evidence).values())
     if scenario.rack_aware:
         events = evidence.rows("consumer_events")
         counts["follower-fetch"] = sum(row["event"] == FOLLOWER_FETCH for row in events)
@@ -96,15 +96,20 @@ def stopped_producers(evidence: Evidence) -> list[StoppedProducer]:
 
     Raises RunDirectoryError.
     """
+    return [
+        StoppedProducer(producer=number, error=error)
+        for number, error in _fatal_errors(evidence).items()
+        if error not in FENCED
+    ]
+
+
+def _fatal_errors(evidence: Evidence) -> dict[int, str]:
+    """Return the errors that ended producers, by number."""
     errors = {
         number: _ended_by(in_force_path(evidence.clients / f"producer-{number}"))
         for number in sorted(_client_numbers(evidence)["producer"])
     }
-    return [
-        StoppedProducer(producer=number, error=error)
-        for number, error in errors.items()
-        if error and error not in FENCED
-    ]
+    return {number: error for number, error in errors.items() if error}
 
 
 def _ended_by(path: Path) -> str:

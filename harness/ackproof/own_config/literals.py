@@ -34,6 +34,16 @@ def python(source: Source) -> Part | None:
             tree = ast.parse(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    source.warnings.extend(
+        [
+            f"{source.name}:{node.lineno}: {node.func.id}(…): arguments of kafka-python: not read; "
+            "state them in a properties file"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and re.fullmatch(r"(AIO)?Kafka(Producer|Consumer)", node.func.id)
+        ]
+    )
     literals = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     # Dotted names in Python are librdkafka's: other clients have keyword arguments.
     return _joined(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,17 +34,18 @@ if TYPE_CHECKING:
 LATEST = 30
 
 _SELECT = {
-    "losses": "SELECT * FROM loss_rates ORDER BY scenario, configuration_name, kafka_version",
-    "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration_name, kafka_version",
+    "losses": "SELECT * FROM loss_rates ORDER BY scenario, configuration, kafka_version",
+    "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration, kafka_version",
     "recoveries": "SELECT * FROM recovery_times WHERE verified AND recovery_s IS NOT NULL "
     "ORDER BY fault, injected_at",
-    "causes": "SELECT * FROM loss_causes ORDER BY lost DESC, scenario, configuration_name, `case`",
-    "runs": "SELECT run_id, scenario, configuration_name, kafka_version, `commit`, verdict, "
+    "causes": "SELECT * FROM loss_causes ORDER BY lost DESC, scenario, configuration, case_id",
+    "runs": "SELECT run_id, scenario, configuration, kafka_version, commit_id, verdict, "
     "reason, outcome, report, acked, lost, duplicated, availability, ack_latency_p99_ms, "
     "date_format(started_at, 'yyyy-MM-dd HH:mm:ss') AS started FROM runs "
     "ORDER BY started_at, run_id",
-    "findings": "SELECT r.run_id, r.configuration_name, f.anomaly, f.predicted, f.observed "
-    "FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id ORDER BY r.started_at DESC",
+    "findings": "SELECT r.run_id, r.configuration, r.report, f.anomaly, f.predicted, "
+    "f.observed_count FROM findings AS f JOIN runs AS r ON f.run_id = r.run_id "
+    "ORDER BY r.started_at DESC",
 }
 
 _Rows = Sequence[dict[str, Any]]
@@ -76,6 +78,7 @@ def read(warehouse: Warehouse) -> Trends:
 def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
     expected = [AS_EXPECTED[Word(run["verdict"])] for run in trends.runs]
     drawn = figures(trends)
+    colours = _colours(trends.runs)
     write_page(
         path,
         "dashboard.html.j2",
@@ -89,14 +92,17 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             "undecided": expected.count("undecided"),
         },
         drawn=drawn,
+        configurations={
+            _key(run): (name, colours[name])
+            for run in trends.runs
+            for name in [_configuration(run)]
+        },
+        key=_key,
     )
 
 
 def figures(trends: Trends) -> list[Figure]:
-    colours = {
-        name: broker_colour(number)
-        for number, name in enumerate(dict.fromkeys(map(_configuration, trends.runs)), start=1)
-    }
+    colours = _colours(trends.runs)
     plots = [
         _losing_runs(trends.losses),
         _losses(trends.losses),
@@ -109,10 +115,21 @@ def figures(trends: Trends) -> list[Figure]:
     return [figure for figure in plots if figure is not None]
 
 
+def _colours(runs: _Rows) -> dict[str, str]:
+    """Return the colour of each configuration."""
+    names = dict.fromkeys(map(_configuration, runs))
+    return {name: broker_colour(number) for number, name in enumerate(names, start=1)}
+
+
 def _configuration(row: dict[str, Any]) -> str:
     """Return the configuration's name, after the scenario's unless it contains that."""
-    name, scenario = row["configuration_name"], row["scenario"]
+    name, scenario = row["configuration"], row["scenario"]
     return str(name) if scenario in name else f"{scenario}: {name}"
+
+
+def _key(row: dict[str, Any]) -> str:
+    """Return what identifies the configuration in the page's filter."""
+    return f"{zlib.crc32(_configuration(row).encode()):08x}"
 
 
 def _label(row: dict[str, Any]) -> str:
@@ -124,7 +141,7 @@ def _losing_runs(rows: _Rows) -> Figure | None:
         rows,
         name="losing-runs",
         title="Runs that lost records",
-        caption="Share of conclusive runs, with 95 % Wilson intervals.",
+        caption="Share of conclusive runs, with 95 % intervals.",
         column="runs_with_loss_share",
         axis="runs, %",
         describe=lambda row: f"{row['runs_with_loss']} of {row['runs']} runs lost records",
@@ -136,8 +153,8 @@ def _losses(rows: _Rows) -> Figure | None:
         rows,
         name="losses",
         title="Loss rate",
-        caption="Lost share of the acked records of conclusive runs. The 95 % intervals come from "
-        "the variance between runs, where at least two lost records.",
+        caption="Of the acked records of conclusive runs, with 95 % intervals from the variance "
+        "between runs.",
         column="lost_share",
         axis="lost, % of acked records",
         describe=lambda row: (
@@ -151,37 +168,38 @@ def _causes(rows: _Rows) -> Figure | None:
     if not rows:
         return None
     labels = list(dict.fromkeys(map(_label, rows)))
-    cases = list(dict.fromkeys(row["case"] for row in rows))
-    titles = {row["case"]: row["title"] for row in rows}
-    texts = [
-        f"{_label(row)}: {fmt.count(row['lost'])} records in {fmt.plural(row['runs'], 'run')}, "
-        f"{row['title']} ({row['case']})"
+    cases = list(dict.fromkeys(row["case_id"] for row in rows))
+    titles = {row["case_id"]: row["title"] for row in rows}
+    texts = {
+        (_label(row), row["case_id"]): f"{_label(row)}: {fmt.count(row['lost'])} records in "
+        f"{fmt.plural(row['runs'], 'run')}, {row['title']} ({row['case_id']})"
         for row in rows
-    ]
+    }
     colours = {case: broker_colour(number) for number, case in enumerate(cases, start=1)}
     return Figure(
         name="causes",
         title="Why records were lost",
-        caption="Lost records of conclusive runs by cause; docs/explanation/forensics.md "
-        "describes the cases.",
-        spoken="; ".join(texts) + ".",
+        caption="Lost records of conclusive runs, by cause.",
+        spoken="; ".join(texts.values()) + ".",
         timed=False,
         keys=tuple(Key(colour=colours[case], text=f"{titles[case]} ({case})") for case in cases),
         traces=[
             go.Bar(
-                x=[row["lost"] for row in rows if row["case"] == case],
-                y=[-labels.index(_label(row)) for row in rows if row["case"] == case],
-                hovertext=[
-                    text for row, text in zip(rows, texts, strict=True) if row["case"] == case
-                ],
+                x=[row["lost"] for row in own],
+                y=[-labels.index(_label(row)) for row in own],
+                hovertext=[texts[_label(row), case] for row in own],
                 marker_color=colour(colours[case]),
+                meta=list(map(_key, own)),
+                customdata=[row["example_report"] for row in own],
             )
             for case in cases
+            for own in [[row for row in rows if row["case_id"] == case]]
         ],
         layout=go.Layout(
             height=_ROW * len(labels) + _MARGIN["t"] + _MARGIN["b"],
             margin=_MARGIN,
             barmode="stack",
+            meta=list({_label(row): _key(row) for row in rows}.values()),
             xaxis={"rangemode": "tozero", "tickformat": ",~r", "title_text": "records"},
             yaxis={"visible": False, "range": [-len(labels) + 0.4, 0.6]},
             annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
@@ -208,8 +226,10 @@ def _shares(
                 label=_label(row), text=text, share=100 * share, low=100 * low, high=100 * high
             )
         )
-    layout = _by_configuration([row.label for row in shown], title=axis)
-    return intervals(shown, layout, **texts)
+    keys = list(map(_key, rows))
+    figure = intervals(shown, _by_row([row.label for row in shown], title=axis, keys=keys), **texts)
+    figure.traces[0].meta = keys
+    return figure
 
 
 def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
@@ -234,6 +254,8 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
                 y=[float(f"{factor * run[column]:.6g}") for run in own],
                 hovertext=[_hover(run, _value(what, run[column])) for run in own],
                 hoverinfo="text",
+                meta=list(map(_key, own)),
+                customdata=[run["report"] for run in own],
                 line_color=colour(role),
                 marker={"color": colour(role), "size": 8, "symbol": crosses},
             )
@@ -252,12 +274,12 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
     return Figure(
         name=what,
         title=title,
-        caption="Each run at its start; a cross is a violated run. "
-        + (
-            "Share of the time in which the worst partition acked."
+        caption=(
+            "Share of the time in which the worst partition acked. "
             if what == "availability"
-            else "Log scale."
-        ),
+            else "Log scale. "
+        )
+        + "A cross is a violated run; a click opens the run.",
         spoken=f"{title} of {len(shown)} runs, from {_value(what, low)} to {_value(what, high)}.",
         timed=False,
         keys=keys,
@@ -283,7 +305,7 @@ def _value(what: str, value: float) -> str:
 
 
 def _hover(run: dict[str, Any], value: str) -> str:
-    commit = f"\ncommit {run['commit'][:12]}" if run["commit"] else ""
+    commit = f"\ncommit {run['commit_id'][:12]}" if run["commit_id"] else ""
     return f"{value}, {run['verdict']}\n{_label(run)}{commit}\n{run['started']} UTC"
 
 
@@ -302,6 +324,8 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
                 for row in own
             ],
             hoverinfo="text",
+            meta=list(map(_key, own)),
+            customdata=[row["report"] for row in own],
             marker={"color": colour(role), "size": 10, "opacity": 0.75},
         )
         for name, role in colours.items()
@@ -321,14 +345,14 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
         timed=False,
         keys=tuple(Key(colour=colours[name], text=name) for name in colours if name in shown),
         traces=traces,
-        layout=_by_configuration(kinds, title="seconds"),
+        layout=_by_row(kinds, title="seconds"),
     )
 
 
 def _duplicates(rows: _Rows) -> Figure | None:
     if not rows or not any(row["duplicated"] for row in rows):
         return None
-    labels = [_label(row) for row in rows]
+    labels, keys = list(map(_label, rows)), list(map(_key, rows))
     texts = [
         f"{label}: {fmt.count(row['duplicated'])} of {fmt.count(row['acked'])} acked"
         for label, row in zip(labels, rows, strict=True)
@@ -346,9 +370,10 @@ def _duplicates(rows: _Rows) -> Figure | None:
                 hovertext=texts,
                 width=0.25,
                 marker_color=colour("unknown"),
+                meta=keys,
             )
         ],
-        layout=_by_configuration(labels, title="duplicates per million acked records"),
+        layout=_by_row(labels, title="duplicates per million acked records", keys=keys),
     )
 
 
@@ -356,11 +381,15 @@ def _rows_of(labels: Sequence[str]) -> list[int]:
     return [-row for row in range(len(labels))]
 
 
-def _by_configuration(labels: Sequence[str], *, title: str) -> Any:
-    """Return the layout of a plot with one row for each label, the first at the top."""
+def _by_row(labels: Sequence[str], *, title: str, keys: Sequence[str] | None = None) -> Any:
+    """Return the layout of a plot with one row for each label, the first at the top.
+
+    The page's filter hides rows by `keys`.
+    """
     return go.Layout(
         height=_ROW * len(labels) + 70,
         margin=_MARGIN,
+        meta=keys,
         xaxis={"rangemode": "tozero", "title_text": title, "nticks": 6},
         yaxis={
             "range": [0.5 - len(labels), 0.75],

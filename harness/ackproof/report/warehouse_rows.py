@@ -2,68 +2,85 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof.comparison.store import ComparisonPlan, ConfigurationTrial
 from ackproof.errors import RunDirectoryError, ScenarioError, translated
 from ackproof.report.wording import outcome
-from ackproof.runs.directory import RunRecord, read_record, read_verdict
+from ackproof.runs.directory import (
+    PLAN,
+    RunRecord,
+    is_of_several_runs,
+    read_plan,
+    read_record,
+    read_verdict,
+)
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader
 from ackproof.scenario.types import setting_text
+from ackproof.trials import read_trials
+from ackproof_spark.warehouse.configuration import configuration_name, digest
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
 
 if TYPE_CHECKING:
-    from ackproof_spark.warehouse.warehouse import Warehouse
+    from ackproof_spark.spark.functions import SparkSession
+    from ackproof_spark.warehouse.warehouse import Head, Warehouse
 
 REPORT = "report.html"
 
-#: Environment variables of GitHub, GitLab and Jenkins with the tested commit.
-COMMIT_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
+
+def with_trials(paths: Sequence[Path]) -> list[Path]:
+    """Return paths in which the directory of a comparison is replaced by those of its trials."""
+    found: list[Path] = []
+    for path in paths:
+        trials = _trials_of(path)
+        runs = [path.parent / run_id for run_id in trials if (path.parent / run_id).exists()]
+        found += runs if trials else [path]
+    return found
+
+
+def _trials_of(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return comparison and number of the trials of a comparison, by run id; {} if it is none."""
+    if not is_of_several_runs(directory):
+        return {}
+    try:
+        plan = read_plan(directory, ComparisonPlan, maker="compare")
+        trials = read_trials(directory, ConfigurationTrial)
+    except RunDirectoryError:  # of a shrink, or damaged
+        return {}
+    return {
+        trial.run_id: {"comparison": plan.comparison_id, "trial": trial.round}
+        for trial in trials
+        if trial.run_id is not None
+    }
 
 
 def read_runs(
-    run_dirs: Sequence[Path],
-    *,
-    commit: str | None,
-    comparison: str | None,
-    reports: str | None = None,
+    run_dirs: Sequence[Path], *, commit: str | None = None, reports: str | None = None
 ) -> list[JudgedRun]:
     """Return stored runs as rows of a warehouse, sorted by time.
 
-    The default of `commit` comes from `COMMIT_VARIABLES`. With `comparison` the runs are its
-    trials, numbered within each configuration. `reports` is the address below which the run
-    directories are published; without it a row links to the page on this machine. Raises
-    RunDirectoryError for a directory that is not a finished run, is damaged, or has no verdict, and
-    for two directories of the same run.
+    The default of `commit` is that of the run's record. A run is a trial if a comparison beside it
+    has it. `reports` is the address below which the run directories are published; without it a row
+    links to the page on this machine. Raises RunDirectoryError for a directory that is not a
+    finished run, is damaged, or has no verdict, and for two directories of the same run.
     """
-    commit = commit or next(filter(None, map(os.environ.get, COMMIT_VARIABLES)), None)
     by_time = sorted(
         ((read_verdict(directory), directory) for directory in run_dirs),
         key=lambda pair: (pair[0].started_at, pair[0].run_id),
     )
     _distinct(by_time)
+    trials: dict[str, dict[str, Any]] = {}
+    for folder in dict.fromkeys(directory.resolve().parent for directory in run_dirs):
+        for plan in sorted(folder.glob(f"*/{PLAN}")):
+            trials |= _trials_of(plan.parent)
     runs = []
-    trials: Counter[tuple[str, str]] = Counter()
     for verdict, directory in by_time:
-        trial = None
-        if comparison:
-            configuration = (verdict.scenario, verdict.configuration_name)
-            trials[configuration] += 1
-            trial = {
-                "comparison": comparison,
-                "scenario": verdict.scenario,
-                "configuration_name": verdict.configuration_name,
-                "trial": trials[configuration],
-            }
         record = read_record(directory)
         if record.run_id != verdict.run_id:  # the tables' rows have the record's run_id
             raise RunDirectoryError(
@@ -71,15 +88,9 @@ def read_runs(
                 f"{record.run_id}",
                 hint=f"Judge it again: ackproof check {directory}",
             )
-        judged = _judged(
-            verdict,
-            record,
-            directory,
-            trial=trial,
-            commit=commit,
-            report=_report(directory, reports),
-        )
-        runs.append(judged)
+        trial = trials.get(verdict.run_id, {"comparison": None, "trial": None})
+        kept = {"commit_id": commit or record.commit or None, **trial}
+        runs.append(_judged(verdict, record, directory, kept, _report(directory, reports)))
     return runs
 
 
@@ -99,29 +110,33 @@ def _judged(
     verdict: Verdict,
     record: RunRecord,
     directory: Path,
-    *,
-    trial: Mapping[str, Any] | None,
-    commit: str | None,
+    kept: Mapping[str, Any],
     report: str | None,
 ) -> JudgedRun:
     metrics = verdict.metrics
     latency = metrics.ack_latency_ms
+    observed = {word: verdict.observed.get(word, 0) for word in (*SENDS, *ANOMALY_COUNTS)}
+    settings = _settings(directory)
     run = {
         "scenario": verdict.scenario,
-        "configuration_name": verdict.configuration_name or verdict.scenario,
-        "configuration": json.dumps(verdict.configuration, sort_keys=True),
+        "configuration": configuration_name(
+            verdict.configuration_name, verdict.configuration, record.overrides
+        ),
+        "configuration_id": digest(settings)[:12],
+        "settings": settings,
         "seed": verdict.seed,
         "kafka_version": verdict.kafka_version,
         "image": verdict.image,
-        "commit": commit,
         "started_at": verdict.started_at,
         "finished_at": verdict.finished_at,
         "verdict": verdict.verdict.value,
         "reason": verdict.reason,
         "outcome": outcome(verdict).text,
+        "run_folder": directory.resolve().name,
         "report": report,
-        **{word: verdict.observed.get(word, 0) for word in (*SENDS, *ANOMALY_COUNTS)},
-        "observed": json.dumps(verdict.observed),
+        **{name: count for name, count in observed.items() if name != "unknown"},
+        "unknown_outcome": observed["unknown"],
+        "observed": verdict.observed,
         "duration_s": metrics.duration_s,
         "acked_per_s": metrics.acked_per_s,
         "unavailability_s": metrics.unavailability_s,
@@ -138,24 +153,33 @@ def _judged(
             "anomaly": anomaly,
             "prediction": prediction,
             "reason": verdict.prediction.reasons.get(anomaly),
-            "observed": verdict.observed.get(anomaly, 0),
+            "observed_count": verdict.observed.get(anomaly, 0),
         }
         for anomaly, prediction in verdict.predicted.items()
     ]
-    everything = (verdict.model_dump(mode="json"), record.troubles, commit, trial, report)
+    everything = (verdict.model_dump(mode="json"), record.troubles, run["configuration"], report)
     return JudgedRun(
         run_id=verdict.run_id,
         directory=str(directory.resolve()),
-        run=run,
-        trial=trial,
+        run={**run, **kept},
         predictions=predictions,
-        findings=[finding.model_dump() for finding in verdict.findings],
-        causes=[cause.model_dump() for cause in verdict.causes],
+        findings=[
+            _renamed(finding.model_dump(), observed="observed_count")
+            for finding in verdict.findings
+        ],
+        causes=[
+            _renamed(cause.model_dump(), partition="partition_id", case="case_id", count="lost")
+            | {"fault_number": None if cause.window is None else cause.window + 1}
+            for cause in verdict.causes
+        ],
         availability=_availability(verdict),
-        settings=_settings(directory),
         troubles=record.troubles,
-        digest=hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest(),
+        digest=digest(everything),
     )
+
+
+def _renamed(row: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in row.items()}
 
 
 def _report(directory: Path, reports: str | None) -> str | None:
@@ -171,9 +195,9 @@ def _availability(verdict: Verdict) -> list[dict[str, Any]]:
     return [
         {
             "topic": part.topic,
-            "partition": part.partition,
+            "partition_id": part.partition,
             "action": action,
-            "share": share.share,
+            "available_share": share.share,
             "outages": share.outages,
             "longest_outage_s": share.longest_s,
         }
@@ -182,28 +206,28 @@ def _availability(verdict: Verdict) -> list[dict[str, Any]]:
     ]
 
 
-def _settings(directory: Path) -> list[dict[str, Any]]:
-    """Return every setting of the scenario; an empty list if this version cannot read it."""
+def _settings(directory: Path) -> dict[str, str]:
+    """Return every setting of the scenario by its path; {} if this version cannot read it."""
     try:
         scenario = loader.load(directory / "scenario.yaml")[0].scenario
     except ScenarioError:
-        return []
-    of_scopes: list[tuple[str, str | None, Mapping[str, Any]]] = [
-        ("producer", None, scenario.workload.settings.as_client_settings()),
-        ("broker", None, {"brokers": scenario.cluster.brokers, **scenario.cluster.settings}),
-    ]
+        return {}
+    of_scopes: dict[str, Mapping[str, Any]] = {
+        "producer": scenario.workload.settings.as_client_settings(),
+        "broker": {"brokers": scenario.cluster.brokers, **scenario.cluster.settings},
+    }
     for name, topic in scenario.topics.items():
         counts = {
             "partitions": topic.partitions,
             "replication_factor": topic.replication_factor,
             "min.insync.replicas": topic.min_insync_replicas,
         }
-        of_scopes.append(("topic", name, counts | topic.settings))
-    return [
-        {"scope": scope, "name": name, "key": key, "value": setting_text(value)}
-        for scope, name, settings in of_scopes
+        of_scopes[f"topic.{name}"] = counts | topic.settings
+    return {
+        f"{scope}.{key}": setting_text(value)
+        for scope, settings in of_scopes.items()
         for key, value in settings.items()
-    ]
+    }
 
 
 def address(location: str) -> str:
@@ -228,9 +252,25 @@ def default_format() -> Format:
     return Format.DELTA if has_jars(Format.DELTA) and not is_connect() else Format.PARQUET
 
 
+def format_here(location: str) -> Format | None:
+    """Return the format of a warehouse on a local disk, without Spark; None if there is none."""
+    from ackproof_spark.warehouse.storage import ArrowFiles, is_here
+    from ackproof_spark.warehouse.warehouse import read_head
+
+    if not is_here(location):
+        return None
+    with translated():
+        head = read_head(ArrowFiles(location))
+    return head.format if head else None
+
+
 @contextmanager
 def opened(
-    location: str, *, create: bool = False, kind: Format | None = None
+    location: str,
+    *,
+    create: bool = False,
+    kind: Format | None = None,
+    catalog: Mapping[str, str] | None = None,
 ) -> Iterator[Warehouse]:
     """Yield the warehouse at an address, in a Spark session with the jars of its format.
 
@@ -238,19 +278,38 @@ def opened(
     WarehouseError if the address has no warehouse, or a warehouse of another format; SparkError if
     Spark fails.
     """
+    from ackproof_spark.warehouse.warehouse import Warehouse
+
+    with _session(location, kind) as (spark, stored):
+        if create:
+            chosen = kind or (stored.format if stored else default_format())
+            yield Warehouse.create(spark, location, chosen, catalog)
+        else:
+            yield Warehouse.open(spark, location)
+
+
+def upgrade(location: str) -> int | None:
+    """Upgrade a warehouse in place; return its earlier version, None if it was the current one."""
+    from ackproof_spark.warehouse.upgrade import upgrade as upgrade_stored
+
+    with _session(location, None) as (spark, _):
+        return upgrade_stored(spark, location)
+
+
+@contextmanager
+def _session(location: str, kind: Format | None) -> Iterator[tuple[SparkSession, Head | None]]:
+    """Yield a session with the jars of the warehouse's format, and its version file."""
     from ackproof_spark.spark.connector import Package
     from ackproof_spark.spark.session import is_connect, session, use
-    from ackproof_spark.warehouse.warehouse import Storage, Warehouse, read_format
+    from ackproof_spark.warehouse.storage import Storage
+    from ackproof_spark.warehouse.warehouse import OLDEST_UPGRADED, read_head
 
     with translated():
         # The format is not known yet. Adding jars later would restart Spark.
         for known in (Format.DELTA, Format.ICEBERG):
             if not is_connect() and (has_jars(known) or known is kind):
                 use(Package(known.value))
-        stored = read_format(Storage.of(session(), location))
-        if stored is not None and not has_jars(stored) and not is_connect():
-            use(Package(stored.value))  # raises an error with the command that fetches them
-        if create:
-            yield Warehouse.create(session(), location, kind or stored or default_format())
-        else:
-            yield Warehouse.open(session(), location)
+        stored = read_head(Storage.of(session(), location), oldest=OLDEST_UPGRADED)
+        if stored is not None and not has_jars(stored.format) and not is_connect():
+            use(Package(stored.format.value))  # raises an error with the command that fetches them
+        yield session(), stored

@@ -23,6 +23,7 @@ from ackproof.errors import RunDirectoryError
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import table_rows
 from ackproof.runs.recovery import recover_run
+from ackproof.scenario.changes import Overrides
 from ackproof.scenario.loader import Configured, load, validate
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain, registered
@@ -157,6 +158,7 @@ def recorded_run(run_dir: Path) -> RecordedRun:
             name=record.configuration_name,
             varied=record.configuration,
             path=path,
+            overrides=Overrides(merged=record.overrides),
         ),
         notes=tuple(notes),
     )

@@ -22,6 +22,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
@@ -54,11 +55,18 @@ _UNWRITABLE_PATH = frozenset(
 
 _DAMAGED = "Restore it from a copy of the run, or run the scenario again."
 
+#: Bytes of free space without which no run begins.
+LEAST_FREE = 32_000_000
+
 #: Maximum bytes of a document of a run; a run of days has some millions.
 MOST_BYTES = 256_000_000
 
 #: The options of a comparison or shrink, in the directory that it wrote for several runs.
-_PLAN = "plan.json"
+PLAN = "plan.json"
+
+
+#: Environment variables of GitHub, GitLab and Jenkins with the tested commit.
+COMMIT_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 
 
 class Clock(Record):
@@ -79,6 +87,10 @@ class RunRecord(Record):
     run_id: str
     configuration_name: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
+    #: Values of the scenario that `--set` or the user's own files replaced. Older runs have none.
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    #: The commit of the user's project, from `COMMIT_VARIABLES`; empty if none of them is set.
+    commit: str = ""
     image: str
     #: The harness process. While it exists and `finished_at` is None, the run is in progress.
     pid: int
@@ -115,7 +127,7 @@ class PredictionRecord(Record):
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
     """Create a run directory under `out` and point `latest` to it.
 
-    Raises DiskError if it cannot be written.
+    Raises DiskError if it cannot be written, or if the disk has less than `LEAST_FREE` left.
     """
     parts = [f"{now:%Y%m%dT%H%M%SZ}", scenario]
     if configuration:
@@ -123,6 +135,8 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
     name = "-".join([*parts, str(seed)])
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(out).free < LEAST_FREE:
+            raise OSError(errno.ENOSPC, "too little space for a run")
         for suffix in ("", *(f"-{n}" for n in range(2, 1000))):
             path = out / (name + suffix)
             try:
@@ -298,7 +312,7 @@ def refuse_special_files(run_dir: Path) -> None:
 
 def is_of_several_runs(directory: Path) -> bool:
     """Whether `ackproof compare` or `shrink` wrote the directory, for several runs."""
-    return (directory / _PLAN).exists()
+    return (directory / PLAN).exists()
 
 
 def is_interrupted(directory: Path) -> bool:
@@ -311,12 +325,12 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
 
     Raises RunDirectoryError if it is absent or damaged.
     """
-    if not (directory / _PLAN).exists():
+    if not (directory / PLAN).exists():
         raise RunDirectoryError(
-            f"{directory} is not a directory of `ackproof {maker}`: it has no {_PLAN}",
+            f"{directory} is not a directory of `ackproof {maker}`: it has no {PLAN}",
             hint=f"Name the directory that `ackproof {maker}` printed.",
         )
-    return read_model(directory, _PLAN, plan)
+    return read_model(directory, PLAN, plan)
 
 
 def _check_version(path: Path, content: bytes) -> None:

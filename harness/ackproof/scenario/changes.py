@@ -234,6 +234,19 @@ class Overrides:
     def on_configuration(self, document: Mapping[str, Any]) -> dict[str, Any]:
         return configured(document, self.merged)
 
+    def document(self) -> dict[str, Any]:
+        """Return the values as a part of a scenario document, without defaults of a client.
+
+        The source of such a default is the client; that of a user's value has a line or a port.
+        """
+        document: dict[str, Any] = {}
+        for path, value in self.replaced.items():
+            own = value
+            if isinstance(value, Mapping):
+                own = {key: v for key, v in value.items() if ":" in self.source_of((*path, key))}
+            document = configured(document, nested([str(part) for part in path], own))
+        return configured(document, self.merged)
+
     def source_of(self, path: YamlPath) -> str:
         """Return the origin of the value at `path` or of a parent; '' for the file."""
         ends = (path[:length] for length in range(len(path), 0, -1))

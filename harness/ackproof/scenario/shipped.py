@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 
-def folder() -> Path:
-    """Return the folder of the shipped scenarios: in the package, or at the top of a checkout."""
+def folder(name: str = "scenarios", in_checkout: str = "scenarios") -> Path:
+    """Return the folder of shipped files: in the package, or at its place in a checkout."""
     package = Path(__file__).parents[1]
-    installed = package / "scenarios"
-    return installed if installed.is_dir() else package.parents[1] / "scenarios"
+    installed = package / name
+    return installed if installed.is_dir() else package.parents[1] / in_checkout
 
 
 def files() -> list[Path]:

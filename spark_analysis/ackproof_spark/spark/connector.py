@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -48,6 +49,10 @@ OLDEST_JAVA = 17
 
 _SCALA = "2.13"
 _FINISHED = "finished"
+
+#: Beside the jars: the reason of the last fetch of the Kafka connector, if it failed.
+_NOT_FETCHED = "not-fetched.txt"
+_RETRY_AFTER_S = 24 * 3600
 
 #: The versions of Spark with which ackproof and its connector were tried; the first is the default.
 TRIED = ("4.1.1", "4.2.0")
@@ -161,6 +166,34 @@ def jars(package: Package = Package.KAFKA) -> list[Path]:
     return sorted(folder.glob("*.jar")) if (folder / _FINISHED).exists() else []
 
 
+def failure() -> str:
+    """Return the reason if the Kafka connector could not be fetched; '' if it was not tried."""
+    note = cache_dir() / _NOT_FETCHED
+    return note.read_text() if note.exists() and not jars() else ""
+
+
+def attempt() -> str:
+    """Fetch the Kafka connector unless it is here, or could not be fetched in the last day.
+
+    Return the reason if this fetch failed, once; raises `AnalysisError` without a suitable Spark or
+    Java.
+    """
+    note = cache_dir() / _NOT_FETCHED
+    if jars() or (note.exists() and time.time() - note.stat().st_mtime < _RETRY_AFTER_S):
+        return ""
+    check_java()
+    known = failure()
+    try:
+        resolve()
+    except AnalysisError as error:
+        reason = str(error).partition(_REPORT)[0]
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(reason)
+        return reason if reason != known else ""
+    note.unlink(missing_ok=True)
+    return ""
+
+
 def resolve(package: Package = Package.KAFKA) -> list[Path]:
     """Return a package's jars, fetching them if they are not in the cache.
 
@@ -225,12 +258,22 @@ def _fetch(ivy: Path, package: Package) -> None:
         PYSPARK_PYTHON=sys.executable,
     )
     if done.returncode != 0 or not any((ivy / "jars").glob("*.jar")):
+        report = done.stderr or done.stdout
+        lines = report.splitlines()
+        cause = next((line.strip() for line in lines if _CAUSE.search(line)), "see below")
         raise AnalysisError(
-            f"{_CALLED[package]} {coordinates(package)} could not be fetched: Spark needs a "
-            f"package source that has exactly this version and all it depends on. Set one up for "
-            f"this machine's JVM tools, or install a pyspark for which it has them ({INSTALL}). "
-            f"Spark's report ends with:\n{_end(done.stderr or done.stdout)}"
+            f"{_CALLED[package]} {coordinates(package)} could not be fetched ({cause}): Spark "
+            "needs a package source that has exactly this version and all it depends on. Set one "
+            "up for this machine's JVM tools, or install a pyspark for which it has them "
+            f"({INSTALL}).{_REPORT}{_end(report)}"
         )
+
+
+#: Lines of Ivy's report that have a cause.
+_CAUSE = re.compile(r"unresolved dependency|SERVER ERROR|not found$|Exception|refused|timed out")
+
+#: Separates the reason of a failed fetch from the end of Spark's report.
+_REPORT = " Spark's report ends with:\n"
 
 
 def _end(report: str) -> str:

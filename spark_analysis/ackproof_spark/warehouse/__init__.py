@@ -2,13 +2,13 @@
 
 A warehouse is a folder, or an address that Spark can write::
 
-    warehouse.json       its format (Parquet, Delta Lake or Iceberg) and version
+    warehouse.json       its format (Parquet, Delta Lake or Iceberg), version, catalog, and the
+                         address of the published runs
     views.sql            creates the views in a plain Spark, without ackproof
-    runs/  trials/  predictions/  findings/  causes/  lost_stories/  availability/  settings/
-    fault_windows/  partition_states/  events/  metrics/  anomalies/  sends/  reads/
+    loads.json           what `runs` has, so that a load without new runs needs no Spark
+    ackproof/            the tables of `tables.txt`
 
-Every table is partitioned by `run_id`. Loading a run replaces its partition (dynamic partition
-overwrite), so loading it twice changes nothing. `load_id` is the digest of the loaded data. `runs`
-is written last, and views show the rows whose `load_id` is that of the run's row in `runs`. So rows
-of an unfinished load, and of partitions that a later load did not replace, are hidden.
+Every table is partitioned by date; loading a run replaces its rows. `load_id` is the digest of the
+loaded data. `runs` is written last, and views show the rows whose `load_id` is that of the run's
+row in `runs`. So rows of an unfinished load are hidden.
 """

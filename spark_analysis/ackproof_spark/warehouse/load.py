@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
+from ackproof_spark.errors import AnalysisError
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
-from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.small_data import small_plans
-from ackproof_spark.tables import columns
-from ackproof_spark.warehouse.formats import frame
-from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
-from ackproof_spark.warehouse.timelines import events, per_second
-from ackproof_spark.warehouse.warehouse import Warehouse
+from ackproof_spark.warehouse.configuration import digest
+from ackproof_spark.warehouse.formats import SCHEMA, commented, frame
+from ackproof_spark.warehouse.schemas import LOAD_ID, RUN_DATE, TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.storage import ArrowFiles, Storage, is_here
+from ackproof_spark.warehouse.timelines import events, per_second, renamed
+from ackproof_spark.warehouse.warehouse import Warehouse, read_head
 
 
 class Loaded(StrEnum):
@@ -31,21 +34,33 @@ class Loaded(StrEnum):
 class JudgedRun:
     """A run and its verdict. Rows lack the columns that every table has.
 
-    `run` is the row of `runs` without the columns that loading adds. `trial` is None for a run
-    outside a comparison. `digest` is that of all this data.
+    `run` is the row of `runs` without the columns that loading adds; a commit or a comparison that
+    is None there stays as it is stored. `digest` is that of all other data.
     """
 
     run_id: str
     directory: str
     run: Mapping[str, Any]
-    trial: Mapping[str, Any] | None
     predictions: Sequence[Mapping[str, Any]]
     findings: Sequence[Mapping[str, Any]]
     causes: Sequence[Mapping[str, Any]]
     availability: Sequence[Mapping[str, Any]]
-    settings: Sequence[Mapping[str, Any]]
     troubles: Sequence[str]
     digest: str
+
+    @property
+    def date(self) -> date:
+        started: datetime = self.run["started_at"]
+        return started.astimezone(UTC).date()
+
+
+#: Columns of `runs` that a later load without them does not remove.
+_KEPT = ("commit_id", "comparison", "trial")
+
+#: What `runs` says of each loaded run, so that a load without new runs needs no Spark. It counts
+#: while the files of `runs` are those of `listing`: any other writer changes them.
+_LOADS_FILE = "loads.json"
+_KNOWN = ("run_id", LOAD_ID, "with_sends", "with_reads", *_KEPT)
 
 
 def load(
@@ -58,59 +73,107 @@ def load(
     missing or the warehouse cannot be written.
     """
     with explained(), warehouse.storage.lock():
-        stored = _stored(warehouse, [run.run_id for run in runs])
-        results: dict[str, Loaded] = {}
+        stored = _stored(warehouse)
+        results = {run.run_id: _result(run, stored, sends=sends, reads=reads) for run in runs}
         batches: dict[tuple[bool, bool], list[JudgedRun]] = {}
         for run in runs:
-            old = stored.get(run.run_id, {})
-            big = (
-                sends or old.get("with_sends", False),
-                reads or old.get("with_reads", False),
-            )
-            if old and (old["load_id"], old["with_sends"], old["with_reads"]) == (run.digest, *big):
-                results[run.run_id] = Loaded.PRESENT
-                continue
-            results[run.run_id] = Loaded.AGAIN if old else Loaded.NEW
-            batches.setdefault(big, []).append(run)
+            if results[run.run_id] is not Loaded.PRESENT:
+                old = stored.get(run.run_id, {})
+                big = (sends or old.get("with_sends", False), reads or old.get("with_reads", False))
+                batches.setdefault(big, []).append(run)
         for (with_sends, with_reads), batch in batches.items():
-            _write(warehouse, batch, with_sends=with_sends, with_reads=with_reads)
+            _write(warehouse, batch, stored, with_sends=with_sends, with_reads=with_reads)
+        if batches:
+            stored = _stored(warehouse)
+        note = {"listing": _listing(warehouse.storage), "runs": stored}
+        warehouse.storage.write(_LOADS_FILE, json.dumps(note) + "\n")
     return results
 
 
-def _stored(warehouse: Warehouse, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the existing rows of `runs` for these runs."""
-    rows = (
-        warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name('runs')}")  # noqa: S608
-        .where(F.col("run_id").isin(*run_ids))
-        .select("run_id", "load_id", "with_sends", "with_reads")
-        .collect()
+def all_present(
+    location: str, runs: Sequence[JudgedRun], *, sends: bool = False, reads: bool = False
+) -> bool:
+    """Return whether a load would change nothing, if that is known without Spark.
+
+    This is so for a warehouse on a local disk, into which only `load` wrote its runs.
+    """
+    if not is_here(location):
+        return False
+    try:
+        storage = ArrowFiles(location)
+        note = json.loads(storage.read(_LOADS_FILE) or "{}")
+        if read_head(storage) is None or note.get("listing") != _listing(storage):
+            return False
+        results = {_result(run, note["runs"], sends=sends, reads=reads) for run in runs}
+    except (AnalysisError, ValueError, KeyError, TypeError):
+        return False
+    return results == {Loaded.PRESENT}
+
+
+def _listing(storage: Storage) -> str:
+    """Return a digest of the file names of `runs`; '' if they are in a catalog elsewhere."""
+    names = sorted(storage.files(f"{SCHEMA}/runs"))
+    return digest(names) if names else ""
+
+
+def _stored(warehouse: Warehouse) -> dict[str, dict[str, Any]]:
+    """Return what is known of each run in `runs`."""
+    rows = warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name('runs')}")  # noqa: S608
+    return {row["run_id"]: row.asDict() for row in rows.select(*_KNOWN).collect()}
+
+
+def _result(
+    run: JudgedRun, stored: Mapping[str, Mapping[str, Any]], *, sends: bool, reads: bool
+) -> Loaded:
+    old = stored.get(run.run_id)
+    if old is None:
+        return Loaded.NEW
+    same = (
+        old[LOAD_ID] == run.digest
+        and all(run.run[name] in (None, old[name]) for name in _KEPT)
+        and old["with_sends"] >= sends
+        and old["with_reads"] >= reads
     )
-    return {row["run_id"]: row.asDict() for row in rows}
+    return Loaded.PRESENT if same else Loaded.AGAIN
 
 
 def _write(
-    warehouse: Warehouse, runs: Sequence[JudgedRun], *, with_sends: bool, with_reads: bool
+    warehouse: Warehouse,
+    runs: Sequence[JudgedRun],
+    stored: Mapping[str, Mapping[str, Any]],
+    *,
+    with_sends: bool,
+    with_reads: bool,
 ) -> None:
     spark = warehouse.spark
-    written = _frames(spark, runs, with_sends=with_sends, with_reads=with_reads)
     loading = {
         "loaded_at": datetime.now(tz=UTC),
         "with_sends": with_sends,
         "with_reads": with_reads,
     }
-    # Last: its `load_id` makes the rows of the other tables visible.
+    whole = [
+        {**run.run, **loading}
+        | {name: stored[run.run_id][name] for name in _KEPT if _forgotten(run, name, stored)}
+        for run in runs
+    ]
+    written = _frames(spark, runs, with_sends=with_sends, with_reads=with_reads)
+    # `runs` is the last: its `load_id` makes the rows of the other tables visible.
     written["runs"] = _rows(
-        spark, "runs", {run.run_id: [{**run.run, **loading, "digest": run.digest}] for run in runs}
+        spark, "runs", {run.run_id: [row] for run, row in zip(runs, whole, strict=True)}
     )
+    loads = [{"run_id": run.run_id, LOAD_ID: run.digest, RUN_DATE: run.date} for run in runs]
     load_ids = frame(
-        spark, [{"run_id": run.run_id, "load_id": run.digest} for run in runs], _LOAD_IDS
+        spark, loads, pa.schema(TABLES["runs"].schema.field(name) for name in loads[0])
     )
     with small_plans(spark, rows=sum(run.run["sent"] for run in runs)):
         for name, rows in written.items():
-            warehouse.tables.replace_runs(name, _conform(rows, load_ids, TABLES[name]))
+            warehouse.tables.replace_runs(
+                name, conform(rows, load_ids, name), [run.run_id for run in runs]
+            )
 
 
-_LOAD_IDS = columns("run_id string?, load_id string?")
+def _forgotten(run: JudgedRun, name: str, stored: Mapping[str, Mapping[str, Any]]) -> bool:
+    return run.run[name] is None and run.run_id in stored
 
 
 def _frames(
@@ -131,44 +194,43 @@ def _frames(
         broker_states=table("broker_states"),
     )
     troubles = {
-        run.run_id: [{"kind": "trouble", "what": trouble} for trouble in run.troubles]
+        run.run_id: [{"kind": "trouble", "description": trouble} for trouble in run.troubles]
         for run in runs
     }
-    of_verdicts = ("predictions", "findings", "causes", "availability", "settings")
+    of_verdicts = ("predictions", "findings", "causes", "availability")
     written = {
-        "trials": _rows(spark, "trials", {run.run_id: [run.trial] for run in runs if run.trial}),
         **{
             name: _rows(spark, name, {run.run_id: getattr(run, name) for run in runs})
             for name in of_verdicts
         },
-        "lost_stories": table("lost_stories"),
-        "fault_windows": fault_windows,
-        "partition_states": partition_states,
+        "lost_stories": renamed(table("lost_stories")),
+        "fault_windows": renamed(fault_windows),
+        "partition_states": renamed(partition_states),
         "events": timeline.unionByName(_rows(spark, "events", troubles).select(*timeline.columns)),
         "metrics": per_second(ledger, table("reads")),
-        "anomalies": table("anomalies"),
+        "anomalies": renamed(table("anomalies")),
     }
     if with_sends:
-        written["sends"] = ledger
+        written["sends"] = renamed(ledger)
     if with_reads:
-        written["reads"] = table("final_log")
+        written["reads"] = renamed(table("final_log"))
     return written
 
 
+#: Columns that `conform` adds.
+_ADDED = ("schema_version", LOAD_ID, RUN_DATE)
+
+
 def _rows(
-    spark: SparkSession, name: str, by_run: Mapping[str, Sequence[Mapping[str, Any]]]
+    spark: SparkSession, name: str, by_run: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> DataFrame:
-    """Return the rows of each run for one table, without `schema_version` and `load_id`."""
-    own = [field for field in TABLES[name] if field.name not in ("schema_version", "load_id")]
+    """Return the rows of each run for one table, without the columns that `conform` adds."""
+    own = [field for field in TABLES[name].schema if field.name not in _ADDED]
     rows = ({"run_id": run_id, **row} for run_id, rows in by_run.items() for row in rows)
     return frame(spark, rows, pa.schema(own))
 
 
-def _conform(rows: DataFrame, load_ids: DataFrame, schema: pa.Schema) -> DataFrame:
-    whole = rows.drop("load_id").join(F.broadcast(load_ids), "run_id")
-    return whole.withColumn("schema_version", F.lit(WAREHOUSE_VERSION)).select(
-        *(
-            F.col(field.name).cast(field.dataType).alias(field.name)
-            for field in spark_schema(schema)
-        )
-    )
+def conform(rows: DataFrame, load_ids: DataFrame, table: str) -> DataFrame:
+    """Return rows with every column of a table; `load_ids` has run id, load id and date of runs."""
+    whole = rows.drop(*_ADDED).join(F.broadcast(load_ids), "run_id")
+    return commented(whole.withColumn("schema_version", F.lit(WAREHOUSE_VERSION)), table)

@@ -1,9 +1,32 @@
-"""The tables `events` (of faults, partitions, brokers) and `metrics` (by second)."""
+"""Rows of a run as those of a warehouse: names, `events` and `metrics`."""
 
 from __future__ import annotations
 
 from ackproof_spark.spark.functions import Column, DataFrame, F, Window, union
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
+
+#: Columns of a run's tables that SQL reserves as words, and their names in a warehouse.
+_NAMES = {
+    "at": "occurred_at",
+    "case": "case_id",
+    "found": "evidence",
+    "offset": "record_offset",
+    "partition": "partition_id",
+    "size": "size_bytes",
+    "trigger": "start_condition",
+}
+
+
+def renamed(rows: DataFrame) -> DataFrame:
+    """Return a run's table with a warehouse's columns; faults are numbered from 1, as on pages."""
+    rows = rows.withColumnsRenamed(_NAMES)
+    if "window" in rows.columns:
+        rows = rows.withColumn("fault_number", F.col("window") + 1)
+    if "parameters" in rows.columns:
+        parsed = F.from_json("parameters", "map<string,string>")
+        rows = rows.withColumn("parameters", parsed)
+    return rows
+
 
 _EDGES = ("injected", "verified", "healed", "recovered")
 
@@ -18,7 +41,9 @@ def events(
     edges = F.explode(
         F.array(
             *(
-                F.struct(F.col(f"{edge}_at").alias("at"), F.lit(f"fault-{edge}").alias("kind"))
+                F.struct(
+                    F.col(f"{edge}_at").alias("occurred_at"), F.lit(f"fault-{edge}").alias("kind")
+                )
                 for edge in _EDGES
             )
         )
@@ -27,30 +52,32 @@ def events(
         fault_windows.select("*", edges.alias("edge"))
         .select(
             "run_id",
-            "edge.at",
+            "edge.occurred_at",
             "edge.kind",
             F.explode_outer("nodes").alias("node"),
-            F.format_string("F%d %s of %s", "window", "fault", "target").alias("what"),
+            F.format_string("F%d %s of %s", F.col("window") + 1, "fault", "target").alias(
+                "description"
+            ),
         )
-        .where("at is not null")
+        .where("occurred_at is not null")
     )
     of_partitions = partition_states.select(
         "run_id",
-        "at",
+        F.col("at").alias("occurred_at"),
         F.lit("partition-state").alias("kind"),
         F.nullif("leader", F.lit(-1)).alias("node"),
         "topic",
-        "partition",
+        F.col("partition").alias("partition_id"),
         F.format_string(
             "leader %d, leader epoch %d, ISR %s", "leader", "leader_epoch", _ids("isr")
-        ).alias("what"),
+        ).alias("description"),
     )
     of_brokers = broker_states.select(
         "run_id",
-        "at",
+        F.col("at").alias("occurred_at"),
         F.lit("broker-state").alias("kind"),
         F.col("broker").alias("node"),
-        F.format_string("broker %d %s", "broker", "state").alias("what"),
+        F.format_string("broker %d %s", "broker", "state").alias("description"),
     )
     return union([of_faults, of_partitions, of_brokers], sparse=True)
 
@@ -104,6 +131,9 @@ def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
     )
 
 
+#: `unknown` is a reserved word.
+_COUNTS = {"unknown": "unknown_outcome"}
+
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
 #: Quantiles are values that occurred; their rank is off by at most 1/this of a second's acks.
@@ -148,8 +178,11 @@ def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
         .orderBy(*key)
         .select(
             "run_id",
-            F.timestamp_seconds("s").alias("at"),
-            *(F.coalesce(name, F.lit(0)).cast("bigint").alias(name) for name in counts),
+            F.timestamp_seconds("s").alias("occurred_at"),
+            *(
+                F.coalesce(name, F.lit(0)).cast("bigint").alias(_COUNTS.get(name, name))
+                for name in counts
+            ),
             *(
                 (F.col("quantiles")[index] / 1e3).alias(f"latency_{name}_ms")
                 for index, name in enumerate(_QUANTILES)
@@ -165,7 +198,8 @@ def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
     """Return every second of `seconds` with its availability.
 
     This is the share of partitions with an ack in the second, of those with a send in flight. The
-    sends in flight are those sent before its end, minus those resolved before its start.
+    sends in flight are those sent before its end, minus those resolved before its start. The first
+    second has none: the clients began in the middle of it.
     """
     zero = F.lit(0)
     acked = (F.col("outcome") == Outcome.ACKED).cast("int")
@@ -186,5 +220,9 @@ def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
     return (
         changes.withColumn("in_flight", in_flight)
         .groupBy("run_id", "s")
-        .agg(F.avg(available).alias("availability"))
+        .agg(F.avg(available).alias("share"))
+        .withColumn("first", F.min("s").over(Window.partitionBy("run_id")))
+        .select(
+            "run_id", "s", F.when(F.col("s") > F.col("first"), F.col("share")).alias("availability")
+        )
     )

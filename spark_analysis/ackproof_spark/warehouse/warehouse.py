@@ -1,169 +1,36 @@
-"""A warehouse: its creation, version, views, queries and text files."""
+"""A warehouse: its creation, version, views and queries."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from ackproof_spark.errors import AnalysisError, WarehouseError
+from ackproof_spark.errors import WarehouseError
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import SparkSession
-from ackproof_spark.spark.session import is_connect
-from ackproof_spark.warehouse.formats import ANALYSES, Format, Tables, frame, script, statements
+from ackproof_spark.warehouse.formats import SCHEMA, Format, Tables
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
-
-_LOCK = ".lock"
-
-
-class Storage(ABC):
-    """The files below one address; raises `AnalysisError` for every error of the file system.
-
-    `address` is the location with its scheme, as SQL names it.
-    """
-
-    address: str
-
-    def __init__(self, location: str) -> None:
-        self._location = location
-
-    @staticmethod
-    def of(spark: SparkSession, location: str) -> Storage:
-        # With Spark Connect, Hadoop's classes are in another process.
-        jvm: Any = None if is_connect() else getattr(spark, "_jvm", None)
-        return _ArrowFiles(location) if jvm is None else _HadoopFiles(spark, jvm, location)
-
-    @abstractmethod
-    def read(self, name: str) -> str | None:
-        """Return the text of a file, None if it does not exist."""
-
-    @abstractmethod
-    def write(self, name: str, text: str) -> None:
-        """Write a text file, replacing the one that exists."""
-
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Exclude other processes of this machine from writing to a warehouse on a local disk.
-
-        Delta Lake and Iceberg's Hadoop catalog commit by renaming a file, which is safe between
-        processes on HDFS. On a local disk it is safe between the threads of one JVM only
-        (`io.delta.storage.LocalLogStore`). Elsewhere this is a no-op; for object stores see the
-        formats' own pages.
-        """
-        parts = urlsplit(self.address)
-        if parts.scheme != "file":
-            yield
-            return
-        root = Path(unquote(parts.path))
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            file = (root / _LOCK).open("a")
-        except OSError as error:
-            raise AnalysisError(
-                f"{self._location} cannot be written ({error.strerror}); "
-                "name another folder or address"
-            ) from None
-        with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def _unusable(self, reason: object) -> AnalysisError:
-        reason = str(reason).partition("\n")[0]
-        return AnalysisError(
-            f"{self._location} cannot be used as a warehouse ({reason}); name another folder or "
-            "address"
-        )
-
-
-class _HadoopFiles(Storage):
-    """Files by Hadoop's `FileSystem`, by which Spark reads the tables."""
-
-    def __init__(self, spark: SparkSession, jvm: Any, location: str) -> None:
-        super().__init__(location)
-        self._path = jvm.org.apache.hadoop.fs.Path
-        with self._errors():
-            path = self._path(location)
-            self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
-            self.address = self._files.makeQualified(path).toString()
-
-    def read(self, name: str) -> str | None:
-        path = self._path(f"{self.address}/{name}")
-        with self._errors():
-            if not self._files.exists(path):
-                return None
-            stream = self._files.open(path)
-            try:
-                return bytes(stream.readAllBytes()).decode()
-            finally:
-                stream.close()
-
-    def write(self, name: str, text: str) -> None:
-        with self._errors():
-            stream = self._files.create(self._path(f"{self.address}/{name}"), True)
-            try:
-                stream.write(bytearray(text.encode()))
-            finally:
-                stream.close()
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            yield
-        except Py4JJavaError as error:
-            raise self._unusable(error.java_exception.toString()) from None
-
-
-class _ArrowFiles(Storage):
-    """Files by Arrow's file systems, for a Spark whose JVM is elsewhere."""
-
-    def __init__(self, location: str) -> None:
-        from pyarrow import fs
-
-        super().__init__(location)
-        local = "://" not in location and not location.startswith("file:")
-        self.address = Path(location).resolve().as_uri() if local else location.rstrip("/")
-        with self._errors():
-            # Hadoop's name of the scheme for S3.
-            uri = re.sub("^s3[an]:", "s3:", self.address)
-            self._files, self._root = fs.FileSystem.from_uri(uri)
-
-    def read(self, name: str) -> str | None:
-        from pyarrow import fs
-
-        path = f"{self._root}/{name}"
-        with self._errors():
-            if self._files.get_file_info(path).type is fs.FileType.NotFound:
-                return None
-            with self._files.open_input_stream(path) as stream:
-                return bytes(stream.read()).decode()
-
-    def write(self, name: str, text: str) -> None:
-        with self._errors():
-            self._files.create_dir(self._root, recursive=True)
-            with self._files.open_output_stream(f"{self._root}/{name}") as stream:
-                stream.write(text.encode())
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        import pyarrow as pa
-
-        try:
-            yield
-        except (OSError, pa.ArrowException, ValueError) as error:
-            raise self._unusable(error) from None
-
+from ackproof_spark.warehouse.storage import Storage
+from ackproof_spark.warehouse.views import ANALYSES, script, statements
 
 VERSION_FILE = "warehouse.json"
 VIEWS_FILE = "views.sql"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """`warehouse.json`.
+
+    `reports` is the address below which the run directories are published, or empty. `catalog` has
+    the properties of the user's catalog for Iceberg's tables; without it they are files here.
+    """
+
+    format: Format
+    version: int = WAREHOUSE_VERSION
+    reports: str = ""
+    catalog: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,12 +38,16 @@ class Warehouse:
     """An open warehouse of the current version; the session has the settings of its format."""
 
     spark: SparkSession
-    storage: Storage
     tables: Tables
+    head: Head
+
+    @property
+    def storage(self) -> Storage:
+        return self.tables.storage
 
     @property
     def format(self) -> Format:
-        return self.tables.format
+        return self.head.format
 
     @classmethod
     def open(cls, spark: SparkSession, location: str) -> Warehouse:
@@ -185,62 +56,75 @@ class Warehouse:
         Raises `WarehouseError` if there is none, or one of another version.
         """
         storage = Storage.of(spark, location)
-        stored = read_format(storage)
-        if stored is None:
+        head = read_head(storage)
+        if head is None:
             raise WarehouseError(
                 f"{location} is not a warehouse: it has no {VERSION_FILE}; load a run into it "
                 "first (ackproof warehouse load RUN_DIR --into WAREHOUSE)"
             )
-        return cls._of(spark, storage, stored)
+        return cls._of(spark, storage, head)
 
     @classmethod
-    def create(cls, spark: SparkSession, location: str, kind: Format) -> Warehouse:
+    def create(
+        cls,
+        spark: SparkSession,
+        location: str,
+        kind: Format,
+        catalog: Mapping[str, str] | None = None,
+    ) -> Warehouse:
         """Create an empty warehouse of format `kind`, or return the existing one.
 
-        Raises `WarehouseError` if the existing one has another version or format.
+        Raises `WarehouseError` if the existing one has another version, format or catalog.
         """
         storage = Storage.of(spark, location)
         with storage.lock(), explained():
-            stored = read_format(storage)
-            if stored is None:
-                made = cls._of(spark, storage, kind)
-                for name, schema in TABLES.items():
-                    made.tables.create(name, frame(spark, [], schema))
-                made.write_views()
-                head = {"format": kind.value, "version": WAREHOUSE_VERSION}
-                storage.write(VERSION_FILE, json.dumps(head) + "\n")
+            head = read_head(storage)
+            if head is None:
+                made = cls._of(spark, storage, Head(format=kind, catalog=catalog or {}))
+                made.tables.create(spark)
+                made.write_head()
                 return made
-        if stored is not kind:
+        if head.format is not kind:
             raise WarehouseError(
-                f"{location} is a warehouse of format {stored}, not {kind}: leave out --format, "
-                "or name another folder or address"
+                f"{location} is a warehouse of format {head.format}, not {kind}: leave out "
+                "--format, or name another folder or address"
             )
-        return cls._of(spark, storage, stored)
+        if catalog and catalog != head.catalog:
+            raise WarehouseError(
+                f"{location} has its tables in the catalog {dict(head.catalog)}: leave out "
+                "--catalog, or name another folder or address"
+            )
+        return cls._of(spark, storage, head)
 
     @classmethod
-    def _of(cls, spark: SparkSession, storage: Storage, kind: Format) -> Warehouse:
-        tables = Tables(format=kind, address=storage.address)
+    def _of(cls, spark: SparkSession, storage: Storage, head: Head) -> Warehouse:
+        tables = Tables(format=head.format, storage=storage, catalog=head.catalog)
         for key, value in tables.settings.items():
             spark.conf.set(key, value)
-        return cls(spark=spark, storage=storage, tables=tables)
+        return cls(spark=spark, tables=tables, head=head)
 
-    def write_views(self) -> None:
-        self.storage.write(VIEWS_FILE, script(self.tables))
+    def publish(self, reports: str) -> None:
+        """Store the address below which the run directories are published; '' for none."""
+        replace(self, head=replace(self.head, reports=reports)).write_head()
 
-    def register(self, database: str) -> list[str]:
-        """Create every table and analysis as a view of a database in the session's catalog."""
+    def write_head(self) -> None:
+        """Write the views, and then the version file, which makes the warehouse valid."""
+        self.storage.write(VIEWS_FILE, script(self.tables, reports=self.head.reports))
+        written = {
+            "format": self.format.value,
+            "version": self.head.version,
+            "reports": self.head.reports,
+            "catalog": dict(self.head.catalog),
+        }
+        self.storage.write(VERSION_FILE, json.dumps(written) + "\n")
+
+    def register(self, schema: str = SCHEMA, tables_in: str = "") -> list[str]:
+        """Create every view in a schema of the session's catalog; see `views.statements`."""
         with explained():
-            self.spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
-            before = self.spark.catalog.currentDatabase()
-            self.spark.catalog.setCurrentDatabase(database)
-            try:
-                # A temporary view of an earlier query would hide the table of its name.
-                for name in [*TABLES, *ANALYSES]:
-                    self.spark.catalog.dropTempView(name)
-                for statement in statements(self.tables):
-                    self.spark.sql(statement)
-            finally:
-                self.spark.catalog.setCurrentDatabase(before)
+            for statement in statements(
+                self.tables, reports=self.head.reports, schema=schema, tables_in=tables_in
+            ):
+                self.spark.sql(statement)
         return [*TABLES, *ANALYSES]
 
     def query(self, sql: str) -> list[dict[str, Any]]:
@@ -250,7 +134,7 @@ class Warehouse:
     def queries(self, asked: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of each query over the views, which are created once for all queries."""
         with explained():
-            for statement in statements(self.tables, temporary=True):
+            for statement in statements(self.tables, reports=self.head.reports, schema=""):
                 self.spark.sql(statement)
             return {
                 name: [row.asDict() for row in self.spark.sql(sql).collect()]
@@ -258,31 +142,44 @@ class Warehouse:
             }
 
 
-def read_format(storage: Storage) -> Format | None:
-    """Return the format of the warehouse in `storage`, None if there is no warehouse.
+def read_head(storage: Storage, *, oldest: int = WAREHOUSE_VERSION) -> Head | None:
+    """Return the version file of the warehouse in `storage`, None if there is no warehouse.
 
-    Raises `WarehouseError` if its version is not the current one or its version file is damaged.
+    Raises `WarehouseError` if it is damaged, or its version is below `oldest` or not known yet.
     """
     text = storage.read(VERSION_FILE)
     if text is None:
         return None
     try:
-        head = json.loads(text)
-        kind, version = Format(head["format"]), int(head["version"])
+        read = json.loads(text)
+        head = Head(
+            format=Format(read["format"]),
+            version=int(read["version"]),
+            reports=str(read.get("reports", "")),
+            catalog=dict(read.get("catalog", {})),
+        )
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise WarehouseError(
             f"{storage.address}/{VERSION_FILE} is damaged: {text[:80]!r}; it should read like "
             f'{{"format": "delta", "version": {WAREHOUSE_VERSION}}}'
         ) from None
-    if version > WAREHOUSE_VERSION:
+    if head.version > WAREHOUSE_VERSION:
         raise WarehouseError(
-            f"{storage.address} is a warehouse of version {version}, and this ackproof reads "
+            f"{storage.address} is a warehouse of version {head.version}, and this ackproof reads "
             f"version {WAREHOUSE_VERSION}: install a newer ackproof"
         )
-    if version < WAREHOUSE_VERSION:
-        raise WarehouseError(
-            f"{storage.address} is a warehouse of version {version}, and this ackproof writes "
-            f"version {WAREHOUSE_VERSION}: load its runs into a new one "
-            "(ackproof warehouse load RUN_DIR… --into WAREHOUSE)"
+    if head.version < oldest:
+        remedy = (
+            "load its runs into a new one (ackproof warehouse load RUN_DIR… --into WAREHOUSE)"
+            if head.version < OLDEST_UPGRADED
+            else "upgrade it (ackproof warehouse upgrade WAREHOUSE)"
         )
-    return kind
+        raise WarehouseError(
+            f"{storage.address} is a warehouse of version {head.version}, and this ackproof writes "
+            f"version {WAREHOUSE_VERSION}: {remedy}"
+        )
+    return head
+
+
+#: The oldest version that `upgrade` reads.
+OLDEST_UPGRADED = 4

@@ -116,8 +116,43 @@ function layout(figure, palette, range) {
 
 const ranges = {};
 
+/** The configurations that the filter of a page of trends hides. */
+const hidden = new Set();
+
+/** Leaves out the points and rows of hidden configurations; `meta` has that of each. */
+function filtered(figure) {
+  if (hidden.size === 0) return figure;
+  const rows = figure.layout.meta;
+  const kept = rows && rows.flatMap((name, at) => (hidden.has(name) ? [] : [at]));
+  const data = figure.data.map((trace) => {
+    if (!trace.meta) return trace;
+    const pick = (node) => {
+      if (Array.isArray(node)) return node.filter((_, at) => !hidden.has(trace.meta[at]));
+      if (node === null || typeof node !== "object") return node;
+      return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, pick(value)]));
+    };
+    const picked = pick(trace);
+    if (kept) picked.y = picked.y.map((y) => -kept.indexOf(-y));
+    return picked;
+  });
+  if (!kept) return { ...figure, data };
+  const { height, yaxis, annotations, ...rest } = figure.layout;
+  const fewer = rows.length - kept.length;
+  const step = (height - 70) / rows.length;
+  return {
+    ...figure, data,
+    layout: {
+      ...rest,
+      height: height - fewer * step,
+      yaxis: { ...yaxis, range: [yaxis.range[0] + fewer, yaxis.range[1]] },
+      annotations: kept.map((at, now) => ({ ...annotations[at], y: annotations[at].y + at - now })),
+    },
+  };
+}
+
 function draw(element) {
-  const figure = figures[element.id];
+  const figure = filtered(figures[element.id]);
+  element.style.minHeight = `${figure.layout.height}px`;
   const palette = currentPalette();
   return Plotly.react(
     element,
@@ -178,6 +213,9 @@ for (const element of typeof Plotly === "undefined" ? [] : elements) {
     element.dataset.drawn = "yes";
     if (!figure.run) {
       element.on("plotly_doubleclick", () => draw(element));
+      element.on("plotly_click", ({ points: [point] }) => {
+        if (point.customdata) location.href = point.customdata;
+      });
       return;
     }
     element.on("plotly_doubleclick", () => zoom(figure.run, whole(figure)));
@@ -190,6 +228,17 @@ for (const element of typeof Plotly === "undefined" ? [] : elements) {
 
 for (const button of document.querySelectorAll("button[data-range]")) {
   button.addEventListener("click", () => zoom(button.dataset.run, JSON.parse(button.dataset.range)));
+}
+
+for (const filter of document.querySelectorAll(".filter")) {
+  filter.hidden = false;
+  filter.addEventListener("change", ({ target }) => {
+    hidden[target.checked ? "delete" : "add"](target.value);
+    for (const row of document.querySelectorAll("tr[data-configuration]")) {
+      row.hidden = hidden.has(row.dataset.configuration);
+    }
+    document.querySelectorAll(".plot").forEach(draw);
+  });
 }
 
 dark.addEventListener("change", () => document.querySelectorAll(".plot").forEach(draw));

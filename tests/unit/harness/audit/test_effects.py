@@ -76,6 +76,7 @@ def sets(found: list[Risk], effect: Effect, **when: str) -> set[str]:
     }
 
 
+COMMITTED = "read_committed"
 LIBRDKAFKA = {"library": "librdkafka"}
 
 
@@ -198,6 +199,18 @@ LIBRDKAFKA = {"library": "librdkafka"}
             "",
             {"topic": {"cleanup.policy": "compact"}},
             {"broker": {"log.retention.ms": "-1"}},
+        ),
+        (
+            Effect.READS_STOP,
+            "client_crash",
+            {"producer": {"transactional.id": "t"}, "consumer": {"isolation.level": COMMITTED}},
+            {"producer": {}, "consumer": {"isolation.level": COMMITTED}},
+        ),
+        (
+            Effect.REPROCESSED,
+            "client_crash",
+            {"producer": {"transactional.id": "t"}, "consumer": {}},
+            {"producer": {"transactional.id": "t"}, "consumer": {"isolation.level": COMMITTED}},
         ),
         (
             Effect.REFUSED,
@@ -360,3 +373,33 @@ def test_loss_is_the_case_of_the_catalogue(case, failures, changes):
     assert cases.loss(configuration(**changes), [Failure(one) for one in failures]) == case
     shown = cases.runs_of(case, Effect.LOST)
     assert shown is not None if case else shown is None
+
+
+def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None:
+    when = {"application": "sends again after a start"}
+    assert "client_crash" in sets(risks(), Effect.DUPLICATED, **when)
+    assert not sets(risks(producer={"transactional.id": "t"}), Effect.DUPLICATED, **when)
+
+
+@pytest.mark.parametrize(("own_minimum", "stops"), [("3", 1), ("1", 3)])
+def test_own_settings_of_the_brokers_topics_count(own_minimum: str, stops: int) -> None:
+    state = Topic(
+        name="__transaction_state",
+        replication_factor=Given("3", FILE),
+        settings=given({"min.insync.replicas": own_minimum}),
+    )
+    orders = Topic(name="orders", replication_factor=Given("3", FILE))
+    own = OwnConfig(
+        kafka=Given("4.1.0", FILE),
+        topics=(orders, state),
+        producers=(Client(name="p", library="java", settings=given({"transactional.id": "t"})),),
+    )
+    groups = list(setups(own))
+    assert {setup.topic.name for group in groups for setup in group} == {"orders"}
+    found = [one for group in groups for setup in group for one in availability.risks(setup)]
+    crashes = [
+        len(one.failures)
+        for one in found
+        if one.effect is Effect.WRITES_STOP and set(one.failures) == {Failure.CRASH}
+    ]
+    assert min(crashes) == stops

@@ -255,3 +255,9 @@ def test_transactions_make_a_producer_idempotent(library: str) -> None:
     assert only(own(producers=(who,))).partition.idempotence
     without = producer({"acks": "all"}, library=library, version="2.8.2")
     assert not only(own(producers=(without,))).partition.idempotence
+
+
+@pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9"])
+def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
+    with pytest.raises(ScenarioError, match="there is no Kafka"):
+        only(own(kafka=Given(version, "--kafka")))

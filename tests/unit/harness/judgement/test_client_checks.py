@@ -11,9 +11,10 @@ import pytest
 
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement.client_checks import check_streams, client_counts
+from ackproof.judgement.client_checks import check_streams, client_counts, stopped_producers
 from ackproof.judgement.judge import admit
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin, stream_path, table_path
+from ackproof.runs.verdict import StoppedProducer
 from spark_histories import RUN_ID
 from support.run_directories import TOPIC, RunDirectory, small
 
@@ -33,6 +34,9 @@ def test_producers_that_an_allowed_error_ended_have_stopped(tmp_path: Path) -> N
     ends = [{"ended.by": "_GAPLESS_GUARANTEE"}, {"ended.by": "_FENCED"}, {}, None]
     run = run_of(tmp_path, *ends, may_stop_for=["_GAPLESS_GUARANTEE"])
     assert client_counts(run.evidence()) == {"stopped": 1}
+    # A fenced producer has a successor: that is no outage.
+    gap = StoppedProducer(producer=0, error="_GAPLESS_GUARANTEE")
+    assert stopped_producers(run.evidence()) == [gap]
     clicks = {"settings": {"acks": 1, "enable.idempotence": False}, "may_stop_for": ["_FENCED"]}
     run.change_scenario(topics={"clicks": {}}, workload={"beside": {"clicks": clicks}})
     assert client_counts(run.evidence()) == {"stopped": 2}

@@ -387,7 +387,8 @@ def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
 
     advice = safer(scenario, acks_1.verdict, predict)
     assert asked == ["all"]
-    assert (advice.replicas, advice.changes, advice.predicted) == (3, {"acks": "all"}, "possible")
+    [step] = advice.steps
+    assert (advice.replicas, step.changes, step.predicted) == (3, {"acks": "all"}, "possible")
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
@@ -396,7 +397,23 @@ def test_the_model_is_not_asked_if_settings_cannot_help(acks_1, refuses, replica
     topic = scenario.topic.model_copy(update={"replication_factor": replicas})
     scenario = scenario.model_copy(update={"topics": {"orders": topic}})
     advice = safer(scenario, acks_1.verdict, refuses)
-    assert (advice.replicas, advice.changes, advice.predicted) == (replicas, {}, None)
+    assert (advice.replicas, advice.steps) == (replicas, [])
+
+
+@pytest.mark.parametrize(
+    ("kafka", "expected"),
+    [
+        ("3.9.1", [("min.insync.replicas", "possible"), ("Kafka", "impossible")]),
+        ("4.4.0", [("min.insync.replicas", "impossible")]),
+    ],
+)
+def test_the_steps_go_on_to_a_version_without_loss(acks_1, kafka, expected):
+    """By the real model: a leader alone in the ISR loses power."""
+    own = loader.load(ACKS.parent / "your-configuration.yaml")[0].scenario
+    scenario = own.model_copy(update={"kafka": kafka})
+    foreseen = acks_1.verdict.model_copy(update={"predicted": predict(scenario).predicted})
+    steps = safer(scenario, foreseen, predict).steps
+    assert [(next(iter(step.changes)), step.predicted) for step in steps] == expected
 
 
 def test_there_is_no_advice_if_loss_is_excluded_or_not_modelled(acks_all, unverified, refuses):

@@ -202,3 +202,11 @@ def _opened(path: Path, profile: Path, *, dark: bool) -> tuple[str, str]:
         check=True,
     )
     return done.stdout, done.stderr
+
+
+def dumped(page: Path, attribute: str) -> str:
+    """Open a page, and return an attribute that its scripts set."""
+    dom, log = _opened(page, page.with_suffix(".profile"), dark=False)
+    found = re.search(rf'{attribute}="([^"]+)"', dom)
+    assert found, log[-2000:]
+    return html.unescape(found[1])

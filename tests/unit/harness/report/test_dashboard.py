@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ackproof.report.dashboard import Trends, figures, write_dashboard
-from unit.harness.report.browser import look, needs_browser
+from unit.harness.report.browser import dumped, look, needs_browser
 
-OF = {"scenario": "acks", "configuration_name": "acks=1", "kafka_version": "4.3.1"}
+OF = {"scenario": "acks", "configuration": "acks=1", "kafka_version": "4.3.1"}
 
 
 def run(number: int, **changes: object) -> dict[str, object]:
     return {
         "run_id": f"run-{number}",
         **OF,
-        "commit": f"{number}" + 39 * "a",
+        "commit_id": f"{number}" + 39 * "a",
         "verdict": "holds",
         "reason": "as expected",
         "outcome": "lost 10 of 1,000 acked records, as expected",
@@ -61,6 +62,7 @@ TRENDS = Trends(
             "fault": "kill",
             "target": "leader of orders-0",
             "recovery_s": 4.5,
+            "report": None,
         }
     ],
     runs=[
@@ -70,14 +72,21 @@ TRENDS = Trends(
             3,
             availability=None,
             ack_latency_p99_ms=None,
-            commit=None,
+            commit_id=None,
             verdict="inconclusive",
             reason="not <all> was read",
             report=None,
         ),
     ],
     causes=[
-        {**OF, "case": case, "title": title, "runs": runs, "lost": lost}
+        {
+            **OF,
+            "example_report": "file:///runs/run-1/report.html",
+            "case_id": case,
+            "title": title,
+            "runs": runs,
+            "lost": lost,
+        }
         for case, title, runs, lost in (("B2", "leader lost", 2, 15), ("B4", "unclean", 1, 5))
     ],
 )
@@ -116,7 +125,7 @@ def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
 
 def test_markup_in_names_is_text_in_every_plot(tmp_path):
     """Plotly interprets some tags in labels."""
-    evil = {"configuration_name": "<b>acks</b>", "scenario": "acks"}
+    evil = {"configuration": "<b>acks</b>", "scenario": "acks"}
     trends = Trends(
         losses=[row | evil for row in TRENDS.losses],
         duplicates=[row | evil for row in TRENDS.duplicates],
@@ -136,6 +145,9 @@ def test_markup_in_names_is_text_in_every_plot(tmp_path):
 def test_the_plots_draw_the_rows():
     losing, losses, causes, availability, latency, recoveries, duplicates = figures(TRENDS)
     assert [trace.x for trace in causes.traces] == [(15,), (5,)]
+    assert causes.traces[0].customdata == ("file:///runs/run-1/report.html",)
+    [key] = causes.layout.meta
+    assert causes.traces[0].meta == (key,)
     assert [trace.y for trace in causes.traces] == [(0,), (0,)]
     assert [key.text for key in causes.keys] == ["leader lost (B2)", "unclean (B4)"]
     assert losing.traces[0].x == (50.0,)
@@ -146,6 +158,8 @@ def test_the_plots_draw_the_rows():
     assert trace.error_x.array == (59.0,)
     assert trace.error_x.arrayminus == (1.0,)
     assert availability.traces[0].y == (90.0, 90.0)
+    assert availability.traces[0].customdata == tuple(run["report"] for run in TRENDS.runs[:2])
+    assert availability.traces[0].meta == (key, key)
     assert availability.traces[0].marker.symbol == ("circle", "x")
     assert latency.traces[0].y == (12.5, 12.5)
     assert recoveries.traces[0].x == (4.5,)
@@ -165,9 +179,7 @@ def test_missing_data_is_reported_and_not_drawn(tmp_path):
     trends = Trends(losses=[], duplicates=[], recoveries=[], runs=[run(1, availability=None)])
     assert [figure.name for figure in figures(trends)] == ["latency"]
     page = written(tmp_path, trends)
-    assert "No run has duplicates" in page
-    assert "No recovery from a fault is recorded" in page
-    assert "No conclusive run acked anything" in page
+    assert "Loss rates" not in page
 
 
 @pytest.mark.slow
@@ -177,3 +189,34 @@ def test_a_browser_draws_every_plot(tmp_path):
     for one in look(tmp_path / "look", [tmp_path / "page.html"]):
         assert one.complaints == []
         assert one.seen["drawn"] == 7
+
+
+@needs_browser
+def test_the_filter_hides_a_configuration_and_a_point_opens_its_run(tmp_path):
+    """Its rows of tables and plots disappear; the link is that of the run."""
+    other = {"configuration": "acks=all"}
+    trends = replace(
+        TRENDS, losses=[loss(), loss() | other], runs=[run(1), run(2) | other, run(3) | other]
+    )
+    page = written(tmp_path, trends)
+    probe = """<script>addEventListener("load", () => setTimeout(() => {
+      document.querySelectorAll(".filter input")[0].click();
+      const plots = ["losses", "latency"].map((name) => document.getElementById(`trend-${name}`));
+      const report = {
+        rows: [...document.querySelectorAll("tr[data-configuration]")].map((row) => row.hidden),
+        losses: plots[0].data.map((trace) => [...trace.y]),
+        labels: plots[0].layout.annotations.map((one) => one.text),
+        latency: plots[1].data.map((trace) => trace.x.length),
+        link: figures["trend-latency"].data[0].customdata[0],
+      };
+      document.body.dataset.report = JSON.stringify(report);
+    }, 1000));</script></body>"""
+    (tmp_path / "page.html").write_text(page.replace("</body>", probe))
+    seen = json.loads(dumped(tmp_path / "page.html", "data-report"))
+    assert seen == {
+        "rows": [True, False, False, False, True],
+        "losses": [[0]],
+        "labels": ["acks=all, Kafka 4.3.1"],
+        "latency": [0, 2],
+        "link": "file:///runs/run-1/report.html",
+    }

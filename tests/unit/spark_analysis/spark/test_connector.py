@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +106,36 @@ def test_an_interrupted_fetch_does_not_count(monkeypatch, cache):
         connector.resolve()
     assert connector.jars() == []
     assert list(cache.iterdir()) == []
+
+
+def test_the_reason_of_a_failed_fetch_is_returned_once_and_kept_for_doctor(monkeypatch, cache):
+    from ackproof import doctor
+
+    monkeypatch.setattr(connector, "check_java", lambda: 17)
+    asked = _fetches(monkeypatch, fails=True)
+    assert connector.failure() == ""
+    assert connector.attempt() == "cut short"
+    assert (connector.attempt(), connector.failure()) == ("", "cut short")
+    assert len(asked) == 1, "it is not tried again on the same day"
+    [check] = [check for check in doctor._host(cache) if check.what == "Spark's Kafka connector"]
+    assert (check.state, check.found) == ("limited", "cut short")
+
+    os.utime(cache / connector._NOT_FETCHED, (0, 0))
+    assert connector.attempt() == "", "the same reason is not told again"
+    os.utime(cache / connector._NOT_FETCHED, (0, 0))
+    _fetches(monkeypatch, "org.example_whole.jar")
+    assert connector.attempt() == connector.failure() == ""
+    assert len(connector.jars()) == 1
+
+
+def test_the_reason_names_what_ivy_could_not_find(monkeypatch, tmp_path):
+    report = "resolving\n\t\t:: org.apache.spark#a;4.1.1: not found\nmore\n"
+    done = SimpleNamespace(returncode=1, stderr=report, stdout="")
+    monkeypatch.setattr(connector, "spark_submit", lambda *_, **__: done)
+    with pytest.raises(
+        AnalysisError, match=r"could not be fetched \(:: org.apache.spark#a;4.1.1: not"
+    ):
+        connector._fetch(tmp_path, connector.Package.KAFKA)
 
 
 def test_jars_without_the_finished_mark_are_fetched_again(monkeypatch, cache):

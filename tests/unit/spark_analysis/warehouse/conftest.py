@@ -1,9 +1,16 @@
-"""Warehouses with a few small runs, in each format that this machine has."""
+"""Warehouses with a few small runs, in each format that this machine has.
+
+The runs are real: `data/runs.tar.xz` has run directories, without logs, segments and pages, of
+`ackproof compare acks` (two of its trials), `run acks --arm acks=1`, the same with `--kafka 3.9.1
+--set workload.settings.linger.ms=50`, and of `run --producer … --server …` with acks=1 and
+min.insync.replicas=1, and with acks=all and min.insync.replicas=2. Only `all` has its final log.
+"""
 
 from __future__ import annotations
 
-import datetime
 import json
+import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +20,6 @@ from ackproof.runs.verdict import Verdict
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.warehouse import Warehouse
-from support import synthetic_run as synthetic
 
 FORMATS = [
     pytest.param(Format.PARQUET, id="parquet"),
@@ -31,35 +37,49 @@ FORMATS = [
     ),
 ]
 
-#: A run of half a minute with 720 sends.
-SMALL = {"seconds": 24.0, "rate": 30}
+#: The run that has a final log.
+COMPLETE = "all"
+
+#: Scenario, configuration and version of the stored runs, by short names.
+CONFIGURATIONS = {
+    "one": ("acks", "acks=1", "4.3.1"),
+    "two": ("acks", "acks=1", "4.4.0"),
+    "all": ("acks", "acks=all, min.insync.replicas=2", "4.3.1"),
+    "lingers": ("acks", "acks=1 with linger.ms=50", "3.9.1"),
+    "file-one": ("your-configuration", "acks=1, min.insync.replicas=1", "4.4.0"),
+    "file-all": ("your-configuration", "acks=all, min.insync.replicas=2", "4.4.0"),
+}
+
+#: The commit with which `file-one` is loaded.
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture(scope="session")
-def run_dirs(tmp_path_factory) -> dict[str, Path]:
-    """Three judged runs of two configurations, a day apart."""
-    root = tmp_path_factory.mktemp("runs")
-    made = {
-        name: make_run(root / name, acks=acks, day=day)
-        for day, (name, acks) in enumerate([("one", "1"), ("two", "1"), ("all", "all")], start=1)
-    }
-    for name in ("one", "two"):
-        synthetic.explain(made[name])
-    (made["one"] / "report.html").touch()
-    return made
+def runs_folder(tmp_path_factory) -> Path:
+    """The stored runs as `ackproof run` and `compare` left them, with an empty page each."""
+    folder: Path = tmp_path_factory.mktemp("stored") / "runs"
+    with tarfile.open(Path(__file__).parent / "data" / "runs.tar.xz") as tar:
+        tar.extractall(folder, filter="data")
+    for verdict in folder.glob("*/verdict.json"):
+        verdict.with_name(rows.REPORT).touch()
+    return folder
 
 
-def make_run(directory: Path, *, acks: str = "1", day: int = 1, **observed: int) -> Path:
-    """Make a run that started on that day of November, with these counts changed in its verdict."""
-    start = synthetic.START
-    synthetic.START = datetime.datetime(2026, 11, day, 12, tzinfo=datetime.UTC)
-    try:
-        options = synthetic.Options(acks=acks, seed=day, **SMALL)
-        synthetic.make(directory, options, name=f"acks={acks}")
-    finally:
-        synthetic.START = start
-    change_verdict(directory, **observed)
-    return directory
+@pytest.fixture(scope="session")
+def run_dirs(runs_folder) -> dict[str, Path]:
+    names = {configuration: name for name, configuration in CONFIGURATIONS.items()}
+    found = {}
+    for verdict in sorted(runs_folder.glob("*/verdict.json")):
+        run = judged(verdict.parent).run
+        found[names[run["scenario"], run["configuration"], run["kafka_version"]]] = verdict.parent
+    return found
+
+
+def copy(directory: Path, to: Path, **observed: int) -> Path:
+    """Copy a run directory, with these counts changed in its verdict."""
+    copied = Path(shutil.copytree(directory, to / directory.name))
+    change_verdict(copied, **observed)
+    return copied
 
 
 def change_verdict(directory: Path, **observed: int) -> None:
@@ -74,12 +94,7 @@ def verdict_of(directory: Path) -> Verdict:
 
 
 def judged(directory: Path, **options: str) -> JudgedRun:
-    return rows.read_runs(
-        [directory],
-        commit=options.get("commit"),
-        comparison=options.get("comparison"),
-        reports=options.get("reports"),
-    )[0]
+    return rows.read_runs([directory], **options)[0]
 
 
 @pytest.fixture(params=FORMATS)
@@ -90,15 +105,14 @@ def warehouse(request, spark, tmp_path) -> Warehouse:
 
 @pytest.fixture(scope="session", params=FORMATS)
 def loaded(request, spark, tmp_path_factory, run_dirs) -> Warehouse:
-    """A warehouse with all of `run_dirs`, the sends and reads of one of them."""
+    """A warehouse with all of `run_dirs`, and sends and reads of `COMPLETE`."""
     from ackproof_spark.warehouse.load import load
 
     place = tmp_path_factory.mktemp("loaded") / "warehouse"
     filled = Warehouse.create(spark, str(place), request.param)
-    runs = {
-        name: judged(directory, commit=f"commit-{name}", comparison="demo")
-        for name, directory in run_dirs.items()
-    }
-    load(filled, [runs["one"]], sends=True, reads=True)
-    load(filled, [runs["two"], runs["all"]])
+    complete = judged(run_dirs[COMPLETE])
+    with_commit = judged(run_dirs["file-one"], commit=COMMIT)
+    others = [judged(run) for name, run in run_dirs.items() if name not in (COMPLETE, "file-one")]
+    load(filled, [complete], sends=True, reads=True)
+    load(filled, [with_commit, *others])
     return filled

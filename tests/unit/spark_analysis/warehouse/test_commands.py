@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import command_line
 from ackproof.errors import ExitCode
 from ackproof.report import warehouse_rows
 from ackproof_spark.warehouse.formats import Format
-from unit.spark_analysis.warehouse.conftest import make_run
+from ackproof_spark.warehouse.schemas import TABLES
+from ackproof_spark.warehouse.views import ANALYSES
+from unit.spark_analysis.warehouse.conftest import copy
 
 
 @pytest.fixture
@@ -36,8 +39,10 @@ def test_a_directory_that_is_not_a_run_is_refused(ackproof, tmp_path):
     assert f"{tmp_path} is not a finished run directory" in message
 
 
-def test_a_run_without_a_verdict_is_refused_with_the_command_that_judges_it(ackproof, tmp_path):
-    run = make_run(tmp_path / "run")
+def test_a_run_without_a_verdict_is_refused_with_the_command_that_judges_it(
+    ackproof, tmp_path, run_dirs
+):
+    run = copy(run_dirs["one"], tmp_path)
     (run / "verdict.json").unlink()
     code, _, message = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
     assert code == ExitCode.USAGE
@@ -45,8 +50,8 @@ def test_a_run_without_a_verdict_is_refused_with_the_command_that_judges_it(ackp
     assert f"ackproof check {run}" in message
 
 
-def test_a_damaged_verdict_is_refused(ackproof, tmp_path):
-    run = make_run(tmp_path / "run")
+def test_a_damaged_verdict_is_refused(ackproof, tmp_path, run_dirs):
+    run = copy(run_dirs["one"], tmp_path)
     (run / "verdict.json").write_text("{")
     code, _, message = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
     assert code == ExitCode.USAGE
@@ -76,22 +81,21 @@ def test_an_empty_warehouse_has_no_dashboard(spark, ackproof, tmp_path):
 
 @pytest.mark.spark
 def test_a_format_without_its_jars_is_refused_with_the_command_that_fetches_them(
-    ackproof, tmp_path, monkeypatch
+    ackproof, tmp_path, monkeypatch, run_dirs
 ):
     from ackproof_spark.spark import connector
 
     monkeypatch.setattr(connector, "jars", lambda package=connector.Package.KAFKA: [])
-    run = make_run(tmp_path / "run")
     code, _, message = ackproof(
-        "warehouse", "load", run, "--into", tmp_path / "w", "--format", "iceberg"
+        "warehouse", "load", run_dirs["one"], "--into", tmp_path / "w", "--format", "iceberg"
     )
     assert code == ExitCode.ENVIRONMENT
     assert "python -m ackproof_spark.spark.connector iceberg" in message
 
 
 @pytest.mark.spark
-def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, tmp_path):
-    run = make_run(tmp_path / "run")
+def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, tmp_path, run_dirs):
+    run = run_dirs["one"]
     (tmp_path / "file").write_text("")
     place = tmp_path / "file" / "w"
     code, _, message = ackproof("warehouse", "load", run, "--into", place)
@@ -105,40 +109,37 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     place = loaded.storage.address
     code, script, _ = ackproof("warehouse", "views", place)
     assert code == ExitCode.HOLDS
-    assert script == (Path(place.removeprefix("file:")) / "views.sql").read_text()
-    assert script.count("CREATE OR REPLACE VIEW") == 15 + 6
+    assert script == (Path(place.removeprefix("file://")) / "views.sql").read_text()
+    assert script.count("CREATE OR REPLACE VIEW ackproof.") == len(TABLES) + len(ANALYSES)
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
-    assert f"{loaded.format}, version 4" in message
+    assert f"{loaded.format}, version 5" in message
     page = tmp_path / "page.html"
     assert ackproof("dashboard", place, "--out", page)[0] == ExitCode.HOLDS
-    assert "acks=all" in page.read_text()
+    assert "acks=1 with linger.ms=50" in page.read_text()
+    code, _, message = ackproof("warehouse", "views", place, "--schema", "a b")
+    assert code == ExitCode.USAGE
+    assert "'a b' is no name of a schema" in message
 
 
-def test_the_commit_comes_from_the_option_or_else_from_ci(monkeypatch, tmp_path):
-    run = make_run(tmp_path / "run")
-    for name in warehouse_rows.COMMIT_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-
-    def commit(option: str | None) -> object:
-        return warehouse_rows.read_runs([run], commit=option, comparison=None)[0].run["commit"]
-
-    assert commit(None) is None
-    monkeypatch.setenv("CI_COMMIT_SHA", "abc")
-    assert commit(None) == "abc"
-    assert commit("def") == "def"
+@pytest.mark.spark
+def test_a_second_load_starts_no_spark(spark, ackproof, tmp_path, run_dirs, monkeypatch):
+    place = tmp_path / "w"
+    arguments = ("warehouse", "load", *run_dirs.values(), "--into", place, "--json")
+    assert ackproof(*arguments, "--format", "parquet")[0] == ExitCode.HOLDS
+    monkeypatch.setattr(warehouse_rows, "opened", lambda *_, **__: pytest.fail("it opens Spark"))
+    code, said, _ = ackproof(*arguments)
+    assert code == ExitCode.HOLDS
+    assert {run["result"] for run in json.loads(said)["runs"]} == {"already there"}
 
 
-def test_trials_are_numbered_within_their_configuration(tmp_path):
-    runs = [
-        make_run(tmp_path / f"{acks}-{day}", acks=acks, day=day)
-        for acks in ("1", "all")
-        for day in (2, 1)
-    ]
-    judged = warehouse_rows.read_runs(runs, commit=None, comparison="c")
-    assert [(run.run_id, run.trial["trial"]) for run in judged] == [
-        ("1-1", 1),
-        ("all-1", 1),
-        ("1-2", 2),
-        ("all-2", 2),
-    ]
+def test_queries_and_templates_are_printed_and_copied(ackproof, tmp_path):
+    code, said, _ = ackproof("warehouse", "queries", "trend", "--schema", "mine")
+    assert code == ExitCode.HOLDS
+    assert "FROM mine.trend" in said
+    assert ackproof("warehouse", "queries", "nothing")[0] == ExitCode.USAGE
+    code, said, _ = ackproof("templates", "--json")
+    assert json.loads(said)["grafana"] == ["ackproof-alerts.yaml", "ackproof-dashboard.json"]
+    assert ackproof("templates", "github", "--to", tmp_path / "new")[0] == ExitCode.HOLDS
+    assert (tmp_path / "new" / "ackproof.yml").read_text() == ackproof("templates", "github")[1]
+    assert ackproof("templates", "nothing")[0] == ExitCode.USAGE

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
+import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import RunDirectoryError
@@ -14,15 +15,19 @@ from ackproof.report import warehouse_rows as rows
 from ackproof.report.wording import outcome
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.tables import LOCATION
 from ackproof_spark.warehouse.formats import Format, Tables
-from ackproof_spark.warehouse.load import Loaded, load
-from ackproof_spark.warehouse.schemas import TABLES
+from ackproof_spark.warehouse.load import Loaded, all_present, load
+from ackproof_spark.warehouse.schemas import TABLES, comment_of
 from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import (
+    COMMIT,
+    COMPLETE,
+    CONFIGURATIONS,
     FORMATS,
     change_verdict,
+    copy,
     judged,
-    make_run,
     verdict_of,
 )
 
@@ -53,83 +58,121 @@ def stored(warehouse) -> dict[str, list[str]]:
     return {name: sorted(found) for name, found in rows.items()}
 
 
+def rows_of(directory: Path, *names: str) -> int:
+    """Return the number of rows of tables of a run directory."""
+    return sum(
+        pq.read_table(directory / LOCATION[name]).num_rows
+        for name in names
+        if (directory / LOCATION[name]).exists()
+    )
+
+
 def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
-    verdicts = [verdict_of(directory) for directory in run_dirs.values()]
+    verdicts = {name: verdict_of(directory) for name, directory in run_dirs.items()}
     found = counts(loaded)
-    assert found == {
-        "runs": 3,
-        "trials": 3,
-        "predictions": sum(len(verdict.predicted) for verdict in verdicts),
-        "findings": 0,
-        "causes": 2,
-        "lost_stories": sum(verdict.observed["lost"] for verdict in verdicts),
-        "availability": 2 * 2,
-        "settings": sum(len(judged(directory).settings) for directory in run_dirs.values()),
-        "fault_windows": 6,
-        "partition_states": 30,
-        # four edges of each fault, every partition state, three broker states
-        "events": 3 * (2 * 4 + 10 + 3),
+    every = {
+        name: sum(rows_of(directory, name) for directory in run_dirs.values())
+        for name in ("lost_stories", "fault_windows", "partition_states", "anomalies", "causes")
+    }
+    assert found == every | {
+        "runs": 6,
+        "predictions": sum(len(verdict.predicted) for verdict in verdicts.values()),
+        "findings": sum(len(verdict.findings) for verdict in verdicts.values()),
+        "availability": 0,  # no probe
+        "events": found["events"],
         "metrics": found["metrics"],
-        "anomalies": sum(verdict.observed["lost"] for verdict in verdicts),
-        "sends": 720,
-        "reads": verdicts[0].observed["acked"] - verdicts[0].observed["lost"],
+        "sends": rows_of(run_dirs[COMPLETE], "ledger"),
+        "reads": rows_of(run_dirs[COMPLETE], "final_log"),
     }
-    row = loaded.query("SELECT * FROM runs WHERE run_id = 'one'")[0]
-    assert row["lost"] == verdicts[0].observed["lost"] > 0
-    assert row["commit"] == "commit-one"
-    assert row["availability"] == pytest.approx(1 - 9.25 / 24)
-    assert row["outcome"] == outcome(verdicts[0]).text
+    one, run_id = verdicts["one"], verdicts["one"].run_id
+    [row] = loaded.query(f"SELECT * FROM runs WHERE run_id = '{run_id}'")
+    assert row["lost"] == one.observed["lost"] > 0
+    assert row["unknown_outcome"] == one.observed["unknown"]
+    assert row["observed"] == one.observed
+    assert row["settings"]["producer.acks"] == "1"
+    assert row["run_date"] == one.started_at.date()
+    assert row["availability"] == pytest.approx(
+        1 - one.metrics.unavailability_s / one.metrics.duration_s
+    )
+    assert row["outcome"] == outcome(one).text
     assert row["report"] == (run_dirs["one"] / "report.html").as_uri()
-    assert loaded.query("SELECT report FROM runs WHERE run_id = 'two'") == [{"report": None}]
-    trials = loaded.query("SELECT run_id, comparison, trial FROM trials ORDER BY run_id")
-    assert [(row["run_id"], row["trial"]) for row in trials] == [("all", 1), ("one", 1), ("two", 1)]
-
-
-@pytest.mark.parametrize("kind", FORMATS[:2])
-def test_a_warehouse_that_spark_4_0_wrote_is_read_and_added_to(spark, tmp_path, run_dirs, kind):
-    """The archives were written by Spark 4.0.0 (Delta Lake 4.0.0) from the run `make_run` makes."""
-    with tarfile.open(Path(__file__).with_name(f"written-by-spark-4.0.0-{kind}.tar.xz")) as tar:
-        tar.extractall(tmp_path, filter="data")
-    old = Warehouse.open(spark, str(tmp_path / kind))
-    before = counts(old)
-    assert (before["runs"], before["sends"]) == (1, 720)
-    load(old, [judged(run_dirs["all"])], sends=True)
-    after = counts(old)
-    assert (after["runs"], after["sends"], after["reads"]) == (2, 1440, before["reads"])
-    [first] = old.query("SELECT * FROM runs WHERE run_id = 'written-by-4.0.0'")
-    assert first["lost"] == before["anomalies"] > 0
-    load(old, [judged(run_dirs["all"])], sends=True)
-    assert counts(old) == after
-
-
-@pytest.mark.slow
-def test_causes_are_loaded_with_settings_and_availability(loaded, run_dirs):
-    [why] = loaded.query("SELECT * FROM loss_causes")
-    lost = [verdict_of(run_dirs[name]).observed["lost"] for name in ("one", "two")]
-    assert (why["case"], why["runs"], why["lost"]) == ("B2", 2, sum(lost))
-    assert why["share_of_losses"] == 1
-    most = max(("one", "two"), key=lambda name: verdict_of(run_dirs[name]).observed["lost"])
-    assert why["example_run_id"] == most
-    acks = loaded.query(
-        "SELECT run_id, value FROM settings WHERE scope = 'producer' AND key = 'acks'"
+    [kill] = loaded.query(
+        f"SELECT parameters FROM fault_windows WHERE fault = 'kill' AND run_id = '{run_id}'"
     )
-    assert sorted((row["run_id"], row["value"]) for row in acks) == [
-        ("all", "all"),
-        ("one", "1"),
-        ("two", "1"),
+    assert isinstance(kill["parameters"], dict)
+
+
+def test_runs_of_different_settings_are_different_configurations(loaded, run_dirs):
+    found = loaded.query("SELECT scenario, configuration, kafka_version FROM loss_rates")
+    assert sorted(tuple(row.values()) for row in found) == sorted(CONFIGURATIONS.values())
+    ids = loaded.query("SELECT count(DISTINCT configuration_id) AS n FROM runs")
+    assert ids == [{"n": 5}], "both runs of acks=1 have the same settings"
+    linger = loaded.query(
+        "SELECT DISTINCT setting_value FROM settings WHERE setting = 'producer.linger.ms' "
+        "AND setting_value = '50'"
+    )
+    assert len(linger) == 1
+
+
+def test_a_loaded_comparison_fills_trials(loaded, run_dirs, runs_folder):
+    [comparison] = runs_folder.glob("*-comparison")
+    found = loaded.query("SELECT comparison, run_id, trial FROM trials")
+    assert {(row["comparison"], row["trial"]) for row in found} == {(comparison.name, 1)}
+    trials = {verdict_of(run_dirs[name]).run_id for name in ("one", "all")}
+    assert {row["run_id"] for row in found} == trials
+    # Naming the comparison loads its trials.
+    assert {path.name for path in rows.with_trials([comparison])} == trials
+
+
+def test_faults_have_the_numbers_of_the_page(loaded, run_dirs):
+    run_id = verdict_of(run_dirs["one"]).run_id
+    faults = loaded.query(
+        f"SELECT fault_number, fault FROM recovery_times WHERE run_id = '{run_id}' ORDER BY ALL"
+    )
+    assert [tuple(row.values()) for row in faults] == [(1, "isolate_replication"), (2, "kill")]
+    events = loaded.query(
+        "SELECT DISTINCT split(description, ' ')[0] AS number, split(description, ' ')[1] AS fault "
+        "FROM events WHERE kind LIKE 'fault-%' ORDER BY ALL"
+    )
+    assert [tuple(row.values()) for row in events] == [
+        ("F1", "isolate_replication"),
+        ("F2", "kill"),
     ]
-    topic = loaded.query(
-        "SELECT key, value FROM settings WHERE run_id = 'one' AND name = 'orders' ORDER BY key"
-    )
-    assert {row["key"]: row["value"] for row in topic} == {
-        "min.insync.replicas": "2",
-        "partitions": "3",
-        "replication_factor": "3",
+    [verdict] = [verdict_of(run_dirs["one"])]
+    causes = loaded.query(f"SELECT fault_number FROM causes WHERE run_id = '{run_id}'")
+    assert {row["fault_number"] for row in causes} == {
+        None if cause.window is None else cause.window + 1 for cause in verdict.causes
     }
-    worst = loaded.query("SELECT * FROM availability WHERE run_id = 'one' AND action = 'write'")
-    assert [(row["partition"], row["share"], row["outages"]) for row in worst] == [(0, 0.75, 1)]
-    stories = loaded.query("SELECT DISTINCT leader, next_leader, `case` FROM lost_stories")
-    assert stories == [{"leader": 1, "next_leader": 2, "case": "B2"}]
+
+
+def test_seconds_add_up_to_the_run(loaded):
+    summed = loaded.query(
+        "SELECT r.run_id, r.sent, r.acked, sum(m.sent) AS sent_s, sum(m.acked) AS acked_s, "
+        "min_by(m.availability, m.occurred_at) AS first "
+        "FROM runs AS r JOIN metrics AS m ON r.run_id = m.run_id "
+        "GROUP BY r.run_id, r.sent, r.acked"
+    )
+    assert len(summed) == 6
+    for row in summed:
+        assert (row["sent_s"], row["acked_s"]) == (row["sent"], row["acked"])
+        assert row["first"] is None, "clients begin in the middle of their first second"
+
+
+def test_a_commit_is_that_of_the_run_and_is_kept(warehouse, run_dirs, tmp_path):
+    def commits() -> dict[str, str | None]:
+        found = warehouse.query("SELECT run_id, commit_id FROM runs")
+        return {row["run_id"]: row["commit_id"] for row in found}
+
+    recorded = copy(run_dirs["file-one"], tmp_path)
+    record = json.loads((recorded / "run.json").read_text())
+    (recorded / "run.json").write_text(json.dumps(record | {"commit": COMMIT}))
+    load(warehouse, [judged(recorded), judged(run_dirs["file-all"], commit="given")])
+    run_id = run_dirs["file-all"].name
+    assert commits() == {recorded.name: COMMIT, run_id: "given"}
+    assert load(warehouse, [judged(run_dirs["file-all"])]) == {run_id: Loaded.PRESENT}
+    again = judged(copy(run_dirs["file-all"], tmp_path, duplicated=7))
+    assert load(warehouse, [again]) == {run_id: Loaded.AGAIN}
+    assert commits()[run_id] == "given"
 
 
 def jobs_of(warehouse, runs) -> int:
@@ -145,142 +188,172 @@ def jobs_of(warehouse, runs) -> int:
 
 
 @pytest.mark.slow
-def test_the_number_of_jobs_does_not_grow_with_the_runs_of_a_load(spark, tmp_path):
-    many = [judged(make_run(tmp_path / f"run-{number}")) for number in range(12)]
+def test_the_number_of_jobs_does_not_grow_with_the_runs_of_a_load(spark, tmp_path, run_dirs):
+    many = [judged(directory) for directory in run_dirs.values()]
     one = jobs_of(Warehouse.create(spark, str(tmp_path / "one"), Format.PARQUET), many[:1])
-    twelve = jobs_of(Warehouse.create(spark, str(tmp_path / "twelve"), Format.PARQUET), many)
+    six = jobs_of(Warehouse.create(spark, str(tmp_path / "six"), Format.PARQUET), many)
     assert one > 0
-    assert twelve - one < len(many) - 1, "Spark may split a job; a job a run would be eleven more"
+    assert six - one < len(many) - 1, "Spark may split a job; a job a run would be five more"
 
 
 def test_two_directories_of_one_run_are_refused(tmp_path, run_dirs):
-    copy = Path(shutil.copytree(run_dirs["one"], tmp_path / "copy"))
-    with pytest.raises(RunDirectoryError, match="are the same run, one"):
-        rows.read_runs([run_dirs["one"], copy], commit=None, comparison=None)
+    other = Path(shutil.copytree(run_dirs["one"], tmp_path / "copy"))
+    with pytest.raises(RunDirectoryError, match=f"are the same run, {run_dirs['one'].name}"):
+        rows.read_runs([run_dirs["one"], other])
 
 
-def test_a_verdict_of_another_run_than_the_tables_is_refused(tmp_path):
-    directory = make_run(tmp_path / "run")
+def test_a_verdict_of_another_run_than_the_tables_is_refused(tmp_path, run_dirs):
+    directory = copy(run_dirs["one"], tmp_path)
     path = directory / "verdict.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"run_id": "other"}))
     with pytest.raises(RunDirectoryError, match="other"):
         judged(directory)
 
 
-def test_a_published_report_has_the_address_given(run_dirs):
-    published = judged(run_dirs["one"], reports="https://ci.example/7/")
-    assert published.run["report"] == "https://ci.example/7/one/report.html"
-
-
-@pytest.mark.slow
-def test_the_catalog_gets_every_table_and_analysis(loaded):
-    names = loaded.register("losses")
+def test_links_follow_the_address_of_the_published_runs(loaded, run_dirs):
+    run_id = run_dirs["one"].name
+    link = f"SELECT report FROM runs WHERE run_id = '{run_id}'"
+    loaded.publish("https://ci.example/7/")
     try:
-        listed = [one.name for one in loaded.spark.catalog.listTables("losses")]
-        assert set(names) <= set(listed)
-        [row] = loaded.spark.sql("SELECT count(*) AS n FROM losses.runs").collect()
-        assert row["n"] == 3
-        assert loaded.spark.catalog.currentDatabase() == "default"
+        moved = Warehouse.open(loaded.spark, loaded.storage.address)
+        assert moved.query(link) == [{"report": f"https://ci.example/7/{run_id}/report.html"}]
     finally:
-        loaded.spark.sql("DROP DATABASE losses CASCADE")
+        loaded.publish("")
+    assert loaded.query(link) == [{"report": (run_dirs["one"] / "report.html").as_uri()}]
 
 
-@pytest.mark.slow
-def test_seconds_add_up_to_the_run(loaded):
-    summed = loaded.query(
-        "SELECT r.run_id, r.sent, r.acked, sum(m.sent) AS sent_s, sum(m.acked) AS acked_s, "
-        "min(m.availability) AS worst FROM runs AS r JOIN metrics AS m ON r.run_id = m.run_id "
-        "GROUP BY r.run_id, r.sent, r.acked"
+@pytest.mark.parametrize("tables_in", ["", "losses_tables"])
+def test_the_catalog_gets_every_table_and_view_with_comments(loaded, run_dirs, tables_in):
+    spark = loaded.spark
+    names = loaded.register("losses", tables_in)
+    try:
+        listed = [one.name for one in spark.catalog.listTables("losses")]
+        assert set(names) <= set(listed)
+        [row] = spark.sql("SELECT count(*) AS n FROM losses.runs").collect()
+        assert row["n"] == 6
+        assert spark.sql("SELECT * FROM losses.loss_rates").count() == 6
+        registered = tables_in and loaded.format is not Format.ICEBERG
+        for schema in ("losses", tables_in) if registered else ("losses",):
+            for table, own in TABLES.items():
+                described = spark.sql(f"DESCRIBE {schema}.{table}").collect()
+                columns = {row["col_name"]: row["comment"] for row in described}
+                shown = [one for one in own.schema if one.name in columns]
+                assert len(shown) >= len(own.schema) - 1
+                assert all(columns[one.name] == comment_of(one) for one in shown), table
+        assert "Runs of scenarios" in str(spark.sql("DESCRIBE EXTENDED losses.runs").collect())
+        assert spark.catalog.currentDatabase() == "default"
+    finally:
+        spark.sql("DROP DATABASE IF EXISTS losses_tables CASCADE")
+        spark.sql("DROP DATABASE losses CASCADE")
+
+
+def test_the_stored_tables_have_comments(loaded):
+    for table, described in TABLES.items():
+        stored = loaded.spark.sql(f"SELECT * FROM {loaded.tables.sql_name(table)}").schema
+        comments = {
+            one.name: one.metadata.get("comment") for one in stored if one.name != "run_date"
+        }
+        expected = {one.name: comment_of(one) for one in described.schema if one.name != "run_date"}
+        assert comments == expected, table
+
+
+def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path, run_dirs):
+    directory = copy(run_dirs["one"], tmp_path)
+    other = judged(run_dirs["all"])
+    run_id = directory.name
+    assert load(warehouse, [judged(directory), other]) == dict.fromkeys(
+        (run_id, other.run_id), Loaded.NEW
     )
-    assert len(summed) == 3
-    for row in summed:
-        assert (row["sent_s"], row["acked_s"]) == (row["sent"], row["acked"])
-        # One of three partitions acks nothing while its leader is away.
-        assert row["worst"] == pytest.approx(2 / 3)
-
-
-def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path):
-    directory = make_run(tmp_path / "run")
-    assert load(warehouse, [judged(directory)]) == {"run": Loaded.NEW}
     once, rows = counts(warehouse), stored(warehouse)
-    assert once["runs"] == 1
-    assert load(warehouse, [judged(directory)]) == {"run": Loaded.PRESENT}
+    assert once["runs"] == 2
+    assert load(warehouse, [judged(directory)]) == {run_id: Loaded.PRESENT}
     assert stored(warehouse) == rows
 
     change_verdict(directory, duplicated=7)
-    assert load(warehouse, [judged(directory)]) == {"run": Loaded.AGAIN}
+    assert load(warehouse, [judged(directory)]) == {run_id: Loaded.AGAIN}
     assert counts(warehouse) == once
-    assert warehouse.query("SELECT duplicated FROM runs") == [{"duplicated": 7}]
+    assert {name: len(rows) for name, rows in stored(warehouse).items()} == once
+    found = warehouse.query("SELECT duplicated FROM runs ORDER BY duplicated")
+    assert [row["duplicated"] for row in found] == [0, 7]
+
+
+def test_loading_only_what_is_there_needs_no_spark(warehouse, tmp_path, run_dirs):
+    location = warehouse.storage.address
+    one, two = judged(run_dirs["one"]), judged(run_dirs["all"])
+    assert not all_present(location, [one])
+    load(warehouse, [one])
+    assert all_present(location, [one])
+    assert not all_present(location, [one], sends=True)
+    assert not all_present(location, [one, two])
+    assert not all_present(location, [judged(copy(run_dirs["one"], tmp_path, lost=1))])
+    # What another writer did is unknown.
+    warehouse.storage.write("ackproof/runs/other", "")
+    assert not all_present(location, [one])
+    load(warehouse, [one])
+    assert all_present(location, [one])
 
 
 @pytest.mark.slow
-def test_sends_that_were_loaded_once_are_loaded_again_with_the_run(warehouse, tmp_path):
-    directory = make_run(tmp_path / "run")
-    assert load(warehouse, [judged(directory)]) == {"run": Loaded.NEW}
+def test_sends_that_were_loaded_once_are_loaded_again_with_the_run(warehouse, tmp_path, run_dirs):
+    directory = copy(run_dirs["file-all"], tmp_path)
+    run_id, sends = directory.name, rows_of(directory, "ledger")
+    assert load(warehouse, [judged(directory)]) == {run_id: Loaded.NEW}
     once = counts(warehouse)
-    assert load(warehouse, [judged(directory)], sends=True) == {"run": Loaded.AGAIN}
-    assert load(warehouse, [judged(directory)]) == {"run": Loaded.PRESENT}
+    assert load(warehouse, [judged(directory)], sends=True) == {run_id: Loaded.AGAIN}
+    assert load(warehouse, [judged(directory)]) == {run_id: Loaded.PRESENT}
     change_verdict(directory, duplicated=8)
     load(warehouse, [judged(directory)])
-    assert counts(warehouse) == once | {"sends": 720}
+    assert counts(warehouse) == once | {"sends": sends}
 
 
 @pytest.mark.slow
-def test_writing_the_same_run_twice_stores_it_once(warehouse, tmp_path, monkeypatch):
+def test_writing_the_same_run_twice_stores_it_once(warehouse, run_dirs, monkeypatch):
     """The format's writer guarantees it, because the check for stored runs is switched off."""
     from ackproof_spark.warehouse import load as loading
 
     monkeypatch.setattr(loading, "_stored", lambda *_: {})
-    runs = [judged(make_run(tmp_path / name, day=day)) for day, name in ((1, "a"), (2, "b"))]
-    load(warehouse, runs, sends=True, reads=True)
+    runs = [judged(run_dirs[name]) for name in ("file-one", "file-all")]
+    load(warehouse, runs, sends=True)
     rows = stored(warehouse)
     assert len(rows["runs"]) == 2
-    assert load(warehouse, runs[:1], sends=True, reads=True) == {"a": Loaded.NEW}
+    assert load(warehouse, runs[:1], sends=True) == {runs[0].run_id: Loaded.NEW}
     assert stored(warehouse) == rows
 
 
-@pytest.mark.slow
-def test_rows_that_a_run_no_longer_has_are_not_shown(warehouse, tmp_path):
-    directory = make_run(tmp_path / "run")
-    load(warehouse, [judged(directory, comparison="demo")])
-    assert counts(warehouse)["trials"] == 1
-    load(warehouse, [judged(directory)])
-    assert counts(warehouse)["trials"] == 0
-
-
-@pytest.mark.slow
 def test_an_unfinished_load_is_not_shown_and_the_next_one_is_complete(
-    warehouse, tmp_path, monkeypatch
+    warehouse, run_dirs, monkeypatch
 ):
-    directory = make_run(tmp_path / "run")
+    run = judged(run_dirs["file-all"])
+    sends = rows_of(run_dirs["file-all"], "ledger")
     replace_runs = Tables.replace_runs
 
-    def fails_at_last(tables, name, rows):
+    def fails_at_last(tables, name, rows, run_ids):
         if name == "runs":
             raise AnalysisError("the disk is gone")
-        replace_runs(tables, name, rows)
+        replace_runs(tables, name, rows, run_ids)
 
     monkeypatch.setattr(Tables, "replace_runs", fails_at_last)
     with pytest.raises(AnalysisError, match="the disk is gone"):
-        load(warehouse, [judged(directory)], sends=True)
+        load(warehouse, [run], sends=True)
     assert set(counts(warehouse).values()) == {0}
-    assert len(stored(warehouse)["sends"]) == 720
+    assert len(stored(warehouse)["sends"]) == sends
 
     monkeypatch.setattr(Tables, "replace_runs", replace_runs)
-    load(warehouse, [judged(directory)], sends=True)
+    load(warehouse, [run], sends=True)
     whole = counts(warehouse)
-    assert (whole["runs"], whole["sends"]) == (1, 720)
+    assert (whole["runs"], whole["sends"]) == (1, sends)
     assert {name: len(rows) for name, rows in stored(warehouse).items()} == whole
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_lacks_states_and_is_loaded(warehouse, tmp_path):
-    directory = make_run(tmp_path / "run")
+def test_a_run_that_was_killed_lacks_states_and_is_loaded(warehouse, tmp_path, run_dirs):
+    directory = copy(run_dirs["one"], tmp_path)
     for name in ("partition_states", "broker_states"):
         (directory / f"{name}.parquet").unlink()
     load(warehouse, [judged(directory)])
     assert counts(warehouse)["partition_states"] == 0
-    assert counts(warehouse)["events"] == 8
+    kinds = warehouse.query("SELECT DISTINCT kind FROM events")
+    assert {row["kind"].split("-")[0] for row in kinds} == {"fault"}
 
 
 @pytest.mark.parametrize(
@@ -311,16 +384,55 @@ def test_a_warehouse_keeps_its_format(spark, warehouse):
         Warehouse.create(spark, warehouse.storage.address, other)
 
 
-def test_a_plain_reader_finds_the_columns_in_parquet(spark, loaded):
+def test_pandas_and_duckdb_read_every_parquet_table(loaded):
     if loaded.format is not Format.PARQUET:
         pytest.skip("of Parquet only")
-    table = Path(loaded.storage.address.removeprefix("file:")) / "runs"
-    assert sorted(folder.name for folder in table.glob("run_id=*")) == [
-        "run_id=__HIVE_DEFAULT_PARTITION__",
-        "run_id=all",
-        "run_id=one",
-        "run_id=two",
-    ]
-    rows = spark.read.parquet(str(table)).where("run_id = 'one'").collect()
-    assert len(rows) == 1
-    assert set(rows[0].asDict()) == set(TABLES["runs"].names)
+    pd = pytest.importorskip("pandas")
+    root = Path(loaded.storage.address.removeprefix("file://")) / "ackproof"
+    found = counts(loaded)
+    for table, described in TABLES.items():
+        frame = pd.read_parquet(root / table)
+        assert set(frame.columns) == set(described.schema.names)
+        assert len(frame) == found[table], table
+    lost = pd.read_parquet(root / "runs").groupby("configuration")["lost"].sum()
+    assert lost["acks=1"] > 0 == lost["acks=all"]
+    files = f"'{root}/runs/*/*.parquet', hive_partitioning = true"
+    asked = duckdb.sql(f"SELECT settings['producer.acks'] FROM read_parquet({files})")
+    assert sorted(asked.fetchall()) == [("1",)] * 4 + [("all",)] * 2
+
+
+def test_no_name_is_a_reserved_word(spark):
+    reserved = duckdb.sql(
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+    ).fetchall()
+    names = {name for table in TABLES.values() for name in table.schema.names}
+    assert not names & {word for [word] in reserved}
+    spark.conf.set("spark.sql.ansi.enforceReservedKeywords", True)
+    try:
+        spark.sql(f"SELECT {', '.join(f'1 AS {name}' for name in sorted(names))}")
+        with pytest.raises(Exception, match="PARSE"):
+            spark.sql("SELECT 1 AS unknown")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enforceReservedKeywords")
+
+
+@pytest.mark.parametrize("_kind", FORMATS[2:])
+def test_the_tables_of_iceberg_are_in_the_users_catalog(spark, tmp_path, run_dirs, _kind):
+    """A JDBC catalog, in the database that Spark brings."""
+    catalog = {
+        "name": "lake",
+        "type": "jdbc",
+        "uri": f"jdbc:derby:{tmp_path}/catalog;create=true",
+        "warehouse": str(tmp_path / "lake"),
+    }
+    place = str(tmp_path / "warehouse")
+    run = judged(run_dirs["file-all"])
+    load(Warehouse.create(spark, place, Format.ICEBERG, catalog), [run])
+    [row] = spark.sql("SELECT run_id FROM lake.ackproof.runs").collect()
+    assert row["run_id"] == run.run_id
+    again = Warehouse.open(spark, place)
+    assert load(again, [run]) == {run.run_id: Loaded.PRESENT}
+    assert not all_present(place, [run]), "another writer of the catalog would not be seen"
+    assert len(again.query("SELECT * FROM runs")) == 1
+    with pytest.raises(WarehouseError, match="in the catalog"):
+        Warehouse.create(spark, place, Format.ICEBERG, {"type": "rest"})

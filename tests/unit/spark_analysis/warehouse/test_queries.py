@@ -1,4 +1,4 @@
-"""The example queries of docs/dashboards in a plain Spark without ackproof, and over JDBC."""
+"""The example queries in a plain Spark without ackproof, and over JDBC; Grafana's queries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import py4j
 import pyspark
 import pytest
+from ruamel.yaml import YAML
 from scipy.stats import binomtest
 
 from ackproof.errors import SparkError
@@ -24,12 +26,14 @@ from ackproof.report import warehouse_rows as rows
 from ackproof.waiting import wait_for
 from ackproof_spark.spark.connector import Package, jars
 from ackproof_spark.warehouse.formats import Format
+from ackproof_spark.warehouse.schemas import TABLES
+from ackproof_spark.warehouse.views import queries, view
 from ackproof_spark.warehouse.warehouse import Warehouse
-from unit.spark_analysis.warehouse.conftest import FORMATS, verdict_of
+from unit.spark_analysis.warehouse.conftest import COMMIT, CONFIGURATIONS, FORMATS, verdict_of
 
 pytestmark = pytest.mark.spark
 
-QUERIES = sorted((Path(__file__).parents[4] / "docs" / "dashboards").glob("*.sql"))
+QUERIES = queries()
 SPARK_HOME = Path(pyspark.__file__).parent
 
 DELTA = {
@@ -49,7 +53,7 @@ else:
     sys.exit(f"ackproof is here: {ackproof.__path__}")
 from pyspark.sql import SparkSession
 
-views, settings, *queries = sys.argv[1:]
+views, settings, queries = sys.argv[1:]
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 for key, value in json.loads(settings).items():
     builder = builder.config(key, value)
@@ -58,9 +62,9 @@ for statement in open(views).read().split(";\\n"):
     if statement.strip():
         spark.sql(statement)
 answers = {}
-for query in queries:
-    asked = spark.sql(open(query).read().strip().removesuffix(";"))
-    answers[query.rpartition("/")[2]] = [row.asDict() for row in asked.collect()]
+for name, query in json.loads(queries).items():
+    asked = spark.sql(query.strip().removesuffix(";"))
+    answers[name] = [row.asDict() for row in asked.collect()]
 print(json.dumps(answers, default=str))
 """
 
@@ -84,7 +88,7 @@ def settings(warehouse: Warehouse, scratch: Path) -> dict[str, str]:
 
 
 def script(warehouse: Warehouse) -> Path:
-    return Path(warehouse.storage.address.removeprefix("file:")) / "views.sql"
+    return Path(warehouse.storage.address.removeprefix("file://")) / "views.sql"
 
 
 def environment() -> dict[str, str]:
@@ -98,54 +102,60 @@ def environment() -> dict[str, str]:
 def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -> None:
     """Compare the answers with the verdicts; values may be text."""
     verdicts = {name: verdict_of(directory) for name, directory in run_dirs.items()}
-    one, two = verdicts["one"], verdicts["two"]
-    lost = one.observed["lost"] + two.observed["lost"]
-    acked = one.observed["acked"] + two.observed["acked"]
-    assert one.observed["lost"] > 0 < two.observed["lost"]
-
-    lossy, clean = answers["loss-rate.sql"]
-    assert (lossy["configuration_name"], int(lossy["runs"])) == ("acks=1", 2)
-    assert (int(lossy["lost"]), int(lossy["acked"])) == (lost, acked)
-    assert float(lossy["lost_percent"]) == pytest.approx(100 * lost / acked, abs=6e-4)
-    expected = binomtest(2, 2).proportion_ci(0.95, method="wilson")
-    assert float(lossy["runs_with_loss_low_percent"]) == pytest.approx(100 * expected.low, abs=0.06)
-    assert float(lossy["runs_with_loss_high_percent"]) == 100
-    low, high = interval([(v.observed["lost"], v.observed["acked"]) for v in (one, two)])
-    assert float(lossy["lost_low_percent"]) == pytest.approx(100 * low, abs=6e-4)
-    assert float(lossy["lost_high_percent"]) == pytest.approx(100 * high, abs=6e-4)
-    assert (clean["configuration_name"], int(clean["lost"])) == ("acks=all", 0)
-    expected = binomtest(0, 1).proportion_ci(0.95, method="wilson")
-    found = float(clean["runs_with_loss_high_percent"])
-    assert found == pytest.approx(100 * expected.high, abs=0.06)
-    assert clean["lost_high_percent"] in (None, "NULL")
+    rates = {
+        (row["scenario"], row["configuration"], row["kafka_version"]): row
+        for row in answers["loss-rate"]
+    }
+    assert rates.keys() == set(CONFIGURATIONS.values())
+    for name, configuration in CONFIGURATIONS.items():
+        row, observed = rates[configuration], verdicts[name].observed
+        lost, acked = observed["lost"], observed["acked"]
+        assert (int(row["runs"]), int(row["lost"]), int(row["acked"])) == (1, lost, acked)
+        assert float(row["lost_percent"]) == pytest.approx(100 * lost / acked, abs=6e-4)
+        assert row["lost_high_percent"] in (None, "NULL"), "one run has no variance"
+        expected = binomtest(int(lost > 0), 1).proportion_ci(0.95, method="wilson")
+        found = float(row["runs_with_loss_high_percent"])
+        assert found == pytest.approx(100 * expected.high, abs=0.06)
 
     recovered = {
-        (row["fault"], row["configuration_name"]): row for row in answers["recovery-time.sql"]
+        (row["fault"], row["kafka_version"]): row
+        for row in answers["recovery-time"]
+        if row["configuration"] == "acks=1"
     }
-    assert len(recovered) == 4
-    kill = recovered["kill", "acks=1"]
-    # Verified at 7.5 s, healed at 17 s, recovered at 21.5 s.
-    assert (int(kill["faults"]), int(kill["never_recovered"])) == (2, 0)
-    assert (float(kill["held_s_median"]), float(kill["recovery_s_longest"])) == (9.5, 4.5)
+    [kill] = [fault for fault in verdicts["one"].faults if fault.fault == "kill"]
+    assert kill.recovered_at is not None
+    assert kill.healed_at is not None
+    recovery = (kill.recovered_at - kill.healed_at).total_seconds()
+    found = float(recovered["kill", "4.3.1"]["recovery_s_longest"])
+    assert found == pytest.approx(recovery, abs=1e-3)
 
-    assert [int(row["duplicated"]) for row in answers["duplicates.sql"]] == [0, 0]
-    [why] = answers["why-lost.sql"]
-    assert (why["case"], int(why["runs"]), int(why["lost"])) == ("B2", 2, lost)
-    assert float(why["percent_of_losses"]) == 100
-    assert "leader 1 was killed" in why["example"]
+    assert sum(int(row["lost"]) for row in answers["why-lost"]) == sum(
+        verdict.observed["lost"] for verdict in verdicts.values()
+    )
+    available = {
+        (row["scenario"], row["configuration"], row["kafka_version"]): row
+        for row in answers["cost"]
+    }
+    metrics = verdicts["all"].metrics
+    share = 1 - metrics.unavailability_s / metrics.duration_s
+    found = float(available[CONFIGURATIONS["all"]]["availability_percent"])
+    assert found == pytest.approx(100 * share, abs=6e-3)
 
-    available = {row["configuration_name"]: row for row in answers["cost.sql"]}
-    assert float(available["acks=1"]["availability_percent"]) == round(100 * (1 - 9.25 / 24), 2)
-    assert [
-        (row["commit"], row["configuration_name"], int(row["lost"])) for row in answers["trend.sql"]
-    ] == [
-        ("commit-one", "acks=1", one.observed["lost"]),
-        ("commit-two", "acks=1", two.observed["lost"]),
-        ("commit-all", "acks=all", 0),
-    ]
-    worst = {row["run_id"]: row for row in answers["worst-second.sql"]}
-    assert worst.keys() == {"one", "two", "all"}
-    assert "kill" in worst["one"]["faults_in_force"]
+    # Runs without a commit have a row for their day.
+    assert sum(int(row["runs"]) for row in answers["trend"]) == len(verdicts)
+    versions = {row["version"] for row in answers["trend"]}
+    assert versions == {COMMIT} | {
+        f"{verdict.started_at:%Y-%m-%d}" for name, verdict in verdicts.items() if name != "file-one"
+    }
+
+    worst = {row["run_id"]: row for row in answers["worst-second"]}
+    assert worst.keys() == {verdict.run_id for verdict in verdicts.values()}
+    for verdict in verdicts.values():
+        # Each run had seconds without acks, but its first one, in which clients began, is none.
+        row = worst[verdict.run_id]
+        assert float(row["available_partitions_percent"]) < 100
+    for name in ("one", "two", "lingers"):
+        assert "F2 kill" in worst[verdicts[name].run_id]["faults_in_force"]
 
 
 def interval(runs: list[tuple[int, int]]) -> tuple[float, float]:
@@ -161,9 +171,60 @@ def interval(runs: list[tuple[int, int]]) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def test_the_interval_of_records_comes_from_the_variance_of_runs(spark):
+    runs = [(12, 1000), (40, 1100), (0, 900)]
+    rows = [("s", "c", "4.4.0", "holds", lost, acked) for lost, acked in runs]
+    columns = "scenario string, configuration string, kafka_version string, verdict string, "
+    frame = spark.createDataFrame(rows, columns + "lost bigint, acked bigint")
+    frame.createOrReplaceTempView("runs")
+    [rates] = spark.sql(view("loss_rates")).collect()
+    low, high = interval(runs)
+    assert (rates["lost_share_low"], rates["lost_share_high"]) == pytest.approx((low, high))
+    expected = binomtest(2, 3).proportion_ci(0.95, method="wilson")
+    assert rates["runs_with_loss_share_low"] == pytest.approx(expected.low)
+
+
 def test_the_example_queries_are_answered(loaded, run_dirs):
-    answers = {query.name: loaded.query(query.read_text().strip(";\n")) for query in QUERIES}
+    answers = loaded.queries({name: sql.strip(";\n") for name, sql in queries("").items()})
     check(answers, run_dirs)
+
+
+def test_the_panels_and_the_alert_of_grafana_ask_for_columns_that_exist(loaded, run_dirs):
+    """Their SQL is that of Trino; it is plain enough for Spark, and for DuckDB."""
+    template = Path(__file__).parents[4] / "ci" / "templates" / "grafana"
+    dashboard = json.loads((template / "ackproof-dashboard.json").read_text())
+    panels = {
+        panel["title"]: target["rawSQL"]
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", [])
+        if "rawSQL" in target
+    }
+    variables = dashboard["templating"]["list"]
+    panels |= {one["name"]: one["query"] for one in variables if one["type"] == "query"}
+    groups = YAML(typ="safe").load((template / "ackproof-alerts.yaml").read_text())["groups"]
+    alert = groups[0]["rules"][0]["data"][0]["model"]["rawSQL"]
+    assert len(panels) >= 10
+    tables = {name: loaded.tables.sql_name(name) for name in TABLES}
+    answers = {}
+    for title, sql in (panels | {"alert": alert}).items():
+        asked = re.sub(
+            r"\$(?:\{tables\}|ACKPROOF_TABLES)\.(\w+)", lambda match: tables[match[1]], sql
+        )
+        asked = asked.replace("$__timeFilter(started_at)", "started_at IS NOT NULL")
+        asked = re.sub(r"(\w+) IN \(\$\{\1:sqlstring\}\)", r"\1 IS NOT NULL", asked)
+        assert "$" not in asked, title
+        answers[title] = [row.asDict() for row in loaded.spark.sql(asked).collect()]
+    verdicts = [verdict_of(directory) for directory in run_dirs.values()]
+    lost = sum(verdict.observed["lost"] for verdict in verdicts)
+    assert answers["Lost acked records"] == [{"lost": lost}]
+    losses = answers["Runs with losses or against expectations"]
+    assert len(losses) == sum(
+        verdict.observed["lost"] > 0 or verdict.verdict == "violated" for verdict in verdicts
+    )
+    assert all(row["report"].startswith("file:///") for row in losses)
+    inputs = {one["name"] for one in dashboard["__inputs"]}
+    used = set(re.findall(r"\$\{((?:DS|VAR)_\w+)\}", json.dumps(dashboard)))
+    assert used == inputs
 
 
 @pytest.mark.slow
@@ -178,7 +239,7 @@ def test_a_plain_spark_answers_the_example_queries(loaded, run_dirs, tmp_path):
     done = subprocess.run(
         [
             *(sys.executable, "-S", str(plain), str(script(loaded))),
-            *(json.dumps(settings(loaded, tmp_path)), *map(str, QUERIES)),
+            *(json.dumps(settings(loaded, tmp_path)), json.dumps(QUERIES)),
         ],
         env=environment() | {"PYTHONPATH": str(packages)},
         cwd=tmp_path,
@@ -261,7 +322,7 @@ def test_a_jdbc_client_gets_the_same_answers_from_the_thrift_server(loaded, run_
     asked = tmp_path / "queries.sql"
     asked.write_text(
         script(loaded).read_text()
-        + "".join(f"SELECT '{q.name}' AS query;\n{q.read_text()}\n" for q in QUERIES)
+        + "".join(f"SELECT '{name}' AS query;\n{sql}\n" for name, sql in QUERIES.items())
     )
     with thrift_server(loaded, tmp_path) as address:
         said = beeline(address, asked, tmp_path)
@@ -271,5 +332,5 @@ def test_a_jdbc_client_gets_the_same_answers_from_the_thrift_server(loaded, run_
     for begin, end in zip(starts, [*starts[1:], None], strict=True):
         answer = io.StringIO("\n".join(lines[begin + 2 : end]))
         answers[lines[begin + 1]] = list(csv.DictReader(answer, delimiter="\t"))
-    assert answers.keys() == {query.name for query in QUERIES}, said[-3000:]
+    assert answers.keys() == QUERIES.keys(), said[-3000:]
     check(answers, run_dirs)

@@ -7,7 +7,7 @@
 -- run as much as these did (the design effect of survey statistics). Null with one run or without
 -- any loss, because the variation is unknown then.
 SELECT
-  scenario, configuration_name, kafka_version,
+  scenario, configuration, kafka_version,
   runs, runs_with_loss, runs_share AS runs_with_loss_share,
   greatest(0, runs_middle - runs_half) AS runs_with_loss_share_low,
   least(1, runs_middle + runs_half) AS runs_with_loss_share_high,
@@ -34,7 +34,7 @@ FROM (
       END AS effective_records
     FROM (
       SELECT
-        r.scenario, r.configuration_name, r.kafka_version, 1.959963984540054D AS z,
+        r.scenario, r.configuration, r.kafka_version, 1.959963984540054D AS z,
         count(*) AS runs,
         count_if(r.lost > 0) AS runs_with_loss,
         CAST(count_if(r.lost > 0) AS DOUBLE) / count(*) AS runs_share,
@@ -44,16 +44,16 @@ FROM (
           CAST(count(*) AS DOUBLE) / (count(*) - 1)
           * sum(power(r.lost - g.lost_share * r.acked, 2)) / power(g.acked, 2)
         END AS spread
-      FROM runs AS r JOIN (
-        SELECT scenario, configuration_name, kafka_version,
+      FROM {schema}runs AS r JOIN (
+        SELECT scenario, configuration, kafka_version,
           sum(acked) AS acked, sum(lost) AS lost, CAST(sum(lost) AS DOUBLE) / sum(acked) AS lost_share
-        FROM runs WHERE verdict <> 'inconclusive' AND acked > 0
-        GROUP BY scenario, configuration_name, kafka_version
+        FROM {schema}runs WHERE verdict <> 'inconclusive' AND acked > 0
+        GROUP BY scenario, configuration, kafka_version
       ) AS g
-        ON r.scenario = g.scenario AND r.configuration_name = g.configuration_name
+        ON r.scenario = g.scenario AND r.configuration = g.configuration
         AND r.kafka_version = g.kafka_version
       WHERE r.verdict <> 'inconclusive' AND r.acked > 0
-      GROUP BY r.scenario, r.configuration_name, r.kafka_version, g.acked, g.lost, g.lost_share
+      GROUP BY r.scenario, r.configuration, r.kafka_version, g.acked, g.lost, g.lost_share
     )
   )
 )

@@ -1,7 +1,7 @@
 -- Which configurations write records more than once?
 SELECT
-  scenario, configuration_name, kafka_version,
+  scenario, configuration, kafka_version,
   runs, runs_with_duplicates, acked, duplicated,
   round(duplicated_per_million_acked, 1) AS duplicated_per_million_acked
-FROM duplicates
-ORDER BY duplicated_per_million_acked DESC, scenario, configuration_name, kafka_version;
+FROM {schema}duplicates
+ORDER BY duplicated_per_million_acked DESC, scenario, configuration, kafka_version;

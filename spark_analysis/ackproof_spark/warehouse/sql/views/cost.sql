@@ -1,6 +1,6 @@
 -- Availability and latency of each configuration and Kafka version, over its runs.
 SELECT
-  scenario, configuration_name, kafka_version,
+  scenario, configuration, kafka_version,
   count(*) AS runs,
   avg(availability) AS availability,
   min(availability) AS availability_worst,
@@ -8,6 +8,6 @@ SELECT
   median(ack_latency_p50_ms) AS ack_latency_p50_ms,
   median(ack_latency_p99_ms) AS ack_latency_p99_ms,
   avg(acked_per_s) AS acked_per_s
-FROM runs
+FROM {schema}runs
 WHERE acked > 0
-GROUP BY scenario, configuration_name, kafka_version
+GROUP BY scenario, configuration, kafka_version

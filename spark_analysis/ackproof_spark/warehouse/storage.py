@@ -1,0 +1,233 @@
+"""The files of a warehouse: its version, its views, and the data files of Parquet tables."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.functions import SparkSession
+from ackproof_spark.spark.session import is_connect
+
+_LOCK = ".lock"
+
+
+class Storage(ABC):
+    """The files below one address; raises `AnalysisError` for every error of the file system.
+
+    `address` is the location with its scheme, as SQL names it. All paths are below it.
+    """
+
+    address: str
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    @staticmethod
+    def of(spark: SparkSession, location: str) -> Storage:
+        # With Spark Connect, Hadoop's classes are in another process.
+        jvm: Any = None if is_connect() or is_here(location) else getattr(spark, "_jvm", None)
+        return ArrowFiles(location) if jvm is None else HadoopFiles(spark, jvm, location)
+
+    @abstractmethod
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None if it does not exist."""
+
+    @abstractmethod
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file, replacing the one that exists."""
+
+    @abstractmethod
+    def files(self, folder: str) -> list[str]:
+        """Return the paths in a folder of all files in it and below it; [] if it is missing."""
+
+    @abstractmethod
+    def move(self, source: str, target: str) -> None:
+        """Move a file, creating the folder of `target`."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with everything in it; a missing one is no error."""
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other processes of this machine from writing to a warehouse on a local disk.
+
+        Delta Lake and Iceberg's Hadoop catalog commit by renaming a file, which is safe between
+        processes on HDFS. On a local disk it is safe between the threads of one JVM only
+        (`io.delta.storage.LocalLogStore`). Elsewhere this is a no-op; for object stores see the
+        formats' own pages.
+        """
+        parts = urlsplit(self.address)
+        if parts.scheme != "file":
+            yield
+            return
+        root = Path(unquote(parts.path))
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            file = (root / _LOCK).open("a")
+        except OSError as error:
+            raise AnalysisError(
+                f"{self._location} cannot be written ({error.strerror}); "
+                "name another folder or address"
+            ) from None
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _unusable(self, reason: object) -> AnalysisError:
+        reason = str(reason).partition("\n")[0]
+        return AnalysisError(
+            f"{self._location} cannot be used as a warehouse ({reason}); name another folder or "
+            "address"
+        )
+
+
+def is_here(location: str) -> bool:
+    """Return whether a location is on a local disk."""
+    return "://" not in location or location.startswith("file:")
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+class HadoopFiles(Storage):
+    """Files by Hadoop's `FileSystem`, by which Spark reads the tables."""
+
+    def __init__(self, spark: SparkSession, jvm: Any, location: str) -> None:
+        super().__init__(location)
+        self._path = jvm.org.apache.hadoop.fs.Path
+        with self._errors():
+            path = self._path(location)
+            self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+            self.address = self._files.makeQualified(path).toString()
+
+    def _at(self, name: str) -> Any:
+        return self._path(f"{self.address}/{name}")
+
+    def read(self, name: str) -> str | None:
+        path = self._at(name)
+        with self._errors():
+            if not self._files.exists(path):
+                return None
+            stream = self._files.open(path)
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
+
+    def write(self, name: str, content: str | bytes) -> None:
+        with self._errors():
+            stream = self._files.create(self._at(name), True)
+            try:
+                stream.write(bytearray(_bytes(content)))
+            finally:
+                stream.close()
+
+    def files(self, folder: str) -> list[str]:
+        path, names = self._at(folder), []
+        with self._errors():
+            if not self._files.exists(path):
+                return []
+            start = len(self._files.makeQualified(path).toString()) + 1
+            listed = self._files.listFiles(path, True)
+            while listed.hasNext():
+                names.append(listed.next().getPath().toString()[start:])
+        return names
+
+    def move(self, source: str, target: str) -> None:
+        with self._errors():
+            path = self._at(target)
+            self._files.mkdirs(path.getParent())
+            if not self._files.rename(self._at(source), path):
+                raise self._unusable(f"{source} could not be renamed to {target}")
+
+    def delete(self, path: str) -> None:
+        with self._errors():
+            self._files.delete(self._at(path), True)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise self._unusable(error.java_exception.toString()) from None
+
+
+class ArrowFiles(Storage):
+    """Files by Arrow's file systems: on a local disk, or if Spark's JVM is elsewhere."""
+
+    def __init__(self, location: str) -> None:
+        from pyarrow import fs
+
+        super().__init__(location)
+        local = "://" not in location and not location.startswith("file:")
+        self.address = Path(location).resolve().as_uri() if local else location.rstrip("/")
+        with self._errors():
+            # Hadoop's name of the scheme for S3; and of a local path without a host.
+            uri = re.sub("^file:/(?!/)", "file:///", re.sub("^s3[an]:", "s3:", self.address))
+            self._files, self._root = fs.FileSystem.from_uri(uri)
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def read(self, name: str) -> str | None:
+        from pyarrow import fs
+
+        path = self._at(name)
+        with self._errors():
+            if self._files.get_file_info(path).type is fs.FileType.NotFound:
+                return None
+            with self._files.open_input_stream(path) as stream:
+                return bytes(stream.read()).decode()
+
+    def write(self, name: str, content: str | bytes) -> None:
+        with self._errors():
+            path = self._at(name)
+            self._files.create_dir(path.rpartition("/")[0], recursive=True)
+            with self._files.open_output_stream(path) as stream:
+                stream.write(_bytes(content))
+
+    def files(self, folder: str) -> list[str]:
+        from pyarrow import fs
+
+        path = self._at(folder)
+        with self._errors():
+            listed = self._files.get_file_info(
+                fs.FileSelector(path, allow_not_found=True, recursive=True)
+            )
+        return [each.path[len(path) + 1 :] for each in listed if each.type is fs.FileType.File]
+
+    def move(self, source: str, target: str) -> None:
+        with self._errors():
+            self._files.create_dir(self._at(target).rpartition("/")[0], recursive=True)
+            self._files.move(self._at(source), self._at(target))
+
+    def delete(self, path: str) -> None:
+        from pyarrow import fs
+
+        path = self._at(path)
+        with self._errors():
+            match self._files.get_file_info(path).type:
+                case fs.FileType.Directory:
+                    self._files.delete_dir(path)
+                case fs.FileType.File:
+                    self._files.delete_file(path)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise self._unusable(error) from None

@@ -1,0 +1,100 @@
+"""The views of a warehouse, by which a plain Spark reads it, and its example queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from ackproof_spark.warehouse.formats import SCHEMA, Format, Tables, text
+from ackproof_spark.warehouse.schemas import LOAD_ID, TABLES, comment_of
+
+#: Views over the views of the tables, each a file of `views`; later ones may use earlier ones.
+ANALYSES = (
+    "settings",
+    "trials",
+    "loss_rates",
+    "loss_causes",
+    "recovery_times",
+    "duplicates",
+    "cost",
+    "trend",
+)
+
+_HEAD = """\
+-- The views of the ackproof warehouse {address}
+-- Written by `ackproof warehouse views`; a plain Spark with the format's jars runs it.
+"""
+
+
+def statements(
+    tables: Tables,
+    *,
+    reports: str = "",
+    schema: str = SCHEMA,
+    tables_in: str = "",
+) -> Iterator[str]:
+    """Yield the statements that set the format's settings and create the views in `schema`.
+
+    With an empty `schema` the views are temporary. `reports` is the address below which the run
+    directories are published. With `tables_in` the tables are registered in that schema, and the
+    views read them from there, for catalogs that refuse a path in a query.
+    """
+    for key, value in tables.settings.items():
+        yield f"SET {key}={value}"
+    for name in filter(None, (schema, tables_in)):
+        yield f"CREATE SCHEMA IF NOT EXISTS {name}"
+    within = f"{schema}." if schema else ""
+    create = f"CREATE OR REPLACE {'' if schema else 'TEMPORARY '}VIEW {within}"
+    names = {name: tables.sql_name(name) for name in TABLES}
+    if tables_in and tables.format is not Format.ICEBERG:  # Iceberg's are in a catalog already
+        names = {name: f"{tables_in}.{name}" for name in TABLES}
+        for name in TABLES:
+            yield from tables.registration(name, names[name])
+    for name, table in TABLES.items():
+        own = [column for column in table.schema if column.name != LOAD_ID]
+        columns = ",\n  ".join(f"{one.name} COMMENT {text(comment_of(one))}" for one in own)
+        selected = ", ".join(_value(one.name, reports if name == "runs" else "") for one in own)
+        query = f"SELECT {selected}\nFROM {names[name]} AS d"
+        if name != "runs":
+            finished = f"{names['runs']} AS r"
+            query += (
+                f"\nLEFT SEMI JOIN {finished} ON d.run_date = r.run_date AND d.run_id = r.run_id "
+                f"AND d.{LOAD_ID} = r.{LOAD_ID}"
+            )
+        yield f"{create}{name} (\n  {columns}\n)\nCOMMENT {text(table.comment)} AS\n{query}"
+    for name in ANALYSES:
+        query = view(name, within)
+        comment = query[: query.index("\nSELECT")].replace("-- ", "").replace("\n", " ")
+        yield f"{create}{name} COMMENT {text(comment)} AS\n{query}"
+
+
+def script(tables: Tables, *, reports: str = "", schema: str = SCHEMA, tables_in: str = "") -> str:
+    """Return `statements` as an SQL script; each ends with a semicolon at a line's end."""
+    every = statements(tables, reports=reports, schema=schema, tables_in=tables_in)
+    return _HEAD.format(address=tables.address) + "".join(f"\n{one};\n" for one in every)
+
+
+def view(name: str, within: str = "") -> str:
+    """Return the query of a view of `ANALYSES`; `within` precedes the names of other views."""
+    return _file("views", name, within)
+
+
+def queries(schema: str = SCHEMA) -> dict[str, str]:
+    """Return the example queries over the views, by name."""
+    names = sorted(path.name for path in (files(__package__) / "sql" / "queries").iterdir())
+    return {
+        name.removesuffix(".sql"): _file("queries", name, f"{schema}." if schema else "") + "\n"
+        for name in names
+    }
+
+
+def _value(column: str, reports: str) -> str:
+    if column == "report" and reports:
+        page = f"concat({text(reports.rstrip('/') + '/')}, d.run_folder, '/report.html')"
+        return f"CASE WHEN d.report IS NOT NULL THEN {page} END AS report"
+    return f"d.{column}"
+
+
+def _file(folder: str, name: str, within: str) -> str:
+    path = files(__package__) / "sql" / folder / f"{name.removesuffix('.sql')}.sql"
+    return path.read_text(encoding="utf-8").strip().replace("{schema}", within)
