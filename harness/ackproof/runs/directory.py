@@ -22,6 +22,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
@@ -53,6 +54,9 @@ _UNWRITABLE_PATH = frozenset(
 )
 
 _DAMAGED = "Restore it from a copy of the run, or run the scenario again."
+
+#: Bytes of free space without which no run begins.
+LEAST_FREE = 32_000_000
 
 #: Maximum bytes of a document of a run; a run of days has some millions.
 MOST_BYTES = 256_000_000
@@ -123,7 +127,7 @@ class PredictionRecord(Record):
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
     """Create a run directory under `out` and point `latest` to it.
 
-    Raises DiskError if it cannot be written.
+    Raises DiskError if it cannot be written, or if the disk has less than `LEAST_FREE` left.
     """
     parts = [f"{now:%Y%m%dT%H%M%SZ}", scenario]
     if configuration:
@@ -131,6 +135,8 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
     name = "-".join([*parts, str(seed)])
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(out).free < LEAST_FREE:
+            raise OSError(errno.ENOSPC, "too little space for a run")
         for suffix in ("", *(f"-{n}" for n in range(2, 1000))):
             path = out / (name + suffix)
             try:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -92,3 +93,16 @@ def test_a_damaged_record_is_refused_in_one_line(tmp_path: Path, text: str, said
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 300
     assert "again" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("free", [runs.LEAST_FREE - 1, runs.LEAST_FREE])
+def test_no_run_begins_on_a_full_disk(tmp_path, monkeypatch, free):
+    usage = SimpleNamespace(total=10**12, used=0, free=free)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    if free == runs.LEAST_FREE:
+        assert create(tmp_path).is_dir()
+        return
+    with pytest.raises(DiskError, match=f"the disk under {tmp_path} is full") as refused:
+        create(tmp_path)
+    assert refused.value.exit_code == 4
+    assert list(tmp_path.iterdir()) == []

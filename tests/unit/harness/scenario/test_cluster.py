@@ -190,7 +190,7 @@ def test_a_workload_may_use_only_listeners_that_exist(tmp_path: Path) -> None:
 
 def test_versions_are_ordered_by_their_numbers() -> None:
     numbers = kafka_versions.numbers
-    assert numbers("0.10.2.2") < numbers("0.11.0.0") < numbers("2.6.2") < numbers("3.10.0")
+    assert numbers("0.10.2.2") < numbers("0.11.0.0") < numbers("2.6.2") < numbers("4.10.0")
     assert kafka_versions.uses_zookeeper("3.2.3")
     assert not kafka_versions.uses_zookeeper("3.3.0")
 
