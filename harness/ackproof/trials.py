@@ -38,7 +38,7 @@ class RunTrial(Protocol):
 #: After this many consecutive failures a configuration or candidate is given up.
 GIVE_UP_AFTER = 2
 
-_TRIALS = "trials.jsonl"
+TRIALS = "trials.jsonl"
 
 
 class Trial(Record):
@@ -63,12 +63,12 @@ class TrialStore(Generic[PlanT, TrialT]):
 
     def add(self, trial: TrialT) -> None:
         self.trials.append(trial)
-        append_line(self.directory / _TRIALS, trial)
+        append_line(self.directory / TRIALS, trial)
 
 
 def read_trials(directory: Path, kind: type[TrialT]) -> list[TrialT]:
     """Raise RunDirectoryError if a line is damaged; remove an incomplete last line."""
-    return read_lines(directory / _TRIALS, kind)
+    return read_lines(directory / TRIALS, kind)
 
 
 def attempt(

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.comparison.store import ComparisonPlan, ConfigurationTrial
 from ackproof.errors import RunDirectoryError, ScenarioError, translated
 from ackproof.report.wording import outcome
 from ackproof.runs.directory import (
     PLAN,
     RunRecord,
-    is_of_several_runs,
-    read_plan,
     read_record,
     read_verdict,
 )
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader
 from ackproof.scenario.types import setting_text
-from ackproof.trials import read_trials
+from ackproof.trials import TRIALS
 from ackproof_spark.warehouse.configuration import configuration_name, digest
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
@@ -45,19 +43,21 @@ def with_trials(paths: Sequence[Path]) -> list[Path]:
 
 
 def _trials_of(directory: Path) -> dict[str, dict[str, Any]]:
-    """Return comparison and number of the trials of a comparison, by run id; {} if it is none."""
-    if not is_of_several_runs(directory):
-        return {}
+    """Return comparison and number of the trials of a comparison, by run id; {} if it is none.
+
+    Only these keys are read, so that comparisons of every version are.
+    """
     try:
-        plan = read_plan(directory, ComparisonPlan, maker="compare")
-        trials = read_trials(directory, ConfigurationTrial)
-    except RunDirectoryError:  # of a shrink, or damaged
+        comparison = json.loads((directory / PLAN).read_text(encoding="utf-8"))["comparison_id"]
+        lines = (directory / TRIALS).read_text(encoding="utf-8").splitlines()
+        trials = [json.loads(line) for line in lines if line.endswith("}")]
+        return {
+            trial["run_id"]: {"comparison": comparison, "trial": trial["round"]}
+            for trial in trials
+            if trial["run_id"] is not None
+        }
+    except (OSError, ValueError, KeyError, TypeError):  # no comparison, or a damaged one
         return {}
-    return {
-        trial.run_id: {"comparison": plan.comparison_id, "trial": trial.round}
-        for trial in trials
-        if trial.run_id is not None
-    }
 
 
 def read_runs(
