@@ -84,8 +84,9 @@ def start(
         str,
         typer.Option(
             "--fail-on",
-            metavar="possible|certain|none",
-            help="End with 1 if the best steps may lose a record, or lose one for certain.",
+            metavar="LEVEL",
+            help="End with 1 if the best steps may lose a record (possible), or lose one in every "
+            "order of events (certain); none: never.",
         ),
     ] = "none",
     as_json: Json = False,
@@ -157,9 +158,9 @@ def restart(
         str,
         typer.Option(
             "--fail-on",
-            metavar="possible|unavailable|none",
+            metavar="LEVEL",
             help="End with 1 if an acknowledged record may be lost (possible), or if that or a "
-            "partition that cannot be written meanwhile (unavailable).",
+            "partition that cannot be written meanwhile (unavailable); none: never.",
         ),
     ] = "unavailable",
     as_json: Json = False,
