@@ -43,6 +43,6 @@ def test_a_changed_log_line_is_reported(
 
 def test_a_release_is_compared_with_the_newest_one_before_it() -> None:
     assert new_kafka.release_before("4.2.2") == "4.1.2"
-    assert new_kafka.release_before("99.0.0") == new_kafka.stored_versions()[-1]
+    assert new_kafka.release_before("5.0.0") == new_kafka.stored_versions()[-1]
     with pytest.raises(ValueError, match="--before"):
         new_kafka.release_before("0.10.2.2")
