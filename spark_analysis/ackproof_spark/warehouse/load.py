@@ -102,7 +102,8 @@ def all_present(
     try:
         storage = ArrowFiles(location)
         note = json.loads(storage.read(_LOADS_FILE) or "{}")
-        if read_head(storage) is None or note.get("listing") != _listing(storage):
+        listing = _listing(storage)
+        if read_head(storage) is None or not listing or note.get("listing") != listing:
             return False
         results = {_result(run, note["runs"], sends=sends, reads=reads) for run in runs}
     except (AnalysisError, ValueError, KeyError, TypeError):

@@ -249,6 +249,9 @@ def test_the_catalog_gets_every_table_and_view_with_comments(loaded, run_dirs, t
 
 
 def test_the_stored_tables_have_comments(loaded):
+    """Parquet itself has none: there they are in the views, and in registered tables."""
+    if loaded.format is Format.PARQUET:
+        pytest.skip("not of Parquet")
     for table, described in TABLES.items():
         stored = loaded.spark.sql(f"SELECT * FROM {loaded.tables.sql_name(table)}").schema
         comments = {
@@ -288,7 +291,7 @@ def test_loading_only_what_is_there_needs_no_spark(warehouse, tmp_path, run_dirs
     assert not all_present(location, [one, two])
     assert not all_present(location, [judged(copy(run_dirs["one"], tmp_path, lost=1))])
     # What another writer did is unknown.
-    warehouse.storage.write("ackproof/runs/other", "")
+    warehouse.storage.write("ackproof/runs/_other", "")
     assert not all_present(location, [one])
     load(warehouse, [one])
     assert all_present(location, [one])
