@@ -108,11 +108,12 @@ def test_missing_java_is_reported(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # refused before anything was started
 
 
-def test_an_unknown_kafka_version_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "code"), [("9.9.9", 2), ("3.9.99", 4)])
+def test_an_unknown_kafka_version_is_reported(tmp_path: Path, version: str, code: int) -> None:
     scenario = tmp_path / "s.yaml"
-    scenario.write_text(Path(SCENARIO).read_text() + 'kafka: "9.9.9"\n')
+    scenario.write_text(Path(SCENARIO).read_text() + f'kafka: "{version}"\n')
     result = ackproof("run", scenario, "--out", tmp_path / "runs")
-    assert_refused(result, 4, "9.9.9")
+    assert_refused(result, code, version)
 
 
 @pytest.mark.slow
