@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from ackproof_model.configuration import Acks
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _ELR = "eligible.leader.replicas.version"
-_MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadCluster:
-    """The partitions that can be judged, and in words what is unknown."""
+    """The partitions that can be judged, and in words what is unknown.
+
+    defaults: settings for which Kafka's default is used for a partition, as no source states them.
+    """
 
     situations: Mapping[TopicPartition, Situation]
     unknown: tuple[str, ...]
+    defaults: tuple[str, ...] = ()
 
 
 def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
@@ -77,7 +81,8 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
     log = metadata_log.parse(dump)
     latest = {(state.topic, state.partition): state for state in log.partitions}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
-    configured = _configured(dump)
+    configured, elr = _configured(dump), _elr(dump)
+    defaults: dict[str, None] = {}
     situations: dict[TopicPartition, Situation] = {}
     unknown: list[str] = []
     for place, state in sorted(latest.items()):
@@ -92,12 +97,13 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
             if place not in nodes[broker].logs
         ]
         values = {**settings.properties, **configured.get("", {}), **configured.get(place[0], {})}
+        defaults |= dict.fromkeys(key for key in (MIN_ISR, UNCLEAN) if key not in values)
         try:
             situations[place] = Situation(
                 kafka_version=settings.kafka,
                 acks=settings.acks,
-                min_insync_replicas=int(values.get(_MIN_ISR, "1")),
-                unclean_election=values.get(_UNCLEAN, "false") == "true",
+                min_insync_replicas=int(values.get(MIN_ISR, "1")),
+                unclean_election=values.get(UNCLEAN, "false") == "true",
                 replicas=tuple(
                     Replica(
                         broker=broker,
@@ -113,12 +119,14 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                 isr=frozenset(state.isr),
                 elr_members=frozenset(state.elr),
                 last_known_leader=next(iter(state.last_known_elr), None),
-                elr=_elr(dump),
+                elr=elr,
             )
         except ValueError as error:
             unknown.append(f"{name}: {error}")
     problems = [problem for node in nodes.values() for problem in node.problems]
-    return DeadCluster(situations=situations, unknown=(*unknown, *problems))
+    return DeadCluster(
+        situations=situations, unknown=(*unknown, *problems), defaults=tuple(defaults)
+    )
 
 
 def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
@@ -148,16 +156,6 @@ def _elr(dump: str) -> bool:
         if entry.kind == "FEATURE_LEVEL_RECORD" and entry.data["name"] == _ELR
     ]
     return bool(levels and levels[-1] > 0)
-
-
-def unstated(cluster: DeadCluster, dump: str, settings: Settings) -> Sequence[str]:
-    """Return the settings for which Kafka's default is used, because no source states them."""
-    stated = {key for values in _configured(dump).values() for key in values}
-    return [
-        key
-        for key in (_MIN_ISR, _UNCLEAN)
-        if cluster.situations and key not in stated | set(settings.properties)
-    ]
 
 
 def read_dump(path: Path) -> str:

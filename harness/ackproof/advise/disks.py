@@ -13,7 +13,7 @@ from pathlib import Path
 
 import javaproperties
 
-from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.errors import ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import ReplicaLog
 from ackproof_spark.forensics.segments import batches
@@ -52,7 +52,10 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
     for path in paths:
         if not path.exists():
             raise ScenarioError(f"{path} does not exist", hint="Name folders of log.dirs.")
-        folders = list(_log_directories(path, _DEPTH))
+        try:
+            folders = list(_log_directories(path, _DEPTH))
+        except OSError as error:
+            raise _unreadable(error) from error
         if not folders:
             raise ScenarioError(
                 f"{path} has no log directory: there is no meta.properties in it, nor up to "
@@ -60,7 +63,10 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
                 hint="Name a directory of log.dirs, or a folder that has some.",
             )
         for folder in folders:
-            _add(nodes, folder)
+            try:
+                _add(nodes, folder)
+            except OSError as error:
+                raise _unreadable(error) from error
     clusters = sorted({one.cluster for one in nodes.values()})
     if len(clusters) > 1:
         raise ScenarioError(
@@ -81,7 +87,7 @@ def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
-    meta = javaproperties.loads(_text(folder / "meta.properties"))
+    meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
     name, cluster = meta.get("node.id") or meta.get("broker.id"), meta.get("cluster.id")
     if name is None or not name.isdigit() or cluster is None:
         raise ScenarioError(f"{folder / 'meta.properties'} has no node.id and cluster.id")
@@ -153,7 +159,8 @@ def _checkpoint(path: Path, node: NodeDisks) -> list[list[str]]:
     """Return the fields of each line of a checkpoint file; it begins with a version and a count."""
     if not path.is_file():
         return []
-    lines = [line.split() for line in _text(path).splitlines()[2:]]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = [line.split() for line in text.splitlines()[2:]]
     width = 3 if path.name.startswith("replication") else 2
     good = [one for one in lines if len(one) == width and all(map(_is_number, one[-2:]))]
     if len(good) < len(lines):
@@ -165,11 +172,8 @@ def _is_number(word: str) -> bool:
     return re.fullmatch(r"\d+", word) is not None
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise RunDirectoryError(
-            f"{path} cannot be read: {error.strerror}",
-            hint="Run as a user that may read the brokers' log directories, or on a copy.",
-        ) from error
+def _unreadable(error: OSError) -> ScenarioError:
+    return ScenarioError(
+        f"{error.filename} cannot be read: {error.strerror}",
+        hint="Run as a user that may read the brokers' log directories, or on a copy.",
+    )

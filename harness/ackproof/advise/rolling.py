@@ -7,9 +7,10 @@ leader may have more, which a producer with acks=1 has seen acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
@@ -26,7 +27,6 @@ from ackproof_model.advice import (
 )
 from ackproof_model.configuration import Acks
 
-_MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 _COMMITTED = ReplicaLog(end=1, epochs=((0, 0),), high_watermark=1)
 _BEHIND = ReplicaLog(end=0, epochs=())
 
@@ -48,7 +48,17 @@ class Restarted:
 
     @property
     def may_lose(self) -> bool:
+        """Whether a record may be lost; also if not every order of events was searched."""
         return not (self.down.keeps and self.whole.keeps)
+
+    @property
+    def loss(self) -> str:
+        """The records that may be lost, in words."""
+        if not (self.down.complete and self.whole.complete):
+            return "is not decided: too many orders of events"
+        if self.down.may_lose or self.whole.may_lose:
+            return "may lose records that were acknowledged before"
+        return "may lose records that the leader acknowledges and no follower has fetched"
 
     @property
     def stops_writes(self) -> bool:
@@ -56,9 +66,9 @@ class Restarted:
 
 
 def restart(
-    bootstrap: str, broker: int, *, kafka: str, acks: Acks, client: Mapping[str, str]
-) -> dict[TopicPartition, Restarted]:
-    """Return the outcome for each partition of which the broker has a replica.
+    bootstrap: str, broker: int, *, kafka: str, acks: Sequence[Acks], client: Mapping[str, str]
+) -> list[tuple[TopicPartition, Restarted]]:
+    """Return the outcome for each of these acks and each partition of the broker.
 
     Raises ClusterError if no broker answers or describing is not allowed, ScenarioError if the
     broker is not registered.
@@ -71,11 +81,14 @@ def restart(
             f"broker {broker} is not registered at {bootstrap}; {sorted(running)} are"
         )
     views = {place: one for place, one in admin.partitions().items() if broker in one.replicas}
-    settings = {topic: preflight.changed_settings("topic", topic) for topic, _ in views}
-    return {
-        place: _restarted(view, settings[place[0]], broker, running, kafka=kafka, acks=acks)
-        for place, view in sorted(views.items())
+    settings = {
+        topic: preflight.changed_settings("topic", topic) for topic in {topic for topic, _ in views}
     }
+    return [
+        (place, _restarted(view, settings[place[0]], broker, running, kafka=kafka, acks=each))
+        for each in acks
+        for place, view in sorted(views.items())
+    ]
 
 
 def _restarted(
@@ -87,13 +100,13 @@ def _restarted(
     kafka: str,
     acks: Acks,
 ) -> Restarted:
-    least = int(settings.get(_MIN_ISR, "1"))
+    least = int(settings.get(MIN_ISR, "1"))
     try:
         situation = Situation(
             kafka_version=kafka,
             acks=acks,
             min_insync_replicas=least,
-            unclean_election=settings.get(_UNCLEAN, "false") == "true",
+            unclean_election=settings.get(UNCLEAN, "false") == "true",
             replicas=tuple(
                 Replica(
                     broker=one,

@@ -35,7 +35,6 @@ def print_advice(
     console: Console,
     cluster: DeadCluster,
     by_acks: dict[str, list[Alternative]],
-    defaults: Sequence[str],
 ) -> None:
     """Print what each step does, for producers with each of these acks, and the best steps."""
     total = len(cluster.situations)
@@ -64,10 +63,10 @@ def print_advice(
                 f"{_name(place)}: offsets {gone} were committed, and are on no disk any more",
                 style="red",
             )
-    if defaults:
+    if cluster.defaults:
         console.print(
-            f"No source states {' and '.join(defaults)}: Kafka's default is used. Name the "
-            "brokers' server.properties with --server.",
+            f"No source states {' and '.join(cluster.defaults)} of every topic: Kafka's default "
+            "is used. Name the brokers' server.properties with --server.",
             style="yellow",
             highlight=False,
         )
@@ -128,9 +127,7 @@ def _name(place: TopicPartition) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def document(
-    cluster: DeadCluster, by_acks: dict[str, list[Alternative]], defaults: Sequence[str]
-) -> dict[str, Any]:
+def document(cluster: DeadCluster, by_acks: dict[str, list[Alternative]]) -> dict[str, Any]:
     """Return the advice as JSON: alternatives by acks, the best first, each with its partitions."""
     return {
         "schema_version": 1,
@@ -158,7 +155,7 @@ def document(
             for (topic, number), one in cluster.situations.items()
             if one.gone
         ],
-        "defaults_used": list(defaults),
+        "defaults_used": list(cluster.defaults),
         "unknown": list(cluster.unknown),
     }
 
@@ -205,9 +202,7 @@ def print_restart(
     )
     for place, one in against[:_MOST]:
         effects = [
-            "may lose records that the leader has acknowledged and no follower has fetched"
-            if one.may_lose
-            else "",
+            one.loss if one.may_lose else "",
             "cannot be written while it is down" if one.stops_writes else "",
         ]
         rule = "; ISR - 1 >= min.insync.replicas says it is safe" if one.rule else ""

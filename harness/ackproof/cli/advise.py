@@ -102,6 +102,7 @@ def start(
     from ackproof.advise.alternatives import alternatives
     from ackproof.advise.disks import read_disks
     from ackproof.containers.images import check_version
+    from ackproof.own_config.reading import client_settings
 
     check_version(kafka)
     wanted = _wanted(acks)
@@ -112,7 +113,7 @@ def start(
     text = dead_cluster.read_dump(dump) if dump else dead_cluster.dump_of(nodes, kafka)
     settings = dead_cluster.Settings(
         kafka=kafka,
-        properties=_properties(server),
+        properties=client_settings(server) if server else {},
         acks="all",
         power_lost=without_power,
     )
@@ -127,11 +128,10 @@ def start(
     for each in wanted:
         states = {place: replace(one, acks=each) for place, one in cluster.situations.items()}
         by_acks[each] = alternatives(states)
-    defaults = dead_cluster.unstated(cluster, text, settings)
     if as_json:
-        print_json(screen.document(cluster, by_acks, defaults))
+        print_json(screen.document(cluster, by_acks))
     else:
-        screen.print_advice(stdout(), cluster, by_acks, defaults)
+        screen.print_advice(stdout(), cluster, by_acks)
     best = [judged[0] for judged in by_acks.values()]
     risky = any(not one.decided or one.at_risk for one in best)
     certain = any(one.certain for one in best)
@@ -180,13 +180,7 @@ def restart(
     if fail_on not in ("possible", "unavailable", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, unavailable, none")
     client = client_settings(client_config) if client_config else {}
-    judged = [
-        (place, one)
-        for each in wanted
-        for place, one in rolling.restart(
-            from_cluster, broker, kafka=kafka, acks=each, client=client
-        ).items()
-    ]
+    judged = rolling.restart(from_cluster, broker, kafka=kafka, acks=wanted, client=client)
     if as_json:
         print_json(screen.restart_document(broker, judged))
     else:
@@ -201,17 +195,6 @@ def _wanted(acks: str) -> tuple[Acks, ...]:
     if acks and acks not in _ACKS:
         raise ScenarioError(f"--acks {acks} is not one of {', '.join(_ACKS)}")
     return tuple(one for one in _ACKS if acks in ("", one))
-
-
-def _properties(path: Path | None) -> dict[str, str]:
-    import javaproperties
-
-    if path is None:
-        return {}
-    try:
-        return dict(javaproperties.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise ScenarioError(f"{path} cannot be read: {error}") from error
 
 
 def _brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:

@@ -197,7 +197,7 @@ class _Search:
                 self.left -= 1
                 if self.left <= 0:
                     return reached, final or reached
-        return reached, final
+        return reached, final or reached
 
     def _allowed(self, label: Label) -> bool:
         what, *numbers = label

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ackproof_model.adversary.state import AdversaryModel, Budgets, State, Writes
-from ackproof_model.configuration import Acks
+from ackproof_model.configuration import Acks, Profile
 from ackproof_model.replication.state import (
     DOWN,
     NOBODY,
@@ -219,12 +219,13 @@ class Situation:
 
     def model(self, *, writes: int = 0) -> AdversaryModel:
         """Return the model with this state as its start; `writes` more records may be written."""
+        profile = Profile.of(self.kafka_version)
         return AdversaryModel(
             kafka_version=self.kafka_version,
             acks="1" if self.acks == "0" else self.acks,
             min_insync_replicas=self.min_insync_replicas,
             replicas=len(self.replicas),
-            unclean_election=self.unclean_election,
+            unclean_election=profile.elects_uncleanly(self.unclean_election),
             elr_enabled=self.elr,
             budgets=Budgets(records=len(self._records) + writes),
             reduction=False,

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from ackproof.advise.dead_cluster import DeadCluster, Settings, dead_cluster, unstated
+from ackproof.advise.dead_cluster import DeadCluster, Settings, dead_cluster
 from ackproof.advise.disks import NodeDisks, read_disks
 from ackproof.advise.rolling import Restarted
 from ackproof.advise.screen import print_restart
@@ -102,7 +102,38 @@ def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
         (1, False, 9),
         (2, True, 5),
     ]
-    assert unstated(found, DUMP, SETTINGS) == ["unclean.leader.election.enable"]
+    assert found.defaults == ("unclean.leader.election.enable",)
+
+
+def test_a_setting_of_one_topic_is_not_taken_for_stated_of_another(nodes) -> None:
+    another = _payload("TOPIC_RECORD", name="other", topicId="b") + _payload(
+        "PARTITION_RECORD",
+        partitionId=0,
+        topicId="b",
+        replicas=[1, 2],
+        isr=[1],
+        leader=1,
+        leaderEpoch=0,
+        partitionEpoch=0,
+    )
+    found = dead_cluster(nodes, DUMP + another, SETTINGS)
+    assert "min.insync.replicas" in found.defaults
+    stated = Settings(kafka="3.9.1", acks="all", properties={"min.insync.replicas": "2"})
+    found = dead_cluster(nodes, DUMP + another, stated)
+    assert "min.insync.replicas" not in found.defaults
+    minima = {place[0]: one.min_insync_replicas for place, one in found.situations.items()}
+    assert minima == {"orders": 1, "other": 2}
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch) -> None:
+    disk(tmp_path, 1, records=3)
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(ScenarioError, match="cannot be read: Permission denied"):
+        read_disks([tmp_path])
 
 
 def test_a_replica_without_a_directory_counts_as_empty_and_is_named(nodes) -> None:
@@ -193,7 +224,7 @@ def test_a_wrong_option_is_refused(nodes, tmp_path, options, message) -> None:
         CliRunner().invoke(app, words, catch_exceptions=False)
 
 
-def restarted(*, new: bool, writes: Ability) -> Restarted:
+def restarted(*, new: bool, writes: Ability, complete: bool = True) -> Restarted:
     found = Outcome(
         may_lose=(),
         loses=(),
@@ -202,7 +233,7 @@ def restarted(*, new: bool, writes: Ability) -> Restarted:
         leaders=(1,),
         reads=Ability.YES,
         writes=writes,
-        complete=True,
+        complete=complete,
     )
     return Restarted(
         acks="1", isr=(1, 2), min_insync_replicas=1, down=found, whole=found, rule=True
@@ -222,6 +253,13 @@ def test_a_restart_has_one_line_of_reason(new, writes, text) -> None:
     console = Console(record=True, width=200)
     print_restart(console, 2, [(("orders", 0), restarted(new=new, writes=writes))])
     assert text in console.export_text()
+
+
+def test_a_restart_that_is_not_decided_is_not_called_a_loss() -> None:
+    console = Console(record=True, width=200)
+    undecided = restarted(new=False, writes=Ability.YES, complete=False)
+    print_restart(console, 2, [(("orders", 0), undecided)])
+    assert "is not decided: too many orders of events" in console.export_text()
 
 
 def test_offsets_are_ranges_in_words() -> None:

@@ -77,6 +77,13 @@ def test_after_a_power_loss_of_the_last_replica_an_unclean_election_keeps_more()
     assert outcome(last, [Start((2, 3)), Elect(), Start((1,))]).keeps
 
 
+@pytest.mark.parametrize(("kafka", "leaders"), [("3.8.1", (None,)), ("3.9.1", (2,))])
+def test_the_setting_of_unclean_elections_is_read_from_3_9_on(kafka, leaders) -> None:
+    # KAFKA-12670: with KRaft before, only a request elects a replica outside the ISR.
+    state = situation(*DIED_IN_TURN, kafka=kafka, unclean_election=True)
+    assert outcome(state, [Start((2,))]).leaders == leaders
+
+
 def test_an_empty_replica_that_leads_loses_everything() -> None:
     emptied = replica(1, 0, epochs=())
     found = outcome(situation(emptied, replica(2, 10), acks="1"), [Start((1, 2))])
