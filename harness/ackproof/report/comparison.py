@@ -294,7 +294,8 @@ def price(best: Cell, summary: Summary) -> str:
         return ""
     other = min(others, key=unavailable_s)
     parts = []
-    if best.unavailability_s and other.unavailability_s:
+    late = best.untimed or other.untimed
+    if best.unavailability_s and other.unavailability_s and not late:
         parts.append(
             f"no acks for {fmt.seconds(unavailable_s(best))} instead of "
             f"{fmt.seconds(unavailable_s(other))}"
@@ -313,7 +314,10 @@ def price(best: Cell, summary: Summary) -> str:
             f"99 % of acks within {fmt.duration(p99_ms(best))} instead of "
             f"{fmt.duration(p99_ms(other))}"
         )
-    return f"Its price against {fmt.quoted(other.configuration)}: {fmt.listing(parts)}."
+    against = f"Its price against {fmt.quoted(other.configuration)}"
+    if late:
+        parts.append("the time without acks was not measured, as a producer was late itself")
+    return f"{against}: {fmt.listing(parts)}." if parts else ""
 
 
 def dominators(cell: Cell, summary: Summary) -> list[Cell]:

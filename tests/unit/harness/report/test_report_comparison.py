@@ -108,6 +108,12 @@ def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
     late = changed(summary(), SAFE, untimed=3)
     assert "not reliable in 3 of 12" in answers(late, "no acks")[2].note
     assert "not reliable" not in answers(summary(), "no acks")[2].note
+    # The advice does not quote them either.
+    for made, said in ((late, False), (summary(), True)):
+        [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
+        price = comparison.price(safe, made)
+        assert ("no acks for" in price) == said
+        assert ("was not measured" in price) != said
 
 
 def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
