@@ -79,7 +79,7 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
 def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> DeadCluster:
     """Return the state of each partition. Raises ValueError if the dump is damaged."""
     log = metadata_log.parse(dump)
-    latest = {(state.topic, state.partition): state for state in log.partitions}
+    latest = {(state.topic, state.partition): state for state in log.latest}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
     configured, elr = _configured(dump), _elr(dump)
     defaults: dict[str, None] = {}

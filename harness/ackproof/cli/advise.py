@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackproof.cli import own_files
-from ackproof.cli.options import Json, print_json, stdout
+from ackproof.cli.options import Json, print_json, print_warnings, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -101,11 +101,10 @@ def start(
     from ackproof.advise import dead_cluster, screen
     from ackproof.advise.alternatives import alternatives
     from ackproof.advise.disks import read_disks
-    from ackproof.containers.images import check_version
     from ackproof.own_config.reading import client_settings
 
-    check_version(kafka)
     wanted = _wanted(acks)
+    _check_kafka(kafka)
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
     nodes = read_disks(disks)
@@ -172,11 +171,10 @@ def restart(
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
     from ackproof.advise import rolling, screen
-    from ackproof.containers.images import check_version
     from ackproof.own_config.reading import client_settings
 
-    check_version(kafka)
     wanted = _wanted(acks)
+    _check_kafka(kafka)
     if fail_on not in ("possible", "unavailable", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, unavailable, none")
     client = client_settings(client_config) if client_config else {}
@@ -189,6 +187,16 @@ def restart(
     stopped = any(one.stops_writes for _, one in judged)
     if (fail_on != "none" and risky) or (fail_on == "unavailable" and stopped):
         raise typer.Exit(ExitCode.VIOLATED)
+
+
+def _check_kafka(version: str) -> None:
+    """Raise ScenarioError for a version that does not exist; warn of rules that are not known."""
+    from ackproof.containers.images import check_version
+    from ackproof.kafka_versions import other_rules
+
+    check_version(version)
+    if rules := other_rules(version):
+        print_warnings([rules])
 
 
 def _wanted(acks: str) -> tuple[Acks, ...]:

@@ -125,6 +125,12 @@ def test_a_setting_of_one_topic_is_not_taken_for_stated_of_another(nodes) -> Non
     assert minima == {"orders": 1, "other": 2}
 
 
+def test_a_deleted_topic_is_not_judged(nodes) -> None:
+    assert ("orders", 0) in dead_cluster(nodes, DUMP, SETTINGS).situations
+    deleted = DUMP + _payload("REMOVE_TOPIC_RECORD", topicId="a")
+    assert not dead_cluster(nodes, deleted, SETTINGS).situations
+
+
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch) -> None:
     disk(tmp_path, 1, records=3)
 
@@ -199,6 +205,35 @@ def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) 
     assert "Best: start 1 and 2 together: keeps everything." in text
     assert "start 2; unclean election; start 1" in text
     assert "loses" in text
+
+
+def test_the_election_is_printed_for_partitions_without_a_leader(nodes, tmp_path) -> None:
+    # Broker 1 lost everything, so that the best steps elect broker 2.
+    (tmp_path / "a" / "data" / "orders-0" / f"{0:020}.log").write_bytes(b"")
+    led = _payload("TOPIC_RECORD", name="led", topicId="b") + _payload(
+        "PARTITION_RECORD",
+        partitionId=0,
+        topicId="b",
+        replicas=[2],
+        isr=[2],
+        leader=2,
+        leaderEpoch=0,
+        partitionEpoch=0,
+    )
+    _, text = advise(tmp_path, DUMP + led, "--acks", "1", "--power-lost", "1")
+    assert "Best: start 2; then unclean election; then start 1: keeps everything" in text
+    command = "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean"
+    assert f"{command} --topic orders --partition 0" in text
+    assert f"{command} --topic led" not in text
+
+
+def test_a_kafka_that_is_newer_than_the_rules_is_said(nodes, tmp_path) -> None:
+    path = tmp_path / "metadata.dump"
+    path.write_text(DUMP)
+    words = ["advise", "start", str(tmp_path), "--kafka", "4.9.0", "--metadata-dump", str(path)]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 0
+    assert "Kafka 4.9.0 is newer than the newest rules of the model" in done.stderr
 
 
 def test_the_command_fails_if_the_best_steps_lose_a_record(nodes, tmp_path) -> None:
