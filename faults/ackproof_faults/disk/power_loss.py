@@ -125,18 +125,14 @@ def plan_cut(
     )
 
 
-class PowerLoss(Ended):
-    """SIGKILL nodes and remove what was not fsynced from their logs; heal starts them again."""
+class _LosesPower(Ended):
+    """SIGKILL nodes and remove the end of their logs; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
-    explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
     sized_by: ClassVar[tuple[str, ...]] = ("last", "to_offset")
-    past_tense: ClassVar[str] = "lost power"
     #: Whether data that was fsynced remains.
-    fsyncs: ClassVar[bool] = True
-    fault: Literal["power_loss"] = "power_loss"
+    fsyncs: ClassVar[bool]
     proof: ClassVar[str] = "the process ended by SIGKILL, and the logs end where they were cut"
     partitions: Partitions = ()
     to_offset: int | None = Field(
@@ -154,8 +150,8 @@ class PowerLoss(Ended):
 
     @property
     def effects(self) -> Effects:
-        log: Literal["fsynced", "prefix"] = "fsynced" if self.to_offset is None else "prefix"
-        return (Ends(log=log, partitions=self.partitions),)
+        fsynced = self.fsyncs and self.to_offset is None
+        return (Ends(log="fsynced" if fsynced else "prefix", partitions=self.partitions),)
 
     @model_validator(mode="after")
     def _one_cut_only(self) -> Self:
@@ -219,18 +215,23 @@ class PowerLoss(Ended):
         return Evidence(text="; ".join(texts), facts={"cuts": facts})
 
 
-class LyingDisk(PowerLoss):
+class PowerLoss(_LosesPower):
+    """SIGKILL nodes and remove what was not fsynced from their logs; heal starts them again."""
+
+    requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
+    explained: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "lost power"
+    fsyncs: ClassVar[bool] = True
+    fault: Literal["power_loss"] = "power_loss"
+
+
+class LyingDisk(_LosesPower):
     """SIGKILL nodes and remove the end of their logs, fsynced or not; heal starts them again."""
 
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
-    explained: ClassVar[bool] = False
     past_tense: ClassVar[str] = "lost power and fsynced data"
     fsyncs: ClassVar[bool] = False
     fault: Literal["lying_disk"] = "lying_disk"
-
-    @property
-    def effects(self) -> Effects:
-        return (Ends(log="prefix", partitions=self.partitions),)
 
     @model_validator(mode="after")
     def _limited(self) -> Self:
