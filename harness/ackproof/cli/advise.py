@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ackproof.advise.alternatives import Alternative
     from ackproof.advise.bundle import Evidence
+    from ackproof_model.advice import Offsets
     from ackproof_model.configuration import Acks
 
 app = typer.Typer(
@@ -66,6 +67,14 @@ Dump = Annotated[
         metavar="FILE",
         help="The output of kafka-dump-log --cluster-metadata-decoder for the metadata log. "
         "Without it, Kafka's tool runs in a container.",
+    ),
+]
+PowerLost = Annotated[
+    str,
+    typer.Option(
+        "--power-lost",
+        metavar="BROKERS",
+        help="Brokers whose machines lost power, such as 1,3: the ends of their logs may be gone.",
     ),
 ]
 Logs = Annotated[
@@ -146,15 +155,7 @@ def start(
     *,
     kafka: Kafka,
     acks: ProducerAcks = "",
-    power_lost: Annotated[
-        str,
-        typer.Option(
-            "--power-lost",
-            metavar="BROKERS",
-            help="Brokers whose machines lost power, such as 1,3: the ends of their logs may be "
-            "gone.",
-        ),
-    ] = "",
+    power_lost: PowerLost = "",
     server: Server = None,
     dump: Dump = None,
     fail_on: Annotated[
@@ -209,6 +210,109 @@ def start(
     certain = any(one.certain for one in best)
     if (fail_on == "possible" and risky) or (fail_on == "certain" and certain):
         raise typer.Exit(ExitCode.VIOLATED)
+
+
+@app.command("outage")
+def outage(
+    disks: Disks,
+    *,
+    kafka: Kafka,
+    acked: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--acked",
+            metavar="FILE",
+            help="An acked log of your application: which records exactly; may be repeated "
+            "(docs/reference/acked-log.md).",
+            show_default=False,
+        ),
+    ] = None,
+    logs: Logs = None,
+    power_lost: PowerLost = "",
+    dump: Dump = None,
+    as_json: Json = False,
+) -> None:
+    """Say which acknowledged offsets a past outage took, and why: who led when, who truncated.
+
+    Reads disks or snapshots, also of a single stopped replica that still has what the others
+    truncated; brokers' logs tell of what no disk has any more. Changes nothing. Exit codes: 0
+    nothing is known to be gone, 1 acknowledged offsets may be, 2 bad input. Example:
+    [bold]ackproof advise outage /snapshots/* --kafka 3.9.1 --log 1=server.log[/]
+    """
+    from ackproof.advise import acked as acked_sends
+    from ackproof.advise import outage as past_outage
+    from ackproof.advise import screen
+    from ackproof.advise.dead_cluster import Settings
+
+    _check_kafka(kafka)
+    evidence = _evidence(disks, kafka, None, dump, logs)
+    settings = Settings(
+        kafka=kafka,
+        properties=evidence.settings,
+        acks="all",
+        power_lost=_brokers(power_lost, frozenset(evidence.nodes)),
+    )
+    try:
+        past = past_outage.outages(evidence.nodes, evidence.dump, evidence.events(), settings)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    if not past:
+        raise ScenarioError("no partition can be judged: the metadata log has none")
+    lookup = acked_sends.look_up(acked, past, evidence.nodes) if acked else None
+    if as_json:
+        print_json(
+            {
+                "schema": "ackproof.advise.outage/1",
+                "partitions": past_outage.document(past),
+                "acked": lookup.document() if lookup else None,
+            }
+        )
+    else:
+        screen.print_outages(stdout(), past, lookup)
+    missing = lookup.missing if lookup else [g for one in past.values() for g in one.gone if g.acks]
+    if missing:
+        raise typer.Exit(ExitCode.VIOLATED)
+
+
+@app.command("extract")
+def extract(
+    disks: Disks,
+    *,
+    broker: Annotated[int, typer.Option("--broker", help="The broker that still has them.")],
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
+    partition: Annotated[int, typer.Option("--partition", help="Its number.")],
+    offsets: Annotated[
+        str, typer.Option("--offsets", metavar="FIRST-LAST", help="Such as 1500-1999.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")] = Path(
+        "extracted.jsonl"
+    ),
+) -> None:
+    """Copy records from a stopped replica's segments to a file; nothing is written to a cluster.
+
+    One line of JSON a record, with key, value and values of headers in base64. Example:
+    [bold]ackproof advise extract /snapshots/3 --broker 3 --topic orders --partition 0
+    --offsets 1500-1999[/]
+    """
+    from ackproof.advise.bundle import read_evidence
+    from ackproof.advise.records import extracted
+
+    node = read_evidence(disks).nodes.get(broker)
+    place = topic, partition
+    if node is None or place not in node.logs:
+        raise ScenarioError(f"no disk of broker {broker} with {topic}-{partition} is given")
+    if place not in node.folders:
+        raise ScenarioError("a bundle has no records: name the log directory of the broker itself")
+    wanted = _offsets(offsets)
+    count = extracted(node.folders[place], place, broker, wanted, out)
+    end = node.logs[place].end
+    beyond = f"; the log ends at {end:,}" if wanted.last >= end else ""
+    stdout().print(
+        f"{out}: {count:,} records with offsets {wanted} of {topic}-{partition}, from the disk of "
+        f"broker {broker}{beyond}. Nothing was written to a cluster.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @app.command("restart")
@@ -318,6 +422,15 @@ def _log_of(text: str) -> tuple[int, Path]:
     if not (broker.isdigit() and path):
         raise ScenarioError(f"--log {text} is not BROKER=PATH, such as 1=/var/log/kafka/server.log")
     return int(broker), Path(path)
+
+
+def _offsets(text: str) -> Offsets:
+    from ackproof_model.advice import Offsets
+
+    first, _, last = text.partition("-")
+    if not (first.isdigit() and (last or first).isdigit() and int(last or first) >= int(first)):
+        raise ScenarioError(f"--offsets {text} is not FIRST-LAST, such as 1500-1999")
+    return Offsets(int(first), int(last or first))
 
 
 def _client(config: Path | None) -> dict[str, str]:
