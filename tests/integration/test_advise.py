@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -156,7 +157,7 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
             line = {"topic": "orders", "partition": 0, "offset": number, "digest": digest}
             file.write(json.dumps(line) + "\n")
 
-    def asked(disks: Path, *options: object) -> tuple[dict[str, list], dict[str, list]]:
+    def asked(disks: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
         words = ("advise", "outage", disks, "--kafka", outage.kafka, "--acked", acked, "--json")
         done = ackproof(*words, *options)
         assert done.returncode == 1, done.stderr
