@@ -33,6 +33,7 @@ from ackproof_faults.conditions.builders import leader as leader
 from ackproof_faults.conditions.builders import log_says as log_says
 from ackproof_faults.conditions.builders import majority_of_controllers as majority_of_controllers
 from ackproof_faults.conditions.builders import minority_of_controllers as minority_of_controllers
+from ackproof_faults.conditions.builders import rack as rack
 from ackproof_faults.conditions.builders import recovered as recovered
 from ackproof_faults.conditions.builders import sent as sent
 from ackproof_faults.conditions.observation import SendCounts as SendCounts
@@ -41,6 +42,7 @@ from ackproof_faults.disk.damaged_index import DeleteIndex as DeleteIndex
 from ackproof_faults.disk.damaged_index import TruncateIndex as TruncateIndex
 from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
+from ackproof_faults.disk.power_loss import LyingDisk as LyingDisk
 from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
 from ackproof_faults.disk.unreachable import DiskFull as DiskFull
 from ackproof_faults.disk.unreachable import FailLogDir as FailLogDir

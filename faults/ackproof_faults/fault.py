@@ -54,6 +54,11 @@ class Shape:
     java: bool = False
     attached: bool = False
 
+    @property
+    def combined(self) -> bool:
+        """Whether the controllers are also brokers."""
+        return bool(set(self.controllers) & set(self.brokers))
+
 
 def fault_of(fault: str, nodes: str, hit: str | None) -> str:
     """Return a fault and its nodes or clients: `kill of broker 1`, `pause_client of producer 0`.
@@ -121,7 +126,8 @@ class Fault(BaseModel, ABC):
     )
     target: Target = Field(
         description="leader of TOPIC-N, followers of TOPIC-N, all, any broker, any N brokers, "
-        "active controller, minority or majority of controllers, a broker id or a list of them",
+        "rack R, active controller, minority or majority of controllers, a broker id or a list of "
+        "them",
         examples=["leader of orders-0", "followers of orders-0", 2, [1, 3]],
     )
     when: Trigger = Field(

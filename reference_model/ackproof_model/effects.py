@@ -260,6 +260,11 @@ class Ends(Effect):
             return (Ends(clean=self.clean), *quorum)
         return (Ends(log="empty" if self.log == "empty" else "prefix"), *quorum)
 
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether controllers keep what they have committed: they fsync before that."""
+        return self.log in ("kept", "fsynced")
+
     def _keeps(self, partition: Partition) -> bool:
         """Whether the partition's logs lose no acked record."""
         kept = self.log == "kept" or (self.log == "fsynced" and partition.fsynced)
@@ -279,7 +284,7 @@ class Ends(Effect):
         )
         if not (hit.controllers or self.nodes == "every"):
             return exposure
-        if self.log == "kept":
+        if self.keeps_metadata:
             return exposure.plus(_CONTROLLERS)
         return Exposure(anything=f"{hit.fault} may remove what controllers have committed")
 
@@ -449,7 +454,9 @@ class Slows(Effect):
 _OF_GROUPS = frozenset(
     {
         *("ListOffsets", "OffsetCommit", "OffsetFetch"),
-        *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup"),
+        *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "ConsumerGroupHeartbeat"),
+        *("ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"),
+        *("InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"),
     }
 )
 #: Requests of consumer groups, transactions and clients' metadata: replication does not use them.
@@ -461,10 +468,10 @@ _NOT_OF_REPLICATION = frozenset(
         *("WriteTxnMarkers", "AllocateProducerIds"),
     }
 )
-#: Requests that brokers' sessions and the active controller depend on.
-_OF_CONTROLLERS = frozenset({"Vote", "BeginQuorumEpoch", "FetchSnapshot", "BrokerHeartbeat"})
 #: Requests between brokers and controllers without which a broker is fenced.
 _SESSION = frozenset({"BrokerHeartbeat", "BrokerRegistration"})
+#: Requests that brokers' sessions and the active controller depend on.
+_OF_CONTROLLERS = _SESSION | {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"}
 
 #: The requests that may be late. AddPartitionsToTxn also delays a record: the leader verifies a
 #: transaction with the coordinator before its first record (KIP-890).
