@@ -83,11 +83,10 @@ def isr(cluster: KafkaCluster) -> set[int]:
     return set(cluster.admin.partitions()["orders", 0].isr)
 
 
-def advice(outage: Outage) -> dict[str, dict[str, object]]:
+def advice(outage: Outage, source: Path | None = None) -> dict[str, dict[str, object]]:
     """Return the partition's outcome by the steps in words."""
-    done = ackproof(
-        "advise", "start", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json"
-    )
+    source = source or outage.disks
+    done = ackproof("advise", "start", source, "--kafka", outage.kafka, "--acks", "all", "--json")
     assert done.returncode == 0, done.stderr
     (answer,) = json.loads(done.stdout)["answers"]
     return {
@@ -100,6 +99,14 @@ def test_the_best_steps_start_all_brokers_and_keep_everything(outage: Outage) ->
     best, outcome = next(iter(advice(outage).items()))
     assert best == "start 1, 2 and 3 together"
     assert (outcome["may_lose"], outcome["writes"]) == ([], "yes")
+
+
+def test_a_bundle_gives_the_same_advice_as_the_disks(outage: Outage, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.json.gz"
+    done = ackproof("advise", "collect", outage.disks, "--kafka", outage.kafka, "--out", bundle)
+    assert done.returncode == 0, done.stderr
+    assert "no contents of records" in done.stdout
+    assert advice(outage, bundle) == advice(outage)
 
 
 @pytest.mark.parametrize(

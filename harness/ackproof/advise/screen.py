@@ -18,7 +18,7 @@ _TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
 #: Partitions, and lines of what is unknown, that are named.
 _MOST = 8
 _ELECTION = (
-    "kafka-leader-elections.sh --bootstrap-server HOST:PORT --election-type unclean "
+    "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
     "--topic {} --partition {}"
 )
 
@@ -55,7 +55,7 @@ def print_advice(
                 f"{len(one.unavailable)} of {total}" if one.unavailable else "",
             )
         console.print(table)
-        _print_commands(console, best)
+        _print_commands(console, best, judged)
         console.print()
     for place, situation in cluster.situations.items():
         if gone := situation.gone:
@@ -115,12 +115,21 @@ def _of_partition(one: Outcome) -> str:
     return "; ".join(parts)
 
 
-def _print_commands(console: Console, alternative: Alternative) -> None:
-    if not any(isinstance(step, Elect) for step in alternative.steps):
+def _print_commands(
+    console: Console, alternative: Alternative, judged: Sequence[Alternative]
+) -> None:
+    """Print the command of the election for each partition that may have no leader before it."""
+    steps = alternative.steps
+    at = next((at for at, step in enumerate(steps) if isinstance(step, Elect)), None)
+    if at is None:
         return
+    before = next(one for one in judged if one.steps == steps[:at])
+    leaderless = [place for place, one in before.outcomes.items() if None in one.leaders]
     console.print("The unclean election, once the brokers named before it run:")
-    for topic, partition in list(alternative.outcomes)[:_MOST]:
+    for topic, partition in leaderless[:_MOST]:
         console.print(f"  {_ELECTION.format(topic, partition)}", highlight=False, soft_wrap=True)
+    if len(leaderless) > _MOST:
+        console.print(f"  and for {len(leaderless) - _MOST} more partitions")
 
 
 def _name(place: TopicPartition) -> str:
