@@ -219,8 +219,8 @@ def _by_defects(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     }
     effects = (effect for fault in scenario.every_fault for effect in fault.effects)
     moves = any(Disturbance.MOVES in effect.disturbances() for effect in effects)
-    for defect in DEFECTS if version and moves else ():
-        if used[defect.setting] and defect.is_in(version):
+    for defect in DEFECTS if moves else ():
+        if version and used[defect.setting] and defect.is_in(version):
             yield ("lost",), str(defect)
 
 
