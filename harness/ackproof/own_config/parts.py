@@ -28,10 +28,12 @@ _PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
 _COUNT = re.compile(r"acks|.*(replicas|factor|isr|enable|idempotence|commit|retries)")
 _UNFILLED = re.compile(r"<[\w .-]+>|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|@[\w.]+@|__\w+__|%\w+%|\$\w+")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%=")
-#: Settings that decide about no record: nobody needs to know that a file does not state them.
-_DECIDES_NOTHING = re.compile(
-    r"(.*\.)?(ssl|sasl|security|listeners?|advertised|authorizer|metrics?|principal)\..*"
-    r"|.*(servers|listeners|\.dirs?|url|host|port|client\.id|overrides|mechanisms|voters|reporters|name)"
+#: Settings that may decide about a record: a report names those that a file leaves open.
+_DECIDES = re.compile(
+    r"acks|.*(insync|unclean|idempotence|replica|retention|cleanup|flush|transaction"
+    r"|retries|in\.flight|delivery|offset|commit|isolation|process\.roles|broker\.rack|version).*"
+    r"|(group|node|broker)\.id|message\.timestamp.*|elr.*|eligible.*",
+    re.IGNORECASE,
 )
 
 
@@ -161,7 +163,7 @@ class Source:
         return {key: Given(value.strip(), where)}
 
     def _note(self, warning: str, key: str) -> None:
-        if not _DECIDES_NOTHING.fullmatch(key):
+        if _DECIDES.fullmatch(key):
             self.warnings.append(warning)
 
 

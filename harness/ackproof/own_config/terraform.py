@@ -144,7 +144,8 @@ def read(source: Source) -> Part | None:
     topics: list[Topic] = []
     versions: list[Given] = []
     kinds = []
-    for resource in [*items(root, "resource"), *items(root, "module")]:
+    resources = [*items(root, "resource"), *items(root, "module")]
+    for resource in resources:
         labels = [str(label) for label in items(resource, "labels")]
         module = "kafka_version" in resource and text(resource, "source")
         kind = "module" if module else labels[0] if len(labels) > 1 else ""
@@ -163,9 +164,15 @@ def read(source: Source) -> Part | None:
         )
     if any(kind.startswith(("aws_msk", "module")) for kind in kinds):
         source.warnings.append(
-            f"{source.name}: settings that it does not state have Amazon MSK's own defaults, which "
-            "differ from Kafka's: `aws kafka describe-configuration-revision` shows them"
+            f"{source.name}: settings that it does not state have Amazon MSK's own defaults: "
+            "unclean.leader.election.enable=true without tiered storage, min.insync.replicas=2 in "
+            "three zones and 1 in two"
         )
+        stated = {key for node in nodes for key in node.settings}
+        if any(text(resource, "storage_mode") == "TIERED" for resource in resources):
+            stated.add("unclean.leader.election.enable")
+        missing = {key: given for key, given in _MSK.items() if key not in stated}
+        nodes = [replace(node, settings={**missing, **node.settings}) for node in nodes]
     return Part(
         shape="terraform",
         kafka=versions[0] if versions else None,
@@ -238,12 +245,34 @@ def _topic(source: Source, resource: Block) -> Topic:
     )
 
 
-_TOPICS: Mapping[str, Callable[[Source, Block], Topic]] = dict.fromkeys(
-    ("kafka_topic", "confluent_kafka_topic", "aiven_kafka_topic", "google_managed_kafka_topic"),
-    _topic,
-)
+def _confluent_topic(source: Source, resource: Block) -> Topic:
+    """Read a topic of Confluent Cloud, which has three replicas of each."""
+    topic = _topic(source, resource)
+    origin = "default of Confluent Cloud"
+    return replace(
+        topic,
+        replication_factor=Given("3", origin),
+        settings={"min.insync.replicas": Given("2", origin), **topic.settings},
+    )
+
+
+_TOPICS: Mapping[str, Callable[[Source, Block], Topic]] = {
+    **dict.fromkeys(("kafka_topic", "aiven_kafka_topic", "google_managed_kafka_topic"), _topic),
+    "confluent_kafka_topic": _confluent_topic,
+}
 
 _Cluster = tuple[Node | None, Given | None]
+
+
+#: Values of "The default Amazon MSK configuration", which a custom one keeps if it has no other.
+_MSK = {
+    key: Given(value, "default of Amazon MSK")
+    for key, value in (
+        ("min.insync.replicas", "1 or 2"),
+        ("default.replication.factor", "2 or 3"),
+        ("unclean.leader.election.enable", "true"),
+    )
+}
 
 
 def _name(resource: Block) -> str:
