@@ -78,6 +78,10 @@ SATURATED = 0.9
 #: or if its thread stalled during more than this share of the acks.
 LATE = 0.02
 
+#: With a greater share of late acks, this machine cannot keep up, and producers send at the share
+#: (percent) of their rate: a workload that lasts longer leaves faults the time that they need.
+TOO_LATE, SLOWED = 0.05, 25
+
 
 def bottleneck(*, busy: float, late: float) -> str:
     """Return why a producer, not the cluster, determined the throughput; empty if it did not.
@@ -218,13 +222,23 @@ class ClientSupervisor:
                 troubles.append(f"{producer.name} ended before it was to be interrupted")
         return troubles
 
+    def slow_down(self) -> str:
+        """Lower the rate of all producers, once, if this machine cannot keep up; return why."""
+        slow = [one for one in self.producers if one.late_share > TOO_LATE and not one.page.share]
+        if not slow:
+            return ""
+        for producer in self.producers:
+            producer.page.share = SLOWED
+        return f"{slow[0].name} {bottleneck(busy=0, late=slow[0].late_share)}"
+
     def bottlenecks(self) -> list[str]:
         """Return the producers that limited the throughput instead of the cluster."""
-        return [
-            f"{producer.name} {reason}"
+        reasons = {
+            producer.name: bottleneck(busy=producer.busy_share, late=producer.late_share)
+            or (f"sent at {share} % of its rate" if (share := producer.page.share) else "")
             for producer in self.producers
-            if (reason := bottleneck(busy=producer.busy_share, late=producer.late_share))
-        ]
+        }
+        return [f"{name} {reason}" for name, reason in reasons.items() if reason]
 
     def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
         """Let consumers consume up to the offsets `ends`, then end; return troubles."""

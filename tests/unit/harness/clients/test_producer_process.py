@@ -23,7 +23,7 @@ from ackproof.clients.delivery_reports import Stalls
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import Order, Progress, ProgressPage, State
 from ackproof.clients.specs import ProducerSpec
-from ackproof.clients.supervisor import bottleneck
+from ackproof.clients.supervisor import ClientSupervisor, bottleneck
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger.producer_ledger import recover, stream_path
 from support.client_specs import producer_spec
@@ -149,6 +149,20 @@ def test_in_an_open_loop_sent_at_is_the_time_a_send_was_due(start):
     assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
     # Whose fault that was. (The last of them may have been sent within a tenth of a second.)
     assert process.late_share * process.progress().acked == pytest.approx(0.45 * rate, rel=0.3)
+
+
+def test_a_producer_continues_at_a_lower_rate(start):
+    process = start(rate=400.0)
+    until(lambda: process.progress().acked >= 200)
+    process.page.share = 25
+    until(lambda: process.progress().acked >= 260)
+    process.stop()
+    assert process.wait(WITHIN) == 0, process.error
+    times = pc.cast(ledger(process).sort_by("sequence")["sent_at"], pa.int64()).to_numpy()
+    gaps = np.diff(times) / 1e6
+    # A stall makes a single gap longer or shorter.
+    assert np.median(gaps[:150]) == pytest.approx(1 / 400, rel=0.2)
+    assert np.median(gaps[-40:]) == pytest.approx(1 / 100, rel=0.5)
 
 
 def test_acks_0_has_no_offset(start):
@@ -330,6 +344,23 @@ def test_a_process_that_was_not_started_is_an_error(tmp_path):
 )
 def test_a_slow_producer_is_reported_as_the_bottleneck(busy, late, says):
     assert bottleneck(busy=busy, late=late) == says
+
+
+def test_producers_are_slowed_once_if_this_machine_cannot_keep_up(tmp_path):
+    supervisor = object.__new__(ClientSupervisor)
+    supervisor.producers = [ProducerProcess(spec(tmp_path, number=number)) for number in (0, 1)]
+    for process in supervisor.producers:
+        process.page.count(sent=1000, acked=1000, failed=0, unknown=0, at=1)
+    supervisor.producers[1].page.late = 50
+    assert supervisor.slow_down() == ""
+    supervisor.producers[1].page.late = 60
+    assert supervisor.slow_down() == "producer 1 took 6% of the acks too late to time them"
+    assert [process.page.share for process in supervisor.producers] == [25, 25]
+    assert supervisor.slow_down() == ""
+    assert supervisor.bottlenecks() == [
+        "producer 0 sent at 25 % of its rate",
+        "producer 1 took 6% of the acks too late to time them",
+    ]
 
 
 @pytest.mark.parametrize(("rate", "busy"), [(None, (0, 1)), (10, (0, 0.5))])
