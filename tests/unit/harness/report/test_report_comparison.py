@@ -105,15 +105,30 @@ def test_the_time_that_every_configuration_lost_is_told_apart() -> None:
 
 
 def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
-    late = changed(summary(), SAFE, untimed=3)
-    assert "not reliable in 3 of 12" in answers(late, "no acks")[2].note
+    slow = changed(summary(), SAFE, untimed=3)
+    assert "not reliable in 3 of 12" in answers(slow, "no acks")[2].note
     assert "not reliable" not in answers(summary(), "no acks")[2].note
     # The advice does not quote them either.
-    for made, said in ((late, False), (summary(), True)):
+    for made, said in ((slow, False), (summary(), True)):
         [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
         price = comparison.price(safe, made)
         assert ("no acks for" in price) == said
         assert ("was not measured" in price) != said
+
+
+def test_times_of_a_late_producer_are_upper_bounds() -> None:
+    [safe] = [cell for cell in summary().cells if cell.configuration == SAFE]
+    late = changed(
+        summary(), SAFE, late=12, ack_latency_ms={}, ack_latency_at_most_ms=safe.ack_latency_ms
+    )
+    for brief in ("no acks", "ack p50 / p99"):
+        (_, _, exact), (_, _, bound) = answers(summary(), brief), answers(late, brief)
+        assert bound.text.split(" / ") == [f"≤ {each}" for each in exact.text.split(" / ")]
+    [note] = [note for note in comparison.notes(late) if "≤" in note]
+    assert "faster than that or as fast" in note
+    assert not any("≤" in note for note in comparison.notes(summary()))
+    [safe] = [cell for cell in late.cells if cell.configuration == SAFE]
+    assert "no acks for ≤ " in comparison.price(safe, late)
 
 
 def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
@@ -155,12 +170,16 @@ def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_terminal_shows_configurations_side_by_side(width: int, times: int) -> None:
     stream = io.StringIO()
-    print_comparison(Console(file=stream, width=width), summary(), [], [], Path("report.html"))
+    made = summary().model_copy(update={"cells": summary().cells * times})
+    print_comparison(Console(file=stream, width=width), made, [], [], Path("report.html"))
     lines = stream.getvalue().splitlines()
-    assert "acks=all" in lines if width == 80 else any(line.startswith(" all ") for line in lines)
-    assert "no, in 12 runs" in " ".join(stream.getvalue().split())
+    rows = [line.split()[1:] for line in lines if line.startswith(" acks  ")]
+    assert [name for row in rows for name in row] == ["0", "1", "all"] * times
+    assert len(rows[0]) >= 3
+    assert stream.getvalue().count("10 % of") == 2 * times  # two configurations lost
     assert all(len(line) <= width for line in lines)
     assert lines[-1] == "Report: report.html"
 
