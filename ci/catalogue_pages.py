@@ -7,7 +7,7 @@ docs/catalogue/README.md is made from the scenarios alone, and written by `ci/re
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,12 @@ import catalogue_plots
 import catalogue_tables
 
 from ackproof.comparison.statistics import clopper_pearson
-from ackproof.judgement.expectations import check_expectations, conclude, effective_expectations
+from ackproof.judgement.expectations import (
+    ANOMALY_OF,
+    check_expectations,
+    conclude,
+    effective_expectations,
+)
 from ackproof.kafka_versions import numbers
 from ackproof.report.formatting import plural
 from ackproof.runs.verdict import COUNTS, CauseReport, Expectation, Metrics, Word
@@ -28,9 +33,10 @@ from ackproof_spark.anomaly import Anomaly
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "tests" / "results" / "catalogue.jsonl"
 
-#: A stored run: `observed` is without zeros, `cause` is the case of most lost records. The newest
-#: conclusive run of an arm also has `details`, and a `reason`; so has every run that does not hold.
-#: An arm without a version of its own has runs on every version that has been the default.
+#: A stored run: `observed` is without zeros, `cause` is the case of most lost records, `predicted`
+#: is the word for a loss, `predicted_others` are those for other anomalies that the arm expects.
+#: The newest conclusive run of an arm also has `details`, and a `reason`; so has every run that
+#: does not hold. Arms without a version have runs on every version that has been the default.
 Result = dict[str, Any]
 
 _ALPHA = 0.05
@@ -232,6 +238,21 @@ def _expected(expect: Expect) -> str:
     return ", ".join([loss, *(key.replace("_", " ") for key in others)])
 
 
+def predicted_others(arm: Configured, predicted: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return what a stored run has of the prediction beside that of a loss."""
+    words = {
+        anomaly: str(predicted[anomaly])
+        for key, anomaly in ANOMALY_OF.items()
+        if key != "loss" and getattr(arm.scenario.expect, key) == "some" and anomaly in predicted
+    }
+    return {"predicted_others": words} if words else {}
+
+
+def _predicted(one: Result) -> str:
+    others = one.get("predicted_others", {}).items()
+    return ", ".join([one["predicted"], *(f"{anomaly} {word}" for anomaly, word in others)])
+
+
 def _counts(arm: Configured, runs: Sequence[Result], *, inconclusive: int) -> list[str]:
     """Return the cells `as expected`, `lost in`, `lost / acked` and `predicted`."""
     if arm.skip:
@@ -242,7 +263,7 @@ def _counts(arm: Configured, runs: Sequence[Result], *, inconclusive: int) -> li
     met = sum(as_expected(arm, one) for one in runs)
     others = f" +{inconclusive}" if inconclusive else ""
     records = f"{count(last, 'lost'):,} / {count(last, 'acked'):,}"
-    return [f"{met} of {len(runs)}{others}", losing(runs), records, last["predicted"]]
+    return [f"{met} of {len(runs)}{others}", losing(runs), records, _predicted(last)]
 
 
 def count(one: Result, anomaly: str) -> int:
@@ -302,7 +323,7 @@ def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
         f"records; the worst partition acked nothing for {details['unavailable_s']:.1f} s. Records "
         f"were lost in {losing(runs)}.{_seen(arm, runs)}",
         "",
-        f"Prediction of a loss: {last['predicted']}.{_why(last)}",
+        f"Prediction of a loss: {_predicted(last)}.{_why(last)}",
         "",
         f"Verdict {last['verdict']}: {last['reason']}.",
     ]

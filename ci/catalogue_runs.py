@@ -148,6 +148,7 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "observed": {key: count for key, count in verdict.observed.items() if count},
         "predicted": verdict.predicted["lost"],
+        **catalogue_pages.predicted_others(arm, verdict.predicted),
         **({"cause": causes.most_common(1)[0][0]} if causes else {}),
         "acked_per_s": round(verdict.metrics.acked_per_s, 1),
         "reason": verdict.reason,

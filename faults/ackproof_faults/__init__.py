@@ -41,6 +41,7 @@ from ackproof_faults.disk.damaged_index import DeleteIndex as DeleteIndex
 from ackproof_faults.disk.damaged_index import TruncateIndex as TruncateIndex
 from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
+from ackproof_faults.disk.power_loss import LyingDisk as LyingDisk
 from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
 from ackproof_faults.disk.unreachable import DiskFull as DiskFull
 from ackproof_faults.disk.unreachable import FailLogDir as FailLogDir

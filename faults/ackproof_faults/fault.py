@@ -54,6 +54,11 @@ class Shape:
     java: bool = False
     attached: bool = False
 
+    @property
+    def combined(self) -> bool:
+        """Whether the controllers are also brokers."""
+        return bool(set(self.controllers) & set(self.brokers))
+
 
 def fault_of(fault: str, nodes: str, hit: str | None) -> str:
     """Return a fault and its nodes or clients: `kill of broker 1`, `pause_client of producer 0`.

@@ -260,6 +260,11 @@ class Ends(Effect):
             return (Ends(clean=self.clean), *quorum)
         return (Ends(log="empty" if self.log == "empty" else "prefix"), *quorum)
 
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether controllers keep what they have committed: they fsync before that."""
+        return self.log in ("kept", "fsynced")
+
     def _keeps(self, partition: Partition) -> bool:
         """Whether the partition's logs lose no acked record."""
         kept = self.log == "kept" or (self.log == "fsynced" and partition.fsynced)
@@ -279,7 +284,7 @@ class Ends(Effect):
         )
         if not (hit.controllers or self.nodes == "every"):
             return exposure
-        if self.log == "kept":
+        if self.keeps_metadata:
             return exposure.plus(_CONTROLLERS)
         return Exposure(anything=f"{hit.fault} may remove what controllers have committed")
 

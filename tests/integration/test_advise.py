@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -83,11 +86,10 @@ def isr(cluster: KafkaCluster) -> set[int]:
     return set(cluster.admin.partitions()["orders", 0].isr)
 
 
-def advice(outage: Outage) -> dict[str, dict[str, object]]:
+def advice(outage: Outage, source: Path | None = None) -> dict[str, dict[str, object]]:
     """Return the partition's outcome by the steps in words."""
-    done = ackproof(
-        "advise", "start", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json"
-    )
+    source = source or outage.disks
+    done = ackproof("advise", "start", source, "--kafka", outage.kafka, "--acks", "all", "--json")
     assert done.returncode == 0, done.stderr
     (answer,) = json.loads(done.stdout)["answers"]
     return {
@@ -100,6 +102,14 @@ def test_the_best_steps_start_all_brokers_and_keep_everything(outage: Outage) ->
     best, outcome = next(iter(advice(outage).items()))
     assert best == "start 1, 2 and 3 together"
     assert (outcome["may_lose"], outcome["writes"]) == ([], "yes")
+
+
+def test_a_bundle_gives_the_same_advice_as_the_disks(outage: Outage, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.json.gz"
+    done = ackproof("advise", "collect", outage.disks, "--kafka", outage.kafka, "--out", bundle)
+    assert done.returncode == 0, done.stderr
+    assert "no contents of records" in done.stdout
+    assert advice(outage, bundle) == advice(outage)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +145,68 @@ def test_an_alternative_on_a_copy_loses_what_the_advice_says(
     ranges = [[lost[0], lost[-1]]] if lost else []
     assert said["loses"] == ranges
     assert len(lost) == sum(last - first + 1 for first, last in ranges)
+
+
+def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
+    outage: Outage, tmp_path: Path
+) -> None:
+    acked = tmp_path / "acked.jsonl"
+    with acked.open("w") as file:
+        for number in range(2000):
+            digest = hashlib.sha256(str(number).encode()).hexdigest()
+            line = {"topic": "orders", "partition": 0, "offset": number, "digest": digest}
+            file.write(json.dumps(line) + "\n")
+
+    def asked(disks: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        words = ("advise", "outage", disks, "--kafka", outage.kafka, "--acked", acked, "--json")
+        done = ackproof(*words, *options)
+        assert done.returncode == 1, done.stderr
+        found = json.loads(done.stdout)
+        return found["partitions"][0], found["acked"]
+
+    run_id = f"fork-{uuid4().hex[:8]}"
+    with forked(outage.cluster, SPEC, run_id=run_id, start=[100, 2, 3]) as fork:
+        until(lambda: fork.admin.brokers() == {2, 3})
+        until(lambda: leader(fork) is None)
+        fork.interfaces.operations.elect([("orders", 0)], unclean=True)
+        until(lambda: leader(fork) == 2)
+        send(fork, 5000, 100)
+        for node in (100, 2, 3):
+            fork.nodes[node].kill()
+        copy_disks(fork, tmp_path / "before")
+        past, lookup = asked(tmp_path / "before")
+        (gone,) = past["gone"]
+        assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [1])
+        assert gone["acks"] == ["1", "all"]
+        assert "(B4)" in gone["reason"]
+        missing = lookup["missing"]
+        assert [one["offset"] for one in missing] == list(range(1500, 2000))
+        assert all(one["certain"] and one["on_disk_of"] == [1] for one in missing)
+        out = tmp_path / "gone.jsonl"
+        place = ("--broker", "1", "--topic", "orders", "--partition", "0")
+        done = ackproof(
+            *("advise", "extract", tmp_path / "before", *place, "--offsets", "1500-1999"),
+            *("--out", out),
+        )
+        assert done.returncode == 0, done.stderr
+        values = [json.loads(line)["value"] for line in out.read_text().splitlines()]
+        assert [int(base64.b64decode(value)) for value in values] == list(range(1500, 2000))
+
+        # Once broker 1 has followed, no disk has them, and its log tells of them.
+        fork.nodes[1].boot()
+        for number in (100, 2, 3):
+            fork.nodes[number].start_again()
+        readiness.await_full_isr(fork, [("orders", 0)])
+        logs = tmp_path / "server.log"
+        logs.write_bytes(fork.nodes[1].container.logs())
+        for node in fork.nodes.values():
+            node.kill()
+        copy_disks(fork, tmp_path / "after")
+        past, lookup = asked(tmp_path / "after", "--log", f"1={logs}")
+        (gone,) = past["gone"]
+        assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [])
+        assert [cut["to"] for cut in past["truncations"]] == [1500]
+        assert [one["offset"] for one in lookup["missing"]] == list(range(1500, 2000))
 
 
 def test_a_restart_is_refused_while_writes_would_stop_or_a_record_may_be_lost(

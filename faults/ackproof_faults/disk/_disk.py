@@ -21,7 +21,7 @@ from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._processes import Ended, kill_all
 
-#: The metadata log of KRaft. Faults do not damage it: it is fsynced before its records take effect.
+#: The metadata log of KRaft. Each node has it; only faults of controllers damage it.
 METADATA = "__cluster_metadata"
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -81,8 +81,8 @@ class Replica:
         return self.directory.rpartition("/")[0]
 
 
-def replicas(cluster: Cluster, broker: int) -> list[Replica]:
-    """Return all replicas on the broker's disk except the metadata log, by name."""
+def replicas(cluster: Cluster, broker: int, *, metadata: bool = False) -> list[Replica]:
+    """Return all replicas on the node's disk by name, the metadata log only with `metadata`."""
     directories = cluster.volumes.log_directories(broker)
     listed = run_script(
         cluster,
@@ -104,17 +104,19 @@ def replicas(cluster: Cluster, broker: int) -> list[Replica]:
         )
         for folder, own in segments.items()
         if (match := re.fullmatch(TOPIC_PARTITION, folder.rpartition("/")[2]))
-        and match["topic"] != METADATA
+        and (metadata or match["topic"] != METADATA)
     ]
     return sorted(known, key=lambda replica: replica.name)
 
 
-def select_replicas(cluster: Cluster, broker: int, names: Sequence[str]) -> list[Replica]:
-    """Return the named replicas of a broker, or all of them if no name is given.
+def select_replicas(
+    cluster: Cluster, broker: int, names: Sequence[str], *, metadata: bool = False
+) -> list[Replica]:
+    """Return the named replicas of a node, or all of them (`replicas`) if no name is given.
 
     Raises FaultError if the broker lacks one.
     """
-    own = replicas(cluster, broker)
+    own = replicas(cluster, broker, metadata=metadata)
     missing = set(names) - {replica.name for replica in own}
     if missing or not own:
         what = ", ".join(sorted(missing)) or "any partition"

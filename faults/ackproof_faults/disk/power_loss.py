@@ -49,9 +49,13 @@ class LogCut:
         lines += [f"rm {shlex.quote(path.removesuffix('.log'))}.*" for path in self.dropped]
         _disk.run_script(cluster, self.broker, "\n".join(lines))
 
+    def __str__(self) -> str:
+        role = "controller" if self.partition.startswith(_disk.METADATA) else "broker"
+        return f"{role} {self.broker} {self.partition}: ends at {self.after}, not {self.before}"
+
     def require(self, cluster: Cluster) -> None:
         """Raise FaultError unless the last complete batch on disk ends at the cut."""
-        (replica,) = _disk.select_replicas(cluster, self.broker, [self.partition])
+        (replica,) = _disk.select_replicas(cluster, self.broker, [self.partition], metadata=True)
         active = replica.segments[-1]
         end = _disk.end_offset(active, cluster.volumes.read_file(self.broker, active.path))
         if (end, active.size) != (self.after, self.size):
@@ -63,20 +67,10 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """The cuts, and the replicas (`broker 1 orders-0`) of topics that lose nothing."""
+    """The cuts, and the replicas (`broker 1 orders-0`) that lose nothing."""
 
     cuts: tuple[LogCut, ...]
     whole: tuple[str, ...]
-
-
-def fsynced_topics(cluster: Cluster, nodes: Sequence[int], names: Sequence[str]) -> set[str]:
-    """Return the topics of these replicas (all without `names`) that are fsynced at every record.
-
-    It uses the last known settings, because no broker may be running.
-    """
-    own = (_disk.select_replicas(cluster, node, names) for node in nodes)
-    topics = {replica.topic for replicas in own for replica in replicas}
-    return {one for one in topics if cluster.operations.known_setting(one, "flush.messages") == "1"}
 
 
 def plan_cut(
@@ -87,10 +81,12 @@ def plan_cut(
     to_offset: int | None,
     last: int | None,
     torn: bool,
+    fsyncs: bool = True,
 ) -> LogCut | None:
     """Return the cut before `to_offset`, or at the recovery point; of at most the `last` offsets.
 
-    `torn` leaves half of the first lost batch. None if the cut removes nothing.
+    `torn` leaves half of the first lost batch. Without `fsyncs`, the recovery point is ignored.
+    None if the cut removes nothing.
     """
     active = replica.segments[-1]
     content = cluster.volumes.read_file(broker, active.path)
@@ -98,8 +94,11 @@ def plan_cut(
     if to_offset is not None:
         keep = to_offset
     else:
-        flushed = _disk.checkpoints(cluster, broker, replica.log_directory, _disk.RECOVERY_POINTS)
-        keep = flushed.get(replica.name, 0)
+        keep = 0
+        if fsyncs:
+            folder = replica.log_directory
+            flushed = _disk.checkpoints(cluster, broker, folder, _disk.RECOVERY_POINTS)
+            keep = flushed.get(replica.name, 0)
         if last is not None:
             keep = max(keep, before - last)
     if keep >= before:
@@ -126,16 +125,14 @@ def plan_cut(
     )
 
 
-class PowerLoss(Ended):
-    """SIGKILL brokers and remove what was not fsynced from their logs; heal starts them again."""
+class _LosesPower(Ended):
+    """SIGKILL nodes and remove the end of their logs; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
-    explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
     sized_by: ClassVar[tuple[str, ...]] = ("last", "to_offset")
-    past_tense: ClassVar[str] = "lost power"
-    fault: Literal["power_loss"] = "power_loss"
+    #: Whether data that was fsynced remains.
+    fsyncs: ClassVar[bool]
     proof: ClassVar[str] = "the process ended by SIGKILL, and the logs end where they were cut"
     partitions: Partitions = ()
     to_offset: int | None = Field(
@@ -153,8 +150,8 @@ class PowerLoss(Ended):
 
     @property
     def effects(self) -> Effects:
-        log: Literal["fsynced", "prefix"] = "fsynced" if self.to_offset is None else "prefix"
-        return (Ends(log=log, partitions=self.partitions),)
+        fsynced = self.fsyncs and self.to_offset is None
+        return (Ends(log="fsynced" if fsynced else "prefix", partitions=self.partitions),)
 
     @model_validator(mode="after")
     def _one_cut_only(self) -> Self:
@@ -164,37 +161,47 @@ class PowerLoss(Ended):
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from partition_problems(self.partitions, shape)
+        if self.partitions and self.target.of_controllers and not shape.combined:
+            yield "partitions", f"{self.target}: controllers have no partitions, so leave them out"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Outage:
         options = {"to_offset": self.to_offset, "last": self.last}
-        fsynced = set()
-        if self.to_offset is None:
-            fsynced = fsynced_topics(cluster, nodes, self.partitions)
         kill_all(cluster, nodes)
+        brokers = cluster.metadata.broker_ids()
         cuts, whole = [], []
         for node in nodes:
-            for replica in _disk.select_replicas(cluster, node, self.partitions):
-                if replica.topic in fsynced:
-                    whole.append(f"broker {node} {replica.name}")
-                elif cut := plan_cut(cluster, node, replica, torn=self.torn, **options):
+            names, controller = self.partitions, node not in brokers
+            for replica in _disk.select_replicas(cluster, node, names, metadata=controller):
+                if self._keeps(cluster, replica):
+                    role = "controller" if controller else "broker"
+                    whole.append(f"{role} {node} {replica.name}")
+                elif cut := plan_cut(
+                    cluster, node, replica, torn=self.torn, fsyncs=self.fsyncs, **options
+                ):
                     cuts.append(cut)
         for cut in cuts:
             cut.apply(cluster)
         return Outage(cuts=tuple(cuts), whole=tuple(whole))
 
+    def _keeps(self, cluster: Cluster, replica: Replica) -> bool:
+        """Whether every record of the replica was fsynced, by the last known settings."""
+        if not self.fsyncs:
+            return False
+        if replica.topic == _disk.METADATA:
+            return True
+        setting = cluster.operations.known_setting(replica.topic, "flush.messages")
+        return self.to_offset is None and setting == "1"
+
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: Outage) -> Evidence:
         require_sigkilled(cluster, nodes)
         if not done.cuts and not done.whole:
-            raise FaultError("nothing was lost: everything in the logs had been fsynced")
+            raise FaultError("nothing was lost: the logs held nothing that the fault removes")
         for cut in done.cuts:
             cut.require(cluster)
         end = ", torn" if self.torn else ""
-        texts = [
-            f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
-            for cut in done.cuts
-        ]
+        texts = [f"{cut}{end}" for cut in done.cuts]
         if done.whole:
-            texts.append(f"{', '.join(done.whole)}: whole, as flush.messages is 1")
+            texts.append(f"{', '.join(done.whole)}: whole, as every record was fsynced")
         # `partition_trace` of the harness reads these facts.
         facts: list[Json] = [
             {
@@ -206,3 +213,28 @@ class PowerLoss(Ended):
             for cut in done.cuts
         ]
         return Evidence(text="; ".join(texts), facts={"cuts": facts})
+
+
+class PowerLoss(_LosesPower):
+    """SIGKILL nodes and remove what was not fsynced from their logs; heal starts them again."""
+
+    requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
+    explained: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "lost power"
+    fsyncs: ClassVar[bool] = True
+    fault: Literal["power_loss"] = "power_loss"
+
+
+class LyingDisk(_LosesPower):
+    """SIGKILL nodes and remove the end of their logs, fsynced or not; heal starts them again."""
+
+    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
+    past_tense: ClassVar[str] = "lost power and fsynced data"
+    fsyncs: ClassVar[bool] = False
+    fault: Literal["lying_disk"] = "lying_disk"
+
+    @model_validator(mode="after")
+    def _limited(self) -> Self:
+        if self.to_offset is None and self.last is None:
+            raise ValueError("set last (how many offsets are lost) or to_offset")
+        return self

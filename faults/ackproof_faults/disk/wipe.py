@@ -23,7 +23,7 @@ from ackproof_model.effects import Effects, Ends
 
 
 class WipeVolume(DamagedDisk):
-    """SIGKILL brokers and empty all of their log directories; heal starts them as new ones."""
+    """SIGKILL nodes and empty all of their log directories; heal starts them as new ones."""
 
     takes_bytes: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost its disk"
@@ -57,6 +57,8 @@ class ReplaceDisk(DamagedDisk):
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from _disk.log_dir_problems(self.log_dir, shape)
+        if self.target.of_controllers:
+            yield "target", f"'{self.target}' has one log directory: use wipe_volume"
 
     def damage(self, cluster: Cluster, node: int) -> None:
         _empty(cluster, node, [cluster.volumes.log_directories(node)[self.log_dir - 1]])

@@ -66,7 +66,7 @@ class RemoveController(Operation):
             yield "target", f"'{self.target}' is not a controller: write 'active controller'"
         if len(shape.controllers) < 2:
             yield "target", "there is one controller only: set cluster.controllers to 3"
-        if set(shape.controllers) & set(shape.brokers):
+        if shape.combined:
             yield "target", "controllers that are also brokers cannot be removed"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

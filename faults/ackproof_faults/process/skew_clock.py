@@ -102,7 +102,7 @@ class SkewClock(Fault):
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if not shape.own_clocks:
             yield "fault", "skew_clock needs adjustable clocks: set cluster.clock: adjustable"
-        if self.target.of_controllers or set(shape.controllers) & set(shape.brokers):
+        if self.target.of_controllers or shape.combined:
             yield (
                 "target",
                 "the controllers' clocks date the run's events: only brokers that are not "

@@ -79,7 +79,7 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
 def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> DeadCluster:
     """Return the state of each partition. Raises ValueError if the dump is damaged."""
     log = metadata_log.parse(dump)
-    latest = {(state.topic, state.partition): state for state in log.partitions}
+    latest = {(state.topic, state.partition): state for state in log.latest}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
     configured, elr = _configured(dump), _elr(dump)
     defaults: dict[str, None] = {}
@@ -158,9 +158,17 @@ def _elr(dump: str) -> bool:
     return bool(levels and levels[-1] > 0)
 
 
-def read_dump(path: Path) -> str:
-    """Return a dump that Kafka's tool wrote earlier (`kafka-dump-log`)."""
+def read_text(path: Path) -> str:
+    """Return a file's text, such as a dump that Kafka's tool wrote (`kafka-dump-log`)."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def log_lines(path: Path) -> list[str]:
+    """Return the lines of a broker's log: of a file, or of all `server.log*` in a folder."""
+    files = sorted(path.glob("server.log*"), reverse=True) if path.is_dir() else [path]
+    if not files:
+        raise ScenarioError(f"{path} has no server.log", hint="Name the file itself.")
+    return [line for file in files for line in read_text(file).splitlines()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from ackproof_spark.forensics.segments import batches
 
 #: How far below a named folder log directories are searched.
 _DEPTH = 4
+#: The most times of a replica.
+_TIMES = 64
 METADATA = "__cluster_metadata-0"
 _REPLICA = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
 #: A partition's directory that Kafka is deleting or moving, by its suffix.
@@ -30,14 +32,17 @@ _ASIDE = re.compile(r"\.[0-9a-f]{32}-(delete|future|stray)$")
 class NodeDisks:
     """All log directories of one node.
 
-    clean: it ended by controlled shutdown (`.kafka_cleanshutdown` in each directory). metadata:
-    directories with a copy of the metadata log. problems: what could not be read, in words.
+    clean: it ended by controlled shutdown (`.kafka_cleanshutdown` in each directory). folders: the
+    directory of each replica; none in a bundle. times: some offsets of each replica's last segment
+    with the largest timestamp of their batch, in milliseconds. metadata: directories with a copy of
+    the metadata log. problems: what could not be read, in words.
     """
 
     node: int
     cluster: str
-    folders: list[Path] = field(default_factory=list)
     logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
+    folders: dict[TopicPartition, Path] = field(default_factory=dict)
+    times: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
     clean: bool = True
     metadata: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -67,13 +72,17 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
                 _add(nodes, folder)
             except OSError as error:
                 raise _unreadable(error) from error
-    clusters = sorted({one.cluster for one in nodes.values()})
+    require_one_cluster(nodes.values())
+    return nodes
+
+
+def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
+    clusters = sorted({one.cluster for one in nodes})
     if len(clusters) > 1:
         raise ScenarioError(
             f"these log directories are of different clusters: {', '.join(clusters)}",
             hint="Name those of one cluster.",
         )
-    return nodes
 
 
 def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
@@ -95,20 +104,17 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
     if cluster != node.cluster:
         raise ScenarioError(f"node {name} has directories of two clusters: {folder}")
     _require_unused(folder / ".lock")
-    node.folders.append(folder)
     node.clean &= (folder / ".kafka_cleanshutdown").exists()
-    marks = _checkpoint(folder / "replication-offset-checkpoint", node)
-    watermarks = {(topic, int(number)): int(mark) for topic, number, mark in marks}
+    watermarks = _of_partitions(folder / "replication-offset-checkpoint", node)
+    begins = _of_partitions(folder / "log-start-offset-checkpoint", node)
     for replica in sorted(one for one in folder.iterdir() if one.is_dir()):
         if replica.name == METADATA:
             node.metadata.append(replica)
         elif (match := _REPLICA.fullmatch(replica.name)) and not _ASIDE.search(replica.name):
             place = match["topic"], int(match["partition"])
-            log = _replica_log(replica, watermarks.get(place, 0), node)
-            if log is not None:
-                if place in node.logs:
-                    node.problems.append(f"{replica}: another directory has this replica, too")
-                node.logs[place] = log
+            if place in node.logs:
+                node.problems.append(f"{replica}: another directory has this replica, too")
+            _add_replica(node, place, replica, watermarks.get(place, 0), begins.get(place, 0))
 
 
 def _require_unused(lock: Path) -> None:
@@ -126,17 +132,18 @@ def _require_unused(lock: Path) -> None:
             ) from error
 
 
-def _replica_log(folder: Path, watermark: int, node: NodeDisks) -> ReplicaLog | None:
+def _add_replica(
+    node: NodeDisks, place: TopicPartition, folder: Path, watermark: int, begin: int
+) -> None:
     segments = sorted(folder.glob("*.log"))
     if not segments:
         node.problems.append(f"{folder}: no segment")
-        return None
-    epochs = {
-        int(epoch): int(start)
-        for epoch, start in _checkpoint(folder / "leader-epoch-checkpoint", node)
-    }
+        return
+    checkpoint = _checkpoint(folder / "leader-epoch-checkpoint", node, width=2)
+    epochs = {int(epoch): int(start) for epoch, start in checkpoint}
     last = segments[-1]
     end = int(last.stem)
+    times: list[tuple[int, int]] = []
     # Kafka writes the checkpoint of epochs with a delay (from 3.8), so the batches complete it.
     with last.open("rb") as file:
         for batch in batches(file, size=last.stat().st_size):
@@ -146,22 +153,31 @@ def _replica_log(folder: Path, watermark: int, node: NodeDisks) -> ReplicaLog | 
             if batch.leader_epoch > max(epochs, default=-1):
                 epochs[batch.leader_epoch] = batch.base_offset
             end = batch.last_offset + 1
-    begin = min(int(segments[0].stem), end)
+            times.append((batch.last_offset, batch.max_timestamp))
+    begin = min(max(begin, int(segments[0].stem)), end)
     known = sorted(epochs.items()) or ([(0, begin)] if end > begin else [])
     try:
-        return ReplicaLog(begin=begin, end=end, epochs=tuple(known), high_watermark=watermark)
+        node.logs[place] = ReplicaLog(
+            begin=begin, end=end, epochs=tuple(known), high_watermark=watermark
+        )
     except ValueError as error:
         node.problems.append(f"{folder}: {error}")
-        return None
+        return
+    node.folders[place] = folder
+    node.times[place] = times[:: len(times) // _TIMES + 1]
 
 
-def _checkpoint(path: Path, node: NodeDisks) -> list[list[str]]:
+def _of_partitions(path: Path, node: NodeDisks) -> dict[TopicPartition, int]:
+    lines = _checkpoint(path, node, width=3)
+    return {(topic, int(number)): int(offset) for topic, number, offset in lines}
+
+
+def _checkpoint(path: Path, node: NodeDisks, *, width: int) -> list[list[str]]:
     """Return the fields of each line of a checkpoint file; it begins with a version and a count."""
     if not path.is_file():
         return []
     text = path.read_text(encoding="utf-8", errors="replace")
     lines = [line.split() for line in text.splitlines()[2:]]
-    width = 3 if path.name.startswith("replication") else 2
     good = [one for one in lines if len(one) == width and all(map(_is_number, one[-2:]))]
     if len(good) < len(lines):
         node.problems.append(f"{path}: {len(lines) - len(good)} lines are damaged")

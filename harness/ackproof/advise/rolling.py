@@ -7,12 +7,11 @@ leader may have more, which a producer with acks=1 has seen acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN
-from ackproof.cluster.admin import Admin, PartitionView
-from ackproof.cluster.preflight import Preflight
+from ackproof.advise.live import LiveCluster
+from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import (
@@ -66,26 +65,26 @@ class Restarted:
 
 
 def restart(
-    bootstrap: str, broker: int, *, kafka: str, acks: Sequence[Acks], client: Mapping[str, str]
+    cluster: LiveCluster, broker: int, *, kafka: str, acks: Sequence[Acks]
 ) -> list[tuple[TopicPartition, Restarted]]:
     """Return the outcome for each of these acks and each partition of the broker.
 
-    Raises ClusterError if no broker answers or describing is not allowed, ScenarioError if the
-    broker is not registered.
+    Raises ScenarioError if the broker does not run, ClusterError if its settings are not known.
     """
-    admin, preflight = Admin(bootstrap, settings=client), Preflight(bootstrap, client)
-    preflight.topics()  # raises the reason if the cluster refuses the client
-    running = admin.brokers()
-    if broker not in running:
+    if broker not in cluster.brokers:
         raise ScenarioError(
-            f"broker {broker} is not registered at {bootstrap}; {sorted(running)} are"
+            f"broker {broker} does not run; {sorted(cluster.brokers)} do",
+            hint="`ackproof advise start` says which brokers to start.",
         )
-    views = {place: one for place, one in admin.partitions().items() if broker in one.replicas}
-    settings = {
-        topic: preflight.changed_settings("topic", topic) for topic in {topic for topic, _ in views}
-    }
+    views = {place: one for place, one in cluster.partitions.items() if broker in one.replicas}
+    if refused := sorted({topic for topic, _ in views} & cluster.refused.keys()):
+        raise ClusterError(
+            f"the settings of topic {refused[0]} cannot be described: "
+            f"{cluster.refused[refused[0]]}",
+            hint="The client needs DescribeConfigs on the topics of this broker.",
+        )
     return [
-        (place, _restarted(view, settings[place[0]], broker, running, kafka=kafka, acks=each))
+        (place, _restarted(view, cluster, place[0], broker, kafka=kafka, acks=each))
         for each in acks
         for place, view in sorted(views.items())
     ]
@@ -93,26 +92,26 @@ def restart(
 
 def _restarted(
     view: PartitionView,
-    settings: Mapping[str, str],
+    cluster: LiveCluster,
+    topic: str,
     broker: int,
-    running: frozenset[int],
     *,
     kafka: str,
     acks: Acks,
 ) -> Restarted:
-    least = int(settings.get(MIN_ISR, "1"))
+    least = cluster.minimum(topic)
     try:
         situation = Situation(
             kafka_version=kafka,
             acks=acks,
             min_insync_replicas=least,
-            unclean_election=settings.get(UNCLEAN, "false") == "true",
+            unclean_election=cluster.unclean_election(topic),
             replicas=tuple(
                 Replica(
                     broker=one,
                     log=_COMMITTED if one in view.isr else _BEHIND,
-                    running=one in running,
-                    fenced=one not in running,
+                    running=one in cluster.brokers,
+                    fenced=one not in cluster.brokers,
                 )
                 for one in view.replicas
             ),

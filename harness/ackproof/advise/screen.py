@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from ackproof.advise.acked import Lookup
 from ackproof.advise.alternatives import Alternative, groups
 from ackproof.advise.dead_cluster import DeadCluster
+from ackproof.advise.outage import Gone, Outage
 from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Elect, Outcome, Step
+from ackproof_spark.forensics.sentences import how
 
 _TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
 #: Partitions, and lines of what is unknown, that are named.
 _MOST = 8
 _ELECTION = (
-    "kafka-leader-elections.sh --bootstrap-server HOST:PORT --election-type unclean "
+    "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
     "--topic {} --partition {}"
 )
 
@@ -55,7 +60,7 @@ def print_advice(
                 f"{len(one.unavailable)} of {total}" if one.unavailable else "",
             )
         console.print(table)
-        _print_commands(console, best)
+        _print_commands(console, best, judged)
         console.print()
     for place, situation in cluster.situations.items():
         if gone := situation.gone:
@@ -115,12 +120,21 @@ def _of_partition(one: Outcome) -> str:
     return "; ".join(parts)
 
 
-def _print_commands(console: Console, alternative: Alternative) -> None:
-    if not any(isinstance(step, Elect) for step in alternative.steps):
+def _print_commands(
+    console: Console, alternative: Alternative, judged: Sequence[Alternative]
+) -> None:
+    """Print the command of the election for each partition that may have no leader before it."""
+    steps = alternative.steps
+    at = next((at for at, step in enumerate(steps) if isinstance(step, Elect)), None)
+    if at is None:
         return
+    before = next(one for one in judged if one.steps == steps[:at])
+    leaderless = [place for place, one in before.outcomes.items() if None in one.leaders]
     console.print("The unclean election, once the brokers named before it run:")
-    for topic, partition in list(alternative.outcomes)[:_MOST]:
+    for topic, partition in leaderless[:_MOST]:
         console.print(f"  {_ELECTION.format(topic, partition)}", highlight=False, soft_wrap=True)
+    if len(leaderless) > _MOST:
+        console.print(f"  and for {len(leaderless) - _MOST} more partitions")
 
 
 def _name(place: TopicPartition) -> str:
@@ -239,3 +253,96 @@ def restart_document(
             for (topic, number), one in judged
         ],
     }
+
+
+def print_outages(
+    console: Console, past: Mapping[TopicPartition, Outage], lookup: Lookup | None
+) -> None:
+    """Print the past of partitions that lost offsets, or of which something is not known."""
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+    concerned = {place: one for place, one in past.items() if one.gone or one.undecided}
+    acked = sum(gone.offsets.count for one in past.values() for gone in one.gone if gone.acks)
+    losing = [place for place, one in past.items() if any(gone.acks for gone in one.gone)]
+    if acked:
+        of = f"{len(losing)} of {len(past)} partitions"
+        say(f"{acked:,} acknowledged offsets of {of} may be gone.", "red")
+    else:
+        say(f"No acknowledged offset of {len(past)} partitions is known to be gone.")
+    for place, one in list(concerned.items())[:_MOST]:
+        against = f"; compared with the log of broker {one.compared}" if one.compared else ""
+        say(f"{_name(place)}: replicas {list(one.replicas)}{against}", "bold")
+        for _, line in sorted((*_terms(one), *_cuts(one))):
+            say(f"  {line}")
+        for gone in one.gone:
+            _print_gone(say, place, gone)
+        for line in one.undecided:
+            say(f"  unknown: {line}", "yellow")
+    if len(concerned) > _MOST:
+        say(f"and {len(concerned) - _MOST} more partitions; --json has all")
+    if lookup:
+        _print_lookup(say, lookup)
+
+
+def _terms(one: Outage) -> Iterator[tuple[datetime, str]]:
+    for term in one.terms:
+        start = "" if term.start is None else f", its log ended at {term.start:,}"
+        yield (
+            term.elected_at,
+            f"{_time(term.elected_at)} broker {term.leader} elected {how(term.election)} in epoch "
+            f"{term.epoch}{start}; ISR {list(term.changes[0][1])}",
+        )
+        for (_, before), (at, isr) in pairwise(term.changes):
+            if isr != before:
+                yield at, f"{_time(at)} ISR {list(isr)}"
+
+
+def _cuts(one: Outage) -> Iterator[tuple[datetime, str]]:
+    for cut in one.truncations:
+        end = "" if cut.end is None else f" from {cut.end:,}"
+        yield cut.at, f"{_time(cut.at)} broker {cut.broker} truncated its log{end} to {cut.to:,}"
+
+
+def _print_gone(say: Callable[[str, str], None], place: TopicPartition, gone: Gone) -> None:
+    acks = " and ".join(f"acks={one}" for one in gone.acks)
+    may = f"acknowledged to producers with {acks}" if acks else "not acknowledged, as far as known"
+    sure = ", committed" if gone.committed else ""
+    times = f", sent about {_time(gone.times[0])} to {_time(gone.times[1])}" if gone.times else ""
+    say(
+        f"  gone: offsets {gone.offsets} of epoch {gone.epoch} ({may}{sure}){times}: {gone.reason}",
+        "red" if gone.acks else "",
+    )
+    if not gone.disks:
+        say("    no given disk has them", "")
+        return
+    say(
+        f"    on the disk of broker {', '.join(map(str, gone.disks))}: ackproof advise extract "
+        f"FOLDERS --broker {gone.disks[0]} --topic {place[0]} --partition {place[1]} "
+        f"--offsets {gone.offsets.first}-{gone.offsets.last}",
+        "",
+    )
+
+
+def _print_lookup(say: Callable[[str, str], None], lookup: Lookup) -> None:
+    gone = sum(one.certain for one in lookup.missing)
+    doubtful = len(lookup.missing) - gone
+    counts = {
+        f"{lookup.present:,} are in the log": True,
+        f"{gone:,} are gone": gone,
+        f"{doubtful:,} may be gone": doubtful,
+        f"{lookup.removed:,} are below the log's start (retention)": lookup.removed,
+        f"{lookup.without_offset:,} have no offset": lookup.without_offset,
+        f"{sum(lookup.undecided.values()):,} cannot be judged": lookup.undecided,
+    }
+    parts = ", ".join(text for text, count in counts.items() if count)
+    say(f"Of {lookup.acked:,} acked sends {parts}.", "red" if gone else "")
+    for one in lookup.missing[:_MOST]:
+        say(f"  {one}", "")
+    if len(lookup.missing) > _MOST:
+        say(f"  and {len(lookup.missing) - _MOST:,} more; --json has all", "")
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

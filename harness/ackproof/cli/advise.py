@@ -8,78 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli import own_files
+from ackproof.cli import advise_input, advise_past, own_files
 from ackproof.cli.options import Json, print_json, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from ackproof.advise.alternatives import Alternative
-    from ackproof_model.configuration import Acks
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Say which broker to start first, or whether one may be restarted now.",
 )
 
-_ACKS: tuple[Acks, ...] = ("all", "1")
-
-
-Kafka = Annotated[
-    str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
-]
-ProducerAcks = Annotated[
-    str,
-    typer.Option(
-        "--acks",
-        metavar="1|all",
-        help="The producers' acks. [default: both are answered]",
-        show_default=False,
-    ),
-]
-
 
 @app.command("start")
 def start(
-    disks: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FOLDERS",
-            show_default=False,
-            help="Log directories (log.dirs) of the brokers and controllers, or folders that have "
-            "some: volumes, mounted snapshots, copies. They are only read; their nodes must not "
-            "run.",
-        ),
-    ],
+    disks: advise_input.Disks,
     *,
-    kafka: Kafka,
-    acks: ProducerAcks = "",
-    power_lost: Annotated[
-        str,
-        typer.Option(
-            "--power-lost",
-            metavar="BROKERS",
-            help="Brokers whose machines lost power, such as 1,3: the ends of their logs may be "
-            "gone.",
-        ),
-    ] = "",
-    server: Annotated[
-        Path | None,
-        typer.Option(
-            "--server",
-            metavar="FILE",
-            help="server.properties of the brokers, for min.insync.replicas and "
-            "unclean.leader.election.enable.",
-        ),
-    ] = None,
-    dump: Annotated[
-        Path | None,
-        typer.Option(
-            "--metadata-dump",
-            metavar="FILE",
-            help="The output of kafka-dump-log --cluster-metadata-decoder for the metadata log. "
-            "Without it, Kafka's tool runs in a container.",
-        ),
-    ] = None,
+    kafka: advise_input.Kafka,
+    acks: advise_input.ProducerAcks = "",
+    power_lost: advise_input.PowerLost = "",
+    server: advise_input.Server = None,
+    dump: advise_input.Dump = None,
     fail_on: Annotated[
         str,
         typer.Option(
@@ -100,25 +50,20 @@ def start(
     """
     from ackproof.advise import dead_cluster, screen
     from ackproof.advise.alternatives import alternatives
-    from ackproof.advise.disks import read_disks
-    from ackproof.containers.images import check_version
-    from ackproof.own_config.reading import client_settings
 
-    check_version(kafka)
-    wanted = _wanted(acks)
+    wanted = advise_input.wanted(acks)
+    advise_input.check_kafka(kafka)
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
-    nodes = read_disks(disks)
-    without_power = _brokers(power_lost, frozenset(nodes))
-    text = dead_cluster.read_dump(dump) if dump else dead_cluster.dump_of(nodes, kafka)
+    evidence = advise_input.evidence(disks, kafka, server, dump)
     settings = dead_cluster.Settings(
         kafka=kafka,
-        properties=client_settings(server) if server else {},
+        properties=evidence.settings,
         acks="all",
-        power_lost=without_power,
+        power_lost=advise_input.brokers(power_lost, frozenset(evidence.nodes)),
     )
     try:
-        cluster = dead_cluster.dead_cluster(nodes, text, settings)
+        cluster = dead_cluster.dead_cluster(evidence.nodes, evidence.dump, settings)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     if not cluster.situations:
@@ -142,6 +87,14 @@ def start(
 @app.command("restart")
 def restart(
     broker: Annotated[int, typer.Argument(help="The id of the broker.", show_default=False)],
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[BUNDLE]",
+            help="A bundle that `advise collect --from-cluster` wrote, in place of --from-cluster.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     from_cluster: Annotated[
         str,
@@ -150,9 +103,9 @@ def restart(
             metavar="HOST:PORT",
             help="Bootstrap servers of the running cluster. It is only read.",
         ),
-    ],
-    kafka: Kafka,
-    acks: ProducerAcks = "",
+    ] = "",
+    kafka: advise_input.Kafka,
+    acks: advise_input.ProducerAcks = "",
     client_config: own_files.ClientConfig = None,
     fail_on: Annotated[
         str,
@@ -171,16 +124,26 @@ def restart(
     broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
-    from ackproof.advise import rolling, screen
-    from ackproof.containers.images import check_version
-    from ackproof.own_config.reading import client_settings
+    from ackproof.advise import live, rolling, screen
+    from ackproof.advise.bundle import read_evidence
 
-    check_version(kafka)
-    wanted = _wanted(acks)
+    wanted = advise_input.wanted(acks)
+    advise_input.check_kafka(kafka)
     if fail_on not in ("possible", "unavailable", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, unavailable, none")
-    client = client_settings(client_config) if client_config else {}
-    judged = rolling.restart(from_cluster, broker, kafka=kafka, acks=wanted, client=client)
+    if bool(from_cluster) == (bundle is not None):
+        raise ScenarioError("name a running cluster with --from-cluster, or a bundle of one")
+    cluster = (
+        read_evidence([bundle]).live
+        if bundle
+        else live.ask(from_cluster, advise_input.client(client_config))
+    )
+    if cluster is None:
+        raise ScenarioError(
+            f"{bundle} has no running cluster",
+            hint="`ackproof advise collect --from-cluster` writes a bundle of one.",
+        )
+    judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
     if as_json:
         print_json(screen.restart_document(broker, judged))
     else:
@@ -191,21 +154,6 @@ def restart(
         raise typer.Exit(ExitCode.VIOLATED)
 
 
-def _wanted(acks: str) -> tuple[Acks, ...]:
-    if acks and acks not in _ACKS:
-        raise ScenarioError(f"--acks {acks} is not one of {', '.join(_ACKS)}")
-    return tuple(one for one in _ACKS if acks in ("", one))
-
-
-def _brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:
-    try:
-        brokers = frozenset(int(word) for word in text.split(",") if word)
-    except ValueError:
-        raise ScenarioError(
-            f"--power-lost {text} is not a list of broker ids, such as 1,3"
-        ) from None
-    if strangers := sorted(brokers - nodes):
-        raise ScenarioError(
-            f"--power-lost names brokers {strangers}, whose disks are not given: {sorted(nodes)}"
-        )
-    return brokers
+app.command("collect")(advise_past.collect)
+app.command("outage")(advise_past.outage)
+app.command("extract")(advise_past.extract)

@@ -127,11 +127,24 @@ class Preflight:
 
         Raises ClusterError if the client may not read them.
         """
-        return {
-            key: entry.value
-            for key, entry in self._describe(kind, name).items()
-            if not entry.is_default and not entry.is_sensitive
-        }
+        return _changed(self._describe(kind, name))
+
+    def topic_settings(
+        self, topics: Sequence[str]
+    ) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+        """Return the changed settings by topic, and Kafka's reason for topics that are refused."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        described: dict[str, dict[str, str]] = {}
+        refused: dict[str, str] = {}
+        if not resources:
+            return described, refused
+        answers = self._kafka.describe_configs(resources, request_timeout=_ANSWER_S)
+        for resource, answer in answers.items():
+            try:
+                described[resource.name] = _changed(answer.result(_ANSWER_S))
+            except KafkaException as error:
+                refused[resource.name] = refusal(error)
+        return described, refused
 
     def layout(self, topic: str) -> list[list[int]]:
         partitions = self._kafka.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
@@ -161,6 +174,14 @@ class Preflight:
             hint="Check cluster.attach.bootstrap, and that security.protocol in "
             "cluster.attach.client is the protocol of that listener.",
         )
+
+
+def _changed(entries: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: entry.value
+        for key, entry in entries.items()
+        if not (entry.value is None or entry.is_default or entry.is_sensitive)
+    }
 
 
 def require_in_force(

@@ -32,7 +32,7 @@ from ackproof_spark.anomaly import (
 )
 
 #: The count that each key of `expect` limits: of an anomaly, of an outcome, or one of `COUNTS`.
-_ANOMALY = {
+ANOMALY_OF = {
     "loss": "lost",
     "duplicates": "duplicated",
     "reordered": "reordered",
@@ -85,7 +85,7 @@ def effective_expectations(scenario: Scenario) -> dict[str, str]:
     excluded = inapplicable(scenario)
     values = {
         key: getattr(scenario.expect, key)
-        for key, anomaly in _ANOMALY.items()
+        for key, anomaly in ANOMALY_OF.items()
         if anomaly not in excluded
     }
     others = {
@@ -110,7 +110,7 @@ def foreseen_violations(
     return [
         f"{key}: {value} is expected, and {anomaly} is {predicted[anomaly]}"
         for key, value in effective_expectations(scenario).items()
-        if (anomaly := _ANOMALY.get(key, "")) in predicted
+        if (anomaly := ANOMALY_OF.get(key, "")) in predicted
         and predicted[anomaly] in excluding.get(value, ())
     ]
 
@@ -123,7 +123,7 @@ def check_expectations(
 ) -> list[Expectation]:
     """Return every key of `expect` with the observed value."""
     expectations = []
-    for key, anomaly in _ANOMALY.items():
+    for key, anomaly in ANOMALY_OF.items():
         if anomaly in (*OF_CLIENTS, *OF_REPLICAS, *COUNTS, "reordered") and anomaly not in observed:
             continue  # the clients cannot show it, or the replicas were not compared
         value = getattr(expect, key)
@@ -163,11 +163,11 @@ def conclude(
         for line in (expectations if undisputed is None else undisputed)
         if not line.met
         and line.wanted == "none"
-        and not (inconclusive_reasons and _ANOMALY[line.what] in OF_UNFINISHED_WORK)
+        and not (inconclusive_reasons and ANOMALY_OF[line.what] in OF_UNFINISHED_WORK)
     ]
     if definite:
         return Word.VIOLATED, "; ".join(
-            f"{line.text} {_ANOMALY[line.what]}, none expected" for line in definite
+            f"{line.text} {ANOMALY_OF[line.what]}, none expected" for line in definite
         )
     if inconclusive_reasons:
         return Word.INCONCLUSIVE, "; ".join(

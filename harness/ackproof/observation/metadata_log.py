@@ -85,10 +85,14 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLog:
-    """All states of all partitions and brokers, in the controller's order."""
+    """All states of all partitions and brokers, in the controller's order.
+
+    latest: the last state of each partition whose topic was not deleted, as far as that is known.
+    """
 
     partitions: tuple[PartitionState, ...]
     brokers: tuple[BrokerState, ...]
+    latest: tuple[PartitionState, ...] = ()
 
     def since(self, moment: datetime) -> MetadataLog:
         """Return the states from `moment` on, and each broker's last state before.
@@ -166,7 +170,9 @@ def parse(dump: str) -> MetadataLog:
             partitions.append(state)
         else:
             brokers.extend(_broker_states(entry))
-    return MetadataLog(partitions=tuple(partitions), brokers=tuple(brokers))
+    return MetadataLog(
+        partitions=tuple(partitions), brokers=tuple(brokers), latest=tuple(now.values())
+    )
 
 
 def records(dump: str) -> Iterator[Entry]:

@@ -75,9 +75,16 @@ def _of_controllers(
     cluster = scenario.cluster
     whole = fault.target.role == "majority of controllers" or cluster.controllers == 1
     dedicated = not (cluster.combined or partition.profile.zookeeper)
-    if whole and dedicated and all(effect.only_absent for effect in fault.effects):
+    if whole and dedicated and all(map(_only_absent, fault.effects)):
         return (QuorumLost(),)
     return None
+
+
+def _only_absent(effect: Effect) -> bool:
+    """Whether controllers only stop until the fault is healed, with all that they committed."""
+    if isinstance(effect, Ends) and effect.keeps_metadata:
+        effect = replace(effect, log="kept")
+    return effect.only_absent
 
 
 def unsupported(scenario: Scenario, partition: Partition) -> str:

@@ -71,7 +71,8 @@ def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> 
     Partitions of the same state, but for their offsets, are searched once.
     """
     model, numbers = situation.model(writes=writes), situation.numbers
-    taken = tuple(_numbered(step, numbers) for step in steps)
+    numbered = (_numbered(step, numbers) for step in steps)
+    taken = tuple(step for step in numbered if step != Start(()))
     found = _searched(model, taken, at_any_time=writes > 0)
     old = (1 << situation.records) - 1
     brokers = [one.broker for one in situation.replicas]

@@ -219,6 +219,15 @@ class Situation:
 
     def model(self, *, writes: int = 0) -> AdversaryModel:
         """Return the model with this state as its start; `writes` more records may be written."""
+        if writes not in self._models:
+            self._models[writes] = self._model(writes)
+        return self._models[writes]
+
+    @cached_property
+    def _models(self) -> dict[int, AdversaryModel]:
+        return {}
+
+    def _model(self, writes: int) -> AdversaryModel:
         profile = Profile.of(self.kafka_version)
         return AdversaryModel(
             kafka_version=self.kafka_version,

@@ -31,7 +31,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """Request an unclean election (`kafka-leader-elections --election-type unclean`)."""
+    """Request an unclean election (`kafka-leader-election --election-type unclean`)."""
 
     def __str__(self) -> str:
         return "unclean election"
@@ -45,23 +45,33 @@ def _words(brokers: tuple[int, ...]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+#: Up to so many brokers, every order of starts is compared.
+EVERY_ORDER = 4
+
+
 def sequences(down: tuple[int, ...]) -> Iterator[tuple[Step, ...]]:
     """Yield no step, starts of any of the brokers in any order, and unclean elections after them.
 
-    An unclean election is followed by the start of the remaining brokers.
+    An unclean election is followed by the start of the remaining brokers. Of more brokers than
+    `EVERY_ORDER` all, all but two, or one start at first, and an order has two steps.
     """
     yield ()
-    together = {
-        brokers for size in range(1, len(down) + 1) for brokers in combinations(sorted(down), size)
-    }
-    for brokers in sorted(together, key=lambda one: (-len(one), one)):
+    count = len(down)
+    sizes = range(1, count + 1) if count <= EVERY_ORDER else (1, count - 2, count - 1, count)
+    together = [brokers for size in reversed(sizes) for brokers in combinations(sorted(down), size)]
+    rests = {first: tuple(one for one in down if one not in first) for first in together}
+    for brokers in together:
         yield (Start(brokers),)
-    for order in permutations(down):
-        if len(order) > 1:
-            yield tuple(Start((broker,)) for broker in order)
-    for brokers in sorted(together, key=lambda one: (-len(one), one)):
-        rest = tuple(broker for broker in down if broker not in brokers)
-        yield (Start(brokers), Elect(), *([Start(rest)] if rest else []))
+    if count <= EVERY_ORDER:
+        for order in permutations(down):
+            if count > 1:
+                yield tuple(Start((broker,)) for broker in order)
+    else:
+        for first, rest in rests.items():
+            if rest:
+                yield Start(first), Start(rest)
+    for first, rest in rests.items():
+        yield (Start(first), Elect(), *([Start(rest)] if rest else []))
     if down:
         yield (Elect(), Start(down))
 

@@ -17,6 +17,11 @@ _HOW = {
 }
 
 
+def how(election: Election) -> str:
+    """Return in words how a leader was elected."""
+    return _HOW[election]
+
+
 def decisive(circumstances: Circumstances) -> Fault | None:
     """Return the latest fault that stopped or damaged the acking leader; else the latest fault."""
     faults = sorted(circumstances.faults, key=lambda fault: (fault.injected_at, fault.window))

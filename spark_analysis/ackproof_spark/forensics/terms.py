@@ -120,7 +120,7 @@ def _of_partition(
             epoch=epoch,
             leader=leader,
             elected_at=state["at"],
-            election=_election(leader, before),
+            election=_election(state, before),
             isr_before=tuple(before["isr"]) if before else (),
             changes=tuple((later["at"], tuple(later["isr"])) for later in of_epoch),
             start=start,
@@ -141,16 +141,19 @@ def _loaded(
     return ends[-1] if ends else None
 
 
-def _election(leader: int, before: Mapping[str, Any] | None) -> Election:
-    """Return how the controller elected this leader from the state before.
+def _election(state: Mapping[str, Any], before: Mapping[str, Any] | None) -> Election:
+    """Return how the controller elected the leader of this state from the state before.
 
-    The record of the election may also remove the last replica from the ELR, because its broker
+    A record that completes a reassignment may both let its leader join the ISR and elect it. The
+    record of the election may also remove the last replica from the ELR, because its broker
     registered after an unclean stop. So the ELR before it may have other brokers than the last
     known leader (`PartitionChangeBuilder.canElectLastKnownLeader`).
     """
     if before is None:
         return Election.FIRST
-    if leader in before["isr"]:
+    leader = state["leader"]
+    completes_reassignment = set(before["replicas"]) - set(state["replicas"])
+    if leader in before["isr"] or completes_reassignment:
         return Election.CLEAN
     if leader in before["elr"]:
         return Election.ELIGIBLE

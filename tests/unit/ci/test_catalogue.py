@@ -85,6 +85,17 @@ def test_a_page_shows_what_a_run_lost_and_why() -> None:
     assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in catalogue.overview(runs)
 
 
+def test_a_row_shows_the_prediction_of_each_anomaly_that_its_arm_expects() -> None:
+    words = {"lost": "impossible", "unprocessed": "possible", "reordered": "possible"}
+    skipped, kept = (
+        catalogue.predicted_others(arm_of("catalogue/b36-latest-and-added-partitions", arm), words)
+        for arm in ("latest", "earliest")
+    )
+    assert (skipped, kept) == ({"predicted_others": {"unprocessed": "possible"}}, {})
+    overview = catalogue.overview([result(predicted="impossible", **skipped)])
+    assert " | 1,234 / 2,000 | impossible, unprocessed possible |" in overview
+
+
 def arm_of(name: str, arm: str = "3.9.1") -> Configured:
     [found] = [one for one in catalogue.everything()[name] if one.name == arm]
     return found

@@ -26,6 +26,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "skew_timestamps": {"by": "90m"},
     "slow_client": {"client": "producers", "delay": "1s"},
     "command": dict.fromkeys(("inject", "verify", "heal"), "true"),
+    "lying_disk": {"last": 3},
     "link": {"api": "Produce", "direction": "response", "action": "drop"},
     "preferred_election": {"topic": "orders"},
     "reassign": {"topic": "orders", "to": [1, 2]},

@@ -140,7 +140,15 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
     [
         ("power_loss", {"partitions": "payments-0"}, {}, "partitions", "no topic 'payments'"),
         ("power_loss", {"partitions": "orders-1"}, {}, "partitions", "partitions 0 to 0, not 1"),
+        (
+            "power_loss",
+            {"partitions": "orders-0", "target": "active controller"},
+            {},
+            "partitions",
+            "controllers have no partitions",
+        ),
         ("replace_disk", {}, {}, "log_dir", "one log directory only"),
+        ("replace_disk", {"target": "active controller"}, {}, "target", "use wipe_volume"),
         ("fail_log_dir", {}, {}, "log_dir", "one log directory only"),
         ("disk_full", {}, {}, "fault", "set cluster.disk"),
         ("partition", {"peers": [9]}, {}, "peers", "no node 9"),

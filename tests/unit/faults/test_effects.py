@@ -43,6 +43,7 @@ def test_a_fault_from_outside_may_do_anything() -> None:
         ("kill_cluster", {}, [Ends(nodes="every")]),
         ("crash_loop", {"times": 4}, [Ends(times=4)]),
         ("power_loss", {"partitions": "a-0"}, [Ends(log="fsynced", partitions=("a-0",))]),
+        ("lying_disk", {}, [Ends(log="prefix")]),
         ("rolling_restart", {}, [Ends(clean=True, one_by_one="in_sync")]),
         ("rolling_restart", {"stop": "hard", "wait": "none"}, [Ends(one_by_one="started")]),
         ("docker", {"action": "stop"}, [Ends(clean=True)]),

@@ -14,7 +14,7 @@ from ackproof_faults.disk import _disk
 from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
-from ackproof_faults.disk.power_loss import PowerLoss
+from ackproof_faults.disk.power_loss import LyingDisk, PowerLoss
 from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
 from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from support.fake_cluster import FakeCluster
@@ -32,8 +32,16 @@ class Topics:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
+    """The disks of broker 1 and controller 100."""
     write_disk(tmp_path / "1")
-    return FakeCluster(root=tmp_path, operations=Topics())
+    write_metadata(tmp_path)
+    (tmp_path / "100/data-2").mkdir()
+    up = dict.fromkeys((1, 2, 3, 100))
+    return FakeCluster(root=tmp_path, operations=Topics(), exits=up)
+
+
+def write_metadata(root: Path) -> None:
+    write(root / "100/data/__cluster_metadata-0", 0, [batch(0, 5), batch(5, 5)])
 
 
 def logs(cluster: FakeCluster) -> dict[str, int]:
@@ -89,8 +97,41 @@ def test_power_loss_takes_nothing_that_was_fsynced_at_every_record(cluster: Fake
     done = fault.inject(cluster, [1])
     assert logs(cluster) == before
     evidence = fault.verify(cluster, [1], done)
-    assert evidence.text == "broker 1 orders-0: whole, as flush.messages is 1"
+    assert evidence.text == "broker 1 orders-0: whole, as every record was fsynced"
     assert evidence.facts["cuts"] == []
+
+
+def test_power_loss_takes_nothing_from_controllers(cluster: FakeCluster) -> None:
+    fault = PowerLoss(target="active controller")
+    done = fault.inject(cluster, [100])
+    whole = "controller 100 __cluster_metadata-0: whole, as every record was fsynced"
+    assert fault.verify(cluster, [100], done).text == whole
+
+
+@pytest.mark.parametrize(
+    ("node", "last", "text"),
+    [
+        # Below the recovery point of orders-0, which is 10.
+        (1, 15, "broker 1 orders-0: ends at 5, not 20"),
+        (100, 5, "controller 100 __cluster_metadata-0: ends at 5, not 10"),
+    ],
+)
+def test_a_lying_disk_loses_fsynced_records(
+    cluster: FakeCluster, node: int, last: int, text: str
+) -> None:
+    cluster.operations.flush_messages = "1"  # type: ignore[attr-defined]
+    fault = LyingDisk(target=1, last=last)
+    done = fault.inject(cluster, [node])
+    assert fault.verify(cluster, [node], done).text == text
+    write_metadata(cluster.root)
+    write(cluster.root / "1/data/orders-0", 0, [batch(0, 5), batch(5, 5)])
+    with pytest.raises(FaultError, match="ends at 10, not at 5"):
+        fault.verify(cluster, [node], done)
+
+
+def test_a_lying_disk_needs_a_limit() -> None:
+    with pytest.raises(ValidationError, match="set last"):
+        LyingDisk(target=1)
 
 
 def test_power_loss_is_not_verified_if_the_log_has_grown_again(cluster: FakeCluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -19,54 +18,9 @@ from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Offsets, Outcome, ReplicaLog
 from segment_files import batch
+from support.dead_disks import DUMP, disk, payload
 
-
-def _payload(kind: str, **data: object) -> str:
-    return f"| payload: {json.dumps({'type': kind, 'version': 0, 'data': data})}\n"
-
-
-#: Broker 2 died first, and left the ISR; broker 1 died as the leader.
-DUMP = (
-    "Dumping /metadata/00000000000000000000.log\n"
-    "baseOffset: 0 lastOffset: 5 count: 6 CreateTime: 1 size: 1\n"
-    + _payload("REGISTER_BROKER_RECORD", brokerId=1, brokerEpoch=3, fenced=False)
-    + _payload("REGISTER_BROKER_RECORD", brokerId=2, brokerEpoch=4, fenced=True)
-    + _payload("TOPIC_RECORD", name="orders", topicId="a")
-    + _payload(
-        "CONFIG_RECORD",
-        resourceType=2,
-        resourceName="orders",
-        name="min.insync.replicas",
-        value="1",
-    )
-    + _payload(
-        "PARTITION_RECORD",
-        partitionId=0,
-        topicId="a",
-        replicas=[1, 2],
-        isr=[1],
-        leader=1,
-        leaderEpoch=4,
-        partitionEpoch=2,
-    )
-)
 SETTINGS = Settings(kafka="3.9.1", properties={}, acks="all")
-
-
-def disk(folder: Path, node: int, *, records: int, cluster: str = "c", clean: bool = False) -> Path:
-    """Write a log directory with one replica of orders-0, in leader epoch 4."""
-    replica = folder / "orders-0"
-    replica.mkdir(parents=True)
-    (folder / "meta.properties").write_text(f"node.id={node}\ncluster.id={cluster}\n")
-    (folder / "replication-offset-checkpoint").write_text("0\n1\norders 0 3\n")
-    (replica / "leader-epoch-checkpoint").write_text("0\n1\n2 0\n")
-    segment = batch(0, count=2, epoch=2)
-    if records > 2:
-        segment += batch(2, count=records - 2, epoch=4)
-    (replica / f"{0:020}.log").write_bytes(segment)
-    if clean:
-        (folder / ".kafka_cleanshutdown").touch()
-    return folder
 
 
 @pytest.fixture
@@ -106,7 +60,7 @@ def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
 
 
 def test_a_setting_of_one_topic_is_not_taken_for_stated_of_another(nodes) -> None:
-    another = _payload("TOPIC_RECORD", name="other", topicId="b") + _payload(
+    another = payload("TOPIC_RECORD", name="other", topicId="b") + payload(
         "PARTITION_RECORD",
         partitionId=0,
         topicId="b",
@@ -123,6 +77,12 @@ def test_a_setting_of_one_topic_is_not_taken_for_stated_of_another(nodes) -> Non
     assert "min.insync.replicas" not in found.defaults
     minima = {place[0]: one.min_insync_replicas for place, one in found.situations.items()}
     assert minima == {"orders": 1, "other": 2}
+
+
+def test_a_deleted_topic_is_not_judged(nodes) -> None:
+    assert ("orders", 0) in dead_cluster(nodes, DUMP, SETTINGS).situations
+    deleted = DUMP + payload("REMOVE_TOPIC_RECORD", topicId="a")
+    assert not dead_cluster(nodes, deleted, SETTINGS).situations
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch) -> None:
@@ -201,6 +161,35 @@ def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) 
     assert "loses" in text
 
 
+def test_the_election_is_printed_for_partitions_without_a_leader(nodes, tmp_path) -> None:
+    # Broker 1 lost everything, so that the best steps elect broker 2.
+    (tmp_path / "a" / "data" / "orders-0" / f"{0:020}.log").write_bytes(b"")
+    led = payload("TOPIC_RECORD", name="led", topicId="b") + payload(
+        "PARTITION_RECORD",
+        partitionId=0,
+        topicId="b",
+        replicas=[2],
+        isr=[2],
+        leader=2,
+        leaderEpoch=0,
+        partitionEpoch=0,
+    )
+    _, text = advise(tmp_path, DUMP + led, "--acks", "1", "--power-lost", "1")
+    assert "Best: start 2; then unclean election; then start 1: keeps everything" in text
+    command = "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean"
+    assert f"{command} --topic orders --partition 0" in text
+    assert f"{command} --topic led" not in text
+
+
+def test_a_kafka_that_is_newer_than_the_rules_is_said(nodes, tmp_path) -> None:
+    path = tmp_path / "metadata.dump"
+    path.write_text(DUMP)
+    words = ["advise", "start", str(tmp_path), "--kafka", "4.9.0", "--metadata-dump", str(path)]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 0
+    assert "Kafka 4.9.0 is newer than the newest rules of the model" in done.stderr
+
+
 def test_the_command_fails_if_the_best_steps_lose_a_record(nodes, tmp_path) -> None:
     # Broker 1 has lost the end of its log, and broker 2 may not have it either.
     for at in (tmp_path / "a" / "data", tmp_path / "b"):
@@ -219,7 +208,9 @@ def test_the_command_fails_if_the_best_steps_lose_a_record(nodes, tmp_path) -> N
     ],
 )
 def test_a_wrong_option_is_refused(nodes, tmp_path, options, message) -> None:
-    words = ["advise", "start", str(tmp_path), "--kafka", "3.9.1", *options]
+    (dump := tmp_path / "metadata.dump").write_text(DUMP)
+    words = ["advise", "start", str(tmp_path), "--kafka", "3.9.1", "--metadata-dump", str(dump)]
+    words += options
     with pytest.raises(ScenarioError, match=message):
         CliRunner().invoke(app, words, catch_exceptions=False)
 

@@ -192,6 +192,22 @@ def test_a_wiped_disk_has_a_new_directory_and_moves_no_replica(fault: str, renew
     assert found == Exposure(budget=Budget(power_losses=1), renewed=renewed, unanswered=True)
 
 
+@pytest.mark.parametrize(
+    ("fault", "anything"),
+    [
+        ({"fault": "power_loss"}, False),
+        ({"fault": "lying_disk", "last": 9}, True),
+        ({"fault": "wipe_volume"}, True),
+    ],
+)
+def test_only_controllers_that_lose_fsynced_metadata_may_do_anything(
+    fault: dict[str, Any], anything: bool
+) -> None:
+    found = suffered({**fault, "target": "active controller"})
+    assert bool(found.anything) == anything
+    assert found.budget.fencings == (0 if anything else math.inf)
+
+
 def test_upgrades_add_versions_and_feature_levels_to_the_exposure() -> None:
     upgrade = {"fault": "upgrade", "target": "all", "to": "4.3.1"}
     elr = {"fault": "upgrade_feature", "feature": "eligible.leader.replicas.version", "level": 1}

@@ -93,6 +93,8 @@ def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
         ({"fault": "alter_config", **TOPIC, "key": "retention.ms", "value": 10**9}, ()),
         ({"fault": "kill", "target": "active controller"}, (QuorumLost(),)),
         ({"fault": "pause", "target": "majority of controllers"}, (QuorumLost(),)),
+        # Controllers fsync what they commit.
+        ({"fault": "power_loss", "target": "active controller"}, (QuorumLost(),)),
     ],
 )
 def test_faults_have_effects_in_the_exact_search(
@@ -139,6 +141,7 @@ def test_power_loss_keeps_records_that_are_fsynced_before_their_ack(
         ({"fault": "kill_cluster"}, {"kafka": "2.6.2"}),
         ({"fault": "kill", "target": "active controller"}, {"cluster": {"controllers": 3}}),
         ({"fault": "partition", "target": "active controller"}, {}),
+        ({"fault": "lying_disk", "target": "active controller", "last": 9}, {}),
         ({"fault": "alter_config", **TOPIC, "key": "cleanup.policy", "value": "compact"}, {}),
         ({"fault": "recreate_topic", **TOPIC}, {}),
         ({"fault": "latency", **LEADER, "delay": "1s"}, {}),

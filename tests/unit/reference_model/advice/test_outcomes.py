@@ -158,6 +158,15 @@ def test_sequences_start_each_set_of_brokers_and_elect_uncleanly() -> None:
     assert down_brokers((situation(*DIED_IN_TURN),)) == (1, 2, 3)
 
 
+def test_sequences_of_many_brokers_are_few_and_end_with_all_of_them() -> None:
+    down = tuple(range(1, 13))
+    found = list(sequences(down))
+    assert len(set(found)) == len(found) < 400
+    assert (Start(down),) in found
+    assert (Start((5,)), Elect(), Start(down[:4] + down[5:])) in found
+    assert (Start(down[:-1]), Start((12,))) in found
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -52,6 +52,8 @@ def test_a_change_of_the_isr_begins_no_term():
         ([state(5, -1, 1, ()), state(6, 1, 2, (1,))], Election.UNCLEAN),
         ([state(5, -1, 1, (1,)), state(6, 1, 2, (1,))], Election.CLEAN),
         ([state(5, 1, 0, (1,)), state(6, 2, 1, (2,))], Election.UNCLEAN),
+        # The record that completes a reassignment lets broker 3 join the ISR and elects it.
+        ([state(5, 1, 0, (1, 2)), state(6, 3, 1, (2, 3), on=(3, 2))], Election.CLEAN),
     ],
 )
 def test_an_election_is_judged_by_the_state_before(states, election):

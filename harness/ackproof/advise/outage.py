@@ -1,0 +1,363 @@
+"""A past outage: who led when, who truncated, and which acknowledged offsets may be gone.
+
+The evidence are the controllers' metadata log, the leader epochs in the logs on the disks, and the
+lines of brokers' logs. Each partition is compared with the log of its leader: other logs may still
+have offsets of an epoch that it lacks, and a log line may tell of offsets that no disk has now.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from ackproof.advise.dead_cluster import Settings
+from ackproof.advise.disks import NodeDisks
+from ackproof.observation import metadata_log
+from ackproof.observation.broker_log import BrokerEvent, Kind
+from ackproof.observation.metadata_log import PartitionState
+from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.advice import Offsets, ReplicaLog
+from ackproof_model.configuration import Acks
+from ackproof_spark.forensics import cases, sentences
+from ackproof_spark.forensics.terms import Election, Term, terms
+
+_ENDS = (Kind.LEADER, Kind.FOLLOWER, Kind.FETCHING, Kind.LOADED)
+_POWER_LOSS = cases.FaultKind(past_tense="lost power", takes_bytes=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """A truncation of a broker's log.
+
+    end: where its log ended before, None if unknown. epoch: the last leader epoch in which the
+    broker had a role before, None if no line tells.
+    """
+
+    at: datetime
+    broker: int
+    to: int
+    end: int | None
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """Offsets of a leader epoch that the partition's log lacks.
+
+    acks: the producers' acks with which they may have been acknowledged; with none, no producer
+    was told that they are written. committed: a replica that has them had advanced its high
+    watermark past them. disks: brokers whose logs still have all of them. times: of the first and
+    last, about, where a disk tells it.
+    """
+
+    offsets: Offsets
+    epoch: int
+    reason: str
+    acks: tuple[Acks, ...]
+    committed: bool
+    disks: tuple[int, ...]
+    times: tuple[datetime, datetime] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """The past of a partition.
+
+    leader: at the end, -1 without one. compared: the broker with whose log the others were
+    compared, None if no disk has one that counts. undecided: what the evidence does not tell, in
+    words.
+    """
+
+    replicas: tuple[int, ...]
+    leader: int
+    compared: int | None
+    terms: tuple[Term, ...]
+    truncations: tuple[Truncation, ...]
+    gone: tuple[Gone, ...]
+    undecided: tuple[str, ...]
+
+    @property
+    def compared_is_stale(self) -> bool:
+        """Whether the compared log is not the leader's, which may have more."""
+        return self.compared != self.leader
+
+
+def outages(
+    nodes: Mapping[int, NodeDisks],
+    dump: str,
+    events: Sequence[BrokerEvent],
+    settings: Settings,
+) -> dict[TopicPartition, Outage]:
+    """Return the past of each partition. Raises ValueError if the dump is damaged."""
+    log = metadata_log.parse(dump)
+    starts: dict[tuple[str, int, int], int] = {}
+    for node in nodes.values():
+        for place, replica in node.logs.items():
+            for epoch, start in replica.epochs:
+                key = (*place, epoch)
+                starts[key] = min(start, starts.get(key, start))
+    of_place: defaultdict[TopicPartition, list[BrokerEvent]] = defaultdict(list)
+    for event in events:
+        if event.topic is not None and event.partition is not None:
+            of_place[event.topic, event.partition].append(event)
+    lines = [asdict(one) for one in events if one.kind in (Kind.LEADER, Kind.LOADED)]
+    led = terms(map(asdict, log.partitions), starts, lines)
+    return {
+        (state.topic, state.partition): _Past(
+            state=state,
+            nodes=nodes,
+            settings=settings,
+            events=of_place[state.topic, state.partition],
+            terms=list(led.get((state.topic, state.partition), ())),
+        ).outage()
+        for state in sorted(log.latest, key=lambda one: (one.topic, one.partition))
+    }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Past:
+    state: PartitionState
+    nodes: Mapping[int, NodeDisks]
+    settings: Settings
+    events: Sequence[BrokerEvent]
+    terms: list[Term]
+
+    @property
+    def place(self) -> TopicPartition:
+        return self.state.topic, self.state.partition
+
+    def outage(self) -> Outage:
+        compared, undecided = self._compared()
+        truncations = tuple(self._truncations())
+        gone: tuple[Gone, ...] = ()
+        if compared is not None:
+            reference = self.nodes[compared].logs[self.place]
+            if self.terms and self.terms[-1].start is None:
+                self.terms[-1] = replace(self.terms[-1], start=reference.end)
+            gone = tuple(self._gone(reference, truncations))
+            undecided += self._untold(gone)
+        return Outage(
+            replicas=self.state.replicas,
+            leader=self.state.leader,
+            compared=compared,
+            terms=tuple(self.terms),
+            truncations=truncations,
+            gone=gone,
+            undecided=tuple(undecided),
+        )
+
+    def _compared(self) -> tuple[int | None, list[str]]:
+        """Return the broker whose log counts, and the doubts about it."""
+        have = [one for one in self.state.replicas if one in self._logs()]
+        leader = self.state.leader
+        if leader in have:
+            return leader, []
+        state = self.state
+        able = [one for one in (*state.isr, *state.elr, *state.last_known_elr) if one in have]
+        if not able:
+            who = f"of leader {leader}" if leader >= 0 else "of a replica that may lead"
+            return None, [f"the log {who} is not given, nor that of another in-sync replica"]
+        best = max(able, key=lambda one: (self._logs()[one].epochs[-1:], self._logs()[one].end))
+        why = "there is no leader" if leader < 0 else f"the log of leader {leader} is not given"
+        return best, [f"{why}: compared with the log of broker {best}"]
+
+    def _logs(self) -> dict[int, ReplicaLog]:
+        place = self.place
+        return {
+            one: node.logs[place]
+            for one, node in self.nodes.items()
+            if place in node.logs and one in self.state.replicas
+        }
+
+    def _truncations(self) -> Iterator[Truncation]:
+        ends: dict[int, int] = {}
+        epochs: defaultdict[int, list[int]] = defaultdict(list)
+        for event in self.events:
+            if event.leader_epoch is not None and event.leader_epoch not in epochs[event.broker]:
+                epochs[event.broker].append(event.leader_epoch)
+            if event.offset is None:
+                continue
+            if event.kind in _ENDS:
+                ends[event.broker] = event.offset
+            elif event.kind in (Kind.TRUNCATED, Kind.RECOVERY_TRUNCATED):
+                end = ends.get(event.broker)
+                end = None if end is not None and end < event.offset else end
+                yield Truncation(
+                    at=event.at,
+                    broker=event.broker,
+                    to=event.offset,
+                    end=end,
+                    epoch=next(iter(epochs[event.broker][-2:-1]), None),
+                )
+                ends[event.broker] = event.offset
+
+    def _gone(self, reference: ReplicaLog, truncations: Sequence[Truncation]) -> Iterator[Gone]:
+        """Yield what other logs have or had and the reference lacks, by epoch and holders."""
+        kept = {epoch: after for epoch, _, after in reference.pieces(0)}
+        spans: defaultdict[int, list[tuple[int, int, int | None]]] = defaultdict(list)
+        for broker, log in self._logs().items():
+            for epoch, first, after in log.pieces(reference.begin):
+                if max(first, kept.get(epoch, 0)) < after:
+                    spans[epoch].append((max(first, kept.get(epoch, 0)), after, broker))
+        for one in truncations:
+            before = [term.epoch for term in self.terms if term.elected_at <= one.at]
+            tail = one.epoch if one.epoch is not None else next(iter(before[-2:-1]), None)
+            if one.end is not None and one.end > one.to and tail is not None:
+                first = max(one.to, kept.get(tail, 0), reference.begin)
+                if first < one.end:
+                    spans[tail].append((first, one.end, None))
+        for epoch, of_epoch in sorted(spans.items()):
+            for offsets, disks in _by_holders(of_epoch):
+                yield self._explained(epoch, offsets, disks, truncations)
+
+    def _explained(
+        self,
+        epoch: int,
+        offsets: Offsets,
+        disks: tuple[int, ...],
+        truncations: Sequence[Truncation],
+    ) -> Gone:
+        acked = next((term for term in self.terms if term.epoch == epoch), None)
+        following = next(
+            (
+                term
+                for term in self.terms
+                if term.epoch > epoch and term.start is not None and term.start <= offsets.first
+            ),
+            None,
+        )
+        cut = next(
+            (one for one in truncations if one.to <= offsets.first and (one.end or 0) > one.to),
+            None,
+        )
+        reasons: dict[Acks, str] = {}
+        both: tuple[Acks, ...] = ("1", "all")
+        for acks in both:
+            found = cases.Circumstances(
+                settings=cases.Settings(acks=acks, kafka_version=self.settings.kafka),
+                acked=acked,
+                isr=acked.changes[-1][1] if acked else (),
+                next=following,
+                offsets=(offsets.first, offsets.last),
+                faults=tuple(self._power_losses()),
+            )
+            case, _ = cases.classify(found)
+            if case is not cases.Case.UNEXPLAINED:
+                title = f"{cases.TITLES[case]} ({case})"
+                truncated = (cut.broker, cut.to, cut.at) if cut else None
+                reasons[acks] = sentences.cause(replace(found, faults=()), title, truncated)
+        logs = self._logs()
+        committed = any(logs[one].high_watermark > offsets.last for one in disks)
+        acks_of = both if committed else tuple(reasons)
+        reason = reasons.get("all") or reasons.get("1") or "no known case explains it"
+        return Gone(
+            offsets=offsets,
+            epoch=epoch,
+            reason=reason,
+            acks=acks_of,
+            committed=committed,
+            disks=disks,
+            times=self._times(offsets, disks),
+        )
+
+    def _power_losses(self) -> Iterator[cases.Fault]:
+        for broker in sorted(self.settings.power_lost):
+            yield cases.Fault(
+                window=0,
+                fault="power_loss",
+                nodes=(broker,),
+                injected_at=self.state.at,
+                until=None,
+                kind=_POWER_LOSS,
+            )
+
+    def _times(self, offsets: Offsets, disks: tuple[int, ...]) -> tuple[datetime, datetime] | None:
+        for broker in disks:
+            times = self.nodes[broker].times.get(self.place, [])
+            before = [at for offset, at in times if offset <= offsets.first]
+            after = [at for offset, at in times if offset >= offsets.last]
+            if times:
+                first, last = before[-1:] or [times[0][1]], after[:1] or [times[-1][1]]
+                return _moment(first[0]), _moment(last[0])
+        return None
+
+    def _untold(self, gone: Sequence[Gone]) -> Iterator[str]:
+        """Yield elections that may have lost records of which no evidence is left."""
+        for before, after in pairwise(self.terms):
+            known = any(one.epoch == before.epoch for one in gone)
+            if known or after.election is Election.CLEAN:
+                continue
+            where = "unknown" if after.start is None else f"{after.start:,}"
+            yield (
+                f"broker {after.leader} was elected {sentences.how(after.election)} in epoch "
+                f"{after.epoch}, its log ended at {where}: no disk and no log line tells how far "
+                f"the log of broker {before.leader} went"
+            )
+
+
+def _by_holders(
+    spans: Sequence[tuple[int, int, int | None]],
+) -> list[tuple[Offsets, tuple[int, ...]]]:
+    """Return the union of spans, divided where the brokers that have the offsets change."""
+    cuts = sorted({at for first, after, _ in spans for at in (first, after)})
+    parts: list[tuple[Offsets, tuple[int, ...]]] = []
+    for first, after in pairwise(cuts):
+        over = {who for low, high, who in spans if low <= first and after <= high}
+        disks = tuple(sorted(who for who in over if who is not None))
+        if not over:
+            continue
+        if parts and parts[-1][1] == disks and parts[-1][0].last == first - 1:
+            parts[-1] = Offsets(parts[-1][0].first, after - 1), disks
+        else:
+            parts.append((Offsets(first, after - 1), disks))
+    return parts
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+
+
+def document(past: Mapping[TopicPartition, Outage]) -> list[dict[str, Any]]:
+    """Return the past of all partitions as JSON."""
+    return [
+        {
+            "topic": topic,
+            "partition": number,
+            "replicas": list(one.replicas),
+            "compared_with": one.compared,
+            "terms": [
+                {
+                    "epoch": term.epoch,
+                    "leader": term.leader,
+                    "elected_at": term.elected_at.isoformat(),
+                    "election": str(term.election),
+                    "start": term.start,
+                    "isr": list(term.changes[-1][1]),
+                }
+                for term in one.terms
+            ],
+            "truncations": [
+                {"at": cut.at.isoformat(), "broker": cut.broker, "to": cut.to, "end": cut.end}
+                for cut in one.truncations
+            ],
+            "gone": [
+                {
+                    "first": gone.offsets.first,
+                    "last": gone.offsets.last,
+                    "epoch": gone.epoch,
+                    "reason": gone.reason,
+                    "acks": list(gone.acks),
+                    "committed": gone.committed,
+                    "on_disk_of": list(gone.disks),
+                    "times": [at.isoformat() for at in gone.times] if gone.times else None,
+                }
+                for gone in one.gone
+            ],
+            "undecided": list(one.undecided),
+        }
+        for (topic, number), one in past.items()
+    ]

@@ -1,0 +1,156 @@
+"""What the commands of `ackproof advise` read: shared options, and folders, bundles and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.cli.options import print_warnings
+from ackproof.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackproof.advise.bundle import Evidence
+    from ackproof_model.configuration import Acks
+
+ACKS: tuple[Acks, ...] = ("all", "1")
+
+
+Kafka = Annotated[
+    str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
+]
+ProducerAcks = Annotated[
+    str,
+    typer.Option(
+        "--acks",
+        metavar="1|all",
+        help="The producers' acks. [default: both are answered]",
+        show_default=False,
+    ),
+]
+
+Disks = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FOLDERS",
+        show_default=False,
+        help="Log directories (log.dirs) of the brokers and controllers, or folders that have "
+        "some: volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only "
+        "read; their nodes must not run.",
+    ),
+]
+Server = Annotated[
+    Path | None,
+    typer.Option(
+        "--server",
+        metavar="FILE",
+        help="server.properties of the brokers, for min.insync.replicas and "
+        "unclean.leader.election.enable.",
+    ),
+]
+Dump = Annotated[
+    Path | None,
+    typer.Option(
+        "--metadata-dump",
+        metavar="FILE",
+        help="The output of kafka-dump-log --cluster-metadata-decoder for the metadata log. "
+        "Without it, Kafka's tool runs in a container.",
+    ),
+]
+PowerLost = Annotated[
+    str,
+    typer.Option(
+        "--power-lost",
+        metavar="BROKERS",
+        help="Brokers whose machines lost power, such as 1,3: the ends of their logs may be gone.",
+    ),
+]
+Logs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="BROKER=PATH",
+        help="A broker's log (server.log), or a folder with its files; may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def evidence(
+    paths: Sequence[Path],
+    kafka: str,
+    server: Path | None,
+    dump: Path | None,
+    logs: Sequence[str] | None = None,
+    *,
+    warnings: list[str] | None = None,
+) -> Evidence:
+    """Read folders, bundles and files. With `warnings`, the metadata log may be missing."""
+    from ackproof.advise import dead_cluster
+    from ackproof.advise.bundle import read_evidence
+    from ackproof.errors import EngineError
+    from ackproof.own_config.reading import client_settings
+
+    found = read_evidence(paths)
+    found.settings |= client_settings(server) if server else {}
+    for text in logs or ():
+        broker, path = _log_of(text)
+        found.logs[broker] = [*found.logs.get(broker, ()), *dead_cluster.log_lines(path)]
+    if dump:
+        found.dump = dead_cluster.read_text(dump)
+        return found
+    try:
+        if not found.dump or any(node.metadata for node in found.nodes.values()):
+            found.dump = dead_cluster.dump_of(found.nodes, kafka)
+    except (ScenarioError, EngineError) as error:
+        if warnings is None:
+            raise
+        if found.nodes:
+            warnings.append(f"without the metadata log: {error.message}")
+    return found
+
+
+def _log_of(text: str) -> tuple[int, Path]:
+    broker, _, path = text.partition("=")
+    if not (broker.isdigit() and path):
+        raise ScenarioError(f"--log {text} is not BROKER=PATH, such as 1=/var/log/kafka/server.log")
+    return int(broker), Path(path)
+
+
+def client(config: Path | None) -> dict[str, str]:
+    from ackproof.own_config.reading import client_settings
+
+    return client_settings(config) if config else {}
+
+
+def check_kafka(version: str) -> None:
+    """Raise ScenarioError for a version that does not exist; warn of rules that are not known."""
+    from ackproof.containers.images import check_version
+    from ackproof.kafka_versions import other_rules
+
+    check_version(version)
+    if rules := other_rules(version):
+        print_warnings([rules])
+
+
+def wanted(acks: str) -> tuple[Acks, ...]:
+    if acks and acks not in ACKS:
+        raise ScenarioError(f"--acks {acks} is not one of {', '.join(ACKS)}")
+    return tuple(one for one in ACKS if acks in ("", one))
+
+
+def brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:
+    try:
+        brokers = frozenset(int(word) for word in text.split(",") if word)
+    except ValueError:
+        raise ScenarioError(
+            f"--power-lost {text} is not a list of broker ids, such as 1,3"
+        ) from None
+    if strangers := sorted(brokers - nodes):
+        raise ScenarioError(
+            f"--power-lost names brokers {strangers}, whose disks are not given: {sorted(nodes)}"
+        )
+    return brokers

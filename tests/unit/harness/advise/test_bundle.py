@@ -1,0 +1,155 @@
+"""Bundles: their contents, what is left out, half a bundle, and advice from them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ackproof.advise.bundle import Evidence, document, read_evidence, write
+from ackproof.advise.dead_cluster import Settings, dead_cluster
+from ackproof.advise.disks import read_disks
+from ackproof.advise.live import LiveCluster
+from ackproof.cli.main import app
+from ackproof.cluster.admin import PartitionView
+from ackproof.errors import ScenarioError
+from support.dead_disks import DUMP, disk, payload
+
+SECRETS = payload(
+    "CONFIG_RECORD", resourceType=4, resourceName="1", name="ssl.key.password", value="hunter2"
+) + payload("USER_SCRAM_CREDENTIAL_RECORD", name="alice", storedKey="hunter2")
+LINES = [
+    "[2026-11-25 02:00:00,000] INFO [UnifiedLog partition=orders-0, dir=/d] "
+    "Truncating to offset 5 (kafka.log.UnifiedLog)",
+    "[2026-11-25 02:00:01,000] INFO password=hunter2 (kafka.Other)",
+]
+LIVE = LiveCluster(
+    brokers=frozenset({1, 2}),
+    partitions={
+        ("orders", 0): PartitionView(leader=1, replicas=(1, 2, 3), isr=(1, 2)),
+    },
+    settings={"orders": {"min.insync.replicas": "2"}},
+    refused={},
+)
+
+
+def evidence(folder: Path) -> Evidence:
+    disk(folder / "a", 1, records=9)
+    disk(folder / "b", 2, records=5, clean=True)
+    return Evidence(
+        nodes=dict(read_disks([folder])),
+        dump=SECRETS + DUMP,
+        settings={"min.insync.replicas": "1", "ssl.keystore.password": "hunter2"},
+        logs={1: LINES},
+        live=LIVE,
+    )
+
+
+def advised(found: Evidence) -> object:
+    settings = Settings(kafka="3.9.1", properties=found.settings, acks="all")
+    return dead_cluster(found.nodes, found.dump, settings)
+
+
+def test_a_bundle_gives_the_same_state_as_the_folders(tmp_path: Path) -> None:
+    found = evidence(tmp_path / "disks")
+    write(document(found), tmp_path / "bundle")
+    again = read_evidence([tmp_path / "bundle"])
+    assert advised(again) == advised(found)
+    assert again.live == LIVE
+    assert [event.offset for event in again.events()] == [5]
+    assert again.nodes[1].times == found.nodes[1].times
+
+
+def test_a_bundle_has_no_secret_and_no_record(tmp_path: Path) -> None:
+    found = evidence(tmp_path / "disks")
+    assert "hunter2" in found.dump
+    write(document(found), tmp_path / "bundle")
+    content = gzip.decompress((tmp_path / "bundle").read_bytes())
+    assert b"hunter2" not in content
+    assert b"alice" not in content
+    assert b"orders" in content
+
+
+def test_bundles_of_several_machines_are_one_cluster(tmp_path: Path) -> None:
+    found = evidence(tmp_path / "disks")
+    for node in (1, 2):
+        one = Evidence(nodes={node: found.nodes[node]}, dump=found.dump if node == 2 else "")
+        write(document(one), tmp_path / str(node))
+    both = read_evidence([tmp_path / "1", tmp_path / "2"])
+    assert advised(both) == advised(Evidence(nodes=found.nodes, dump=found.dump))
+    with pytest.raises(ScenarioError, match="has node 1, which an earlier path has, too"):
+        read_evidence([tmp_path / "1", tmp_path / "2", tmp_path / "disks" / "a"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-20], "no whole bundle"),
+        (lambda content: content[:40] + b"xx" + content[42:], "no whole bundle"),
+        (lambda _: b"text", "no whole bundle: Not a gzipped file"),
+        (lambda _: gzip.compress(b'{"schema": "ackproof.bundle/1"}'), "nodes: Field required"),
+        (lambda _: gzip.compress(b'{"schema": "ackproof.bundle/9"}'), "schema: Input should be"),
+    ],
+)
+def test_half_a_bundle_is_refused(tmp_path: Path, damage, message) -> None:
+    write(document(evidence(tmp_path / "disks")), tmp_path / "bundle")
+    (tmp_path / "bundle").write_bytes(damage((tmp_path / "bundle").read_bytes()))
+    with pytest.raises(ScenarioError, match=message):
+        read_evidence([tmp_path / "bundle"])
+
+
+def run(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["advise", *map(str, words)], env={"COLUMNS": "200"})
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_commands_write_a_bundle_and_read_it(tmp_path: Path) -> None:
+    evidence(tmp_path / "disks")
+    dump, bundle = tmp_path / "metadata.dump", tmp_path / "bundle"
+    dump.write_text(DUMP)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "server.log").write_text("\n".join(LINES))
+    code, text, _ = run(
+        *("collect", tmp_path / "disks", "--kafka", "3.9.1", "--metadata-dump", dump),
+        *("--log", f"1={tmp_path / 'logs'}", "--out", bundle, "--json"),
+    )
+    assert code == 0
+    written = json.loads(text)
+    assert written["bytes"] == bundle.stat().st_size
+    assert (written["contents"]["replicas"], written["contents"]["log lines"]) == (2, 1)
+    code, text, _ = run("start", bundle, "--kafka", "3.9.1", "--acks", "all")
+    assert "Best: start 1 and 2 together: keeps everything." in text
+    with pytest.raises(ScenarioError, match="exists"):
+        write(document(Evidence()), bundle)
+
+
+def test_a_restart_is_judged_from_a_bundle_of_a_running_cluster(tmp_path: Path) -> None:
+    write(document(Evidence(live=LIVE)), tmp_path / "bundle")
+    code, text, _ = run("restart", 2, tmp_path / "bundle", "--kafka", "3.9.1", "--acks", "all")
+    assert code == 1
+    assert "cannot be written while it is down" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["collect"], "nothing to collect"),
+        (["collect", "DISKS", "--log", "1"], "is not BROKER=PATH"),
+        (["collect", "DISKS", "--log", "1=EMPTY"], "has no server.log"),
+        (["restart", "1"], "name a running cluster"),
+        (["restart", "1", "BUNDLE"], "has no running cluster"),
+        (["start", "BUNDLE"], "no disk has the metadata log"),
+    ],
+)
+def test_bad_input_is_one_message(tmp_path: Path, words, message) -> None:
+    found = evidence(tmp_path / "disks")
+    write(document(Evidence(nodes=found.nodes)), tmp_path / "bundle")
+    (tmp_path / "empty").mkdir()
+    paths = {"DISKS": "disks", "BUNDLE": "bundle"}
+    named = [str(tmp_path / paths[word]) if word in paths else word for word in words]
+    named = [word.replace("EMPTY", str(tmp_path / "empty")) for word in named]
+    with pytest.raises(ScenarioError, match=message):
+        CliRunner().invoke(app, ["advise", *named, "--kafka", "3.9.1"], catch_exceptions=False)

@@ -1,0 +1,244 @@
+"""A past outage from disks and log lines, an acked log against it, and extracted records."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ackproof.advise.acked import look_up
+from ackproof.advise.bundle import Evidence, document, read_evidence, write
+from ackproof.advise.dead_cluster import Settings
+from ackproof.advise.disks import read_disks
+from ackproof.advise.outage import Outage, outages
+from ackproof.advise.records import read_records
+from ackproof.cli.main import app
+from ackproof.errors import ScenarioError
+from ackproof.observation import broker_log
+from ackproof_model.advice import Offsets
+from segment_files import batch
+from support.dead_disks import DUMP, disk, payload
+
+REAL = Path(__file__).parents[2] / "spark_analysis" / "forensics" / "batches_4.3.1.log"
+#: Broker 2, which was not in the ISR, is elected in epoch 5 and writes offsets 5 to 7.
+UNCLEAN = DUMP + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2, isr=[2])
+CLEAN = (
+    DUMP
+    + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[1, 2])
+    + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2, isr=[2])
+)
+LINES = [
+    "[2026-11-25 02:00:00,000] INFO [Broker] Follower orders-0 starts at leader epoch 4 from "
+    "offset 2 with partition epoch 2 and high watermark 2. Current leader is 1. (state.change)",
+    "[2026-11-25 02:00:09,000] INFO [Broker] Follower orders-0 starts at leader epoch 5 from "
+    "offset 9 with partition epoch 3 and high watermark 3. Current leader is 2. (state.change)",
+    "[2026-11-25 02:00:10,000] INFO [UnifiedLog partition=orders-0, dir=/d] "
+    "Truncating to offset 5 (kafka.log.UnifiedLog)",
+]
+
+
+def varint(number: int) -> bytes:
+    value, out = (number << 1) ^ (number >> 63), b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def records(*values: str) -> bytes:
+    """Return records with these values and the key k."""
+    out = b""
+    for delta, value in enumerate(values):
+        text = value.encode()
+        body = b"\0" + varint(0) + varint(delta) + varint(1) + b"k"
+        body += varint(len(text)) + text + varint(0)
+        out += varint(len(body)) + body
+    return out
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Broker 1 has offsets 5 to 8 of epoch 4; broker 2 has those of epoch 5, as leader."""
+    old = batch(0, count=2, epoch=2, payload=records("0", "1"))
+    shared = batch(2, count=3, epoch=4, payload=records("2", "3", "4"))
+    for node, end in ((1, 5), (2, 5)):
+        at = disk(tmp_path / str(node), node, records=end) / "orders-0" / f"{0:020}.log"
+        tail = (
+            batch(5, count=4, epoch=4, payload=records("5", "6", "7", "8"))
+            if node == 1
+            else batch(5, count=3, epoch=5, payload=records("x", "y", "z"))
+        )
+        at.write_bytes(old + shared + tail)
+    return tmp_path
+
+
+def past(disks: Path, dump: str = UNCLEAN, lines=(), power_lost=(), kafka="3.9.1") -> Outage:
+    events = list(broker_log.parse(lines, broker=1))
+    settings = Settings(kafka=kafka, properties={}, acks="all", power_lost=frozenset(power_lost))
+    return outages(read_disks([disks]), dump, events, settings)["orders", 0]
+
+
+def test_an_unclean_election_and_the_disk_that_still_has_the_records(disks: Path) -> None:
+    found = past(disks)
+    assert (found.compared, found.undecided) == (2, ())
+    assert [(one.epoch, one.leader, one.start) for one in found.terms] == [(4, 1, 2), (5, 2, 5)]
+    (gone,) = found.gone
+    assert (gone.offsets, gone.epoch, gone.disks) == (Offsets(5, 8), 4, (1,))
+    assert gone.acks == ("1", "all")
+    assert "unclean leader election (B4)" in gone.reason
+    assert not gone.committed
+
+
+def test_after_a_clean_election_only_acks_1_was_told_of_the_records(disks: Path) -> None:
+    (gone,) = past(disks, CLEAN).gone
+    assert gone.acks == ("1",)
+    assert "acks=1, leader lost before replication (B2)" in gone.reason
+    # Unless the elected broker had lost the end of its log.
+    (gone,) = past(disks, CLEAN, power_lost=[2]).gone
+    assert gone.acks == ("1", "all")
+    assert "(B9)" in gone.reason
+
+
+def test_a_committed_offset_was_acked_whatever_the_election(disks: Path) -> None:
+    (disks / "1" / "replication-offset-checkpoint").write_text("0\n1\norders 0 9\n")
+    (gone,) = past(disks, CLEAN).gone
+    assert (gone.committed, gone.acks) == (True, ("1", "all"))
+
+
+def test_a_truncation_in_a_log_line_tells_of_offsets_that_no_disk_has(disks: Path) -> None:
+    segment = disks / "1" / "orders-0" / f"{0:020}.log"
+    segment.write_bytes((disks / "2" / "orders-0" / f"{0:020}.log").read_bytes())
+    silent = past(disks)
+    assert silent.gone == ()
+    assert "no log line tells how far the log of broker 1 went" in silent.undecided[0]
+    found = past(disks, lines=LINES)
+    (cut,) = found.truncations
+    assert (cut.broker, cut.end, cut.to, cut.epoch) == (1, 9, 5, 4)
+    (gone,) = found.gone
+    assert (gone.offsets, gone.epoch, gone.disks) == (Offsets(5, 8), 4, ())
+    assert "broker 1 truncated to 5 at 02:00:10" in gone.reason
+
+
+def test_logs_that_agree_lost_nothing(disks: Path) -> None:
+    segment = disks / "1" / "orders-0" / f"{0:020}.log"
+    segment.write_bytes(segment.read_bytes()[:-1])  # a torn batch
+    found = past(disks, CLEAN)
+    assert (found.gone, found.undecided) == ((), ())
+
+
+def test_without_the_leaders_disk_another_replica_is_compared_and_it_is_said(disks: Path) -> None:
+    in_sync = UNCLEAN + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[2, 1])
+    nodes = {1: read_disks([disks])[1]}
+    settings = Settings(kafka="3.9.1", properties={}, acks="all")
+    found = outages(nodes, in_sync, [], settings)["orders", 0]
+    assert found.compared == 1
+    assert "the log of leader 2 is not given: compared with the log of broker 1" in found.undecided
+    found = outages(nodes, UNCLEAN, [], settings)["orders", 0]
+    assert found.compared is None
+    assert "the log of leader 2 is not given" in found.undecided[0]
+
+
+def acked(path: Path, *sends: tuple[int, str]) -> Path:
+    lines = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "offset": offset,
+            "key": "k",
+            "digest": hashlib.sha256(value.encode()).hexdigest(),
+        }
+        for offset, value in sends
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_an_acked_log_names_exactly_the_records_that_are_gone(disks: Path, tmp_path: Path) -> None:
+    # Offset 5 was acked twice: the record of epoch 4 is gone, that of epoch 5 is there.
+    log = acked(tmp_path / "acked.jsonl", (1, "1"), (5, "5"), (5, "x"), (8, "8"), (9, "lost"))
+    found = look_up([log], {("orders", 0): past(disks)}, read_disks([disks]))
+    assert (found.acked, found.present) == (5, 2)
+    assert [(one.send.offset, one.disks, one.certain) for one in found.missing] == [
+        (5, (1,), True),
+        (8, (1,), True),
+        (9, (), True),
+    ]
+
+
+def test_a_bundle_decides_by_offsets_only(disks: Path, tmp_path: Path) -> None:
+    log = acked(tmp_path / "acked.jsonl", (1, "1"), (5, "5"), (5, "x"), (9, "lost"))
+    write(document(Evidence(nodes=dict(read_disks([disks])))), tmp_path / "bundle")
+    nodes = read_evidence([tmp_path / "bundle"]).nodes
+    found = look_up([log], {("orders", 0): past(disks)}, nodes)
+    assert [(one.send.offset, one.certain) for one in found.missing] == [
+        (5, False),
+        (5, False),
+        (9, True),
+    ]
+
+
+def run(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(
+        app, ["advise", *map(str, words)], env={"COLUMNS": "200"}, catch_exceptions=False
+    )
+    return done.exit_code, done.stdout
+
+
+def test_the_commands_name_the_records_and_copy_them(disks: Path, tmp_path: Path) -> None:
+    dump, out = tmp_path / "metadata.dump", tmp_path / "gone.jsonl"
+    dump.write_text(UNCLEAN)
+    log = acked(tmp_path / "acked.jsonl", (5, "5"), (6, "y"))
+    words = ("outage", disks, "--kafka", "3.9.1", "--metadata-dump", dump)
+    code, text = run(*words, "--acked", log)
+    assert code == 1
+    assert "4 acknowledged offsets of 1 of 1 partitions may be gone." in text
+    assert "--broker 1 --topic orders --partition 0 --offsets 5-8" in text
+    assert "Of 2 acked sends 1 are in the log, 1 are gone." in text
+    parsed = json.loads(run(*words, "--json")[1])
+    assert parsed["partitions"][0]["gone"][0]["on_disk_of"] == [1]
+    place = ("--broker", 1, "--topic", "orders", "--partition", 0)
+    code, text = run("extract", disks, *place, "--offsets", "5-99", "--out", out)
+    assert code == 0
+    assert "4 records" in text
+    assert "the log ends at 9" in text
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(one["offset"], base64.b64decode(one["value"])) for one in lines] == [
+        (offset, str(offset).encode()) for offset in range(5, 9)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--broker", "3", "--offsets", "5-8"], "no disk of broker 3 with orders-0 is given"),
+        (["--broker", "1", "--offsets", "8-5"], "is not FIRST-LAST"),
+        (["--broker", "1", "--offsets", "x"], "is not FIRST-LAST"),
+        (["--broker", "1", "--offsets", "2-3", "--out", "DUMP"], "exists"),
+    ],
+)
+def test_a_wrong_extract_is_refused(disks: Path, tmp_path: Path, options, message) -> None:
+    (tmp_path / "DUMP").touch()
+    words = [word.replace("DUMP", str(tmp_path / "DUMP")) for word in options]
+    with pytest.raises(ScenarioError, match=message):
+        run("extract", disks, "--topic", "orders", "--partition", 0, *words)
+
+
+def test_records_of_every_codec_are_read_as_they_were_sent(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.log").write_bytes(REAL.read_bytes())
+    found = list(read_records(tmp_path, Offsets(0, 100)))
+    assert [one.offset for one in found] == list(range(17))  # the rest are markers
+    assert {(one.value or b"")[:5] for one in found[::3]} == {b"first", b"x0"}
+    assert found[1].headers == (("name", b"value"), ("none", None))
+    assert [one.offset for one in read_records(tmp_path, Offsets(4, 7))] == [4, 5, 6, 7]
+
+
+def test_a_damaged_batch_is_refused_by_its_offset(tmp_path: Path) -> None:
+    content = bytearray(REAL.read_bytes())
+    content[70] ^= 1
+    (tmp_path / f"{0:020}.log").write_bytes(bytes(content))
+    with pytest.raises(ScenarioError, match="the batch at offset 0 is damaged"):
+        list(read_records(tmp_path, Offsets(0, 3)))
