@@ -33,6 +33,7 @@ from ackproof_faults.conditions.builders import leader as leader
 from ackproof_faults.conditions.builders import log_says as log_says
 from ackproof_faults.conditions.builders import majority_of_controllers as majority_of_controllers
 from ackproof_faults.conditions.builders import minority_of_controllers as minority_of_controllers
+from ackproof_faults.conditions.builders import rack as rack
 from ackproof_faults.conditions.builders import recovered as recovered
 from ackproof_faults.conditions.builders import sent as sent
 from ackproof_faults.conditions.observation import SendCounts as SendCounts

@@ -454,7 +454,9 @@ class Slows(Effect):
 _OF_GROUPS = frozenset(
     {
         *("ListOffsets", "OffsetCommit", "OffsetFetch"),
-        *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup"),
+        *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "ConsumerGroupHeartbeat"),
+        *("ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"),
+        *("InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"),
     }
 )
 #: Requests of consumer groups, transactions and clients' metadata: replication does not use them.
@@ -466,10 +468,10 @@ _NOT_OF_REPLICATION = frozenset(
         *("WriteTxnMarkers", "AllocateProducerIds"),
     }
 )
-#: Requests that brokers' sessions and the active controller depend on.
-_OF_CONTROLLERS = frozenset({"Vote", "BeginQuorumEpoch", "FetchSnapshot", "BrokerHeartbeat"})
 #: Requests between brokers and controllers without which a broker is fenced.
 _SESSION = frozenset({"BrokerHeartbeat", "BrokerRegistration"})
+#: Requests that brokers' sessions and the active controller depend on.
+_OF_CONTROLLERS = _SESSION | {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"}
 
 #: The requests that may be late. AddPartitionsToTxn also delays a record: the leader verifies a
 #: transaction with the coordinator before its first record (KIP-890).

@@ -332,5 +332,8 @@ def test_a_rolling_upgrade(engine: DockerClient) -> None:
         before, after = known[1]
         assert before == 27 < after  # the highest level of 4.1 (MetadataVersion)
         assert known == {1: [before, after], 2: [before, after]}
+        done(cluster, fault("upgrade", target="all", to="4.1.2"))  # a rolling downgrade
+        assert send(cluster, "orders") == (0, 2)
+        assert known_versions(cluster) == {1: [before, after, before], 2: [before, after, before]}
         with pytest.raises(FaultError, match="downgrades are not supported"):
             fault("upgrade", target=1, to="4.1.1").inject(cluster.interfaces, [1])

@@ -210,6 +210,11 @@ def brokers(first: int, *more: int) -> TargetSpec:
     return TargetSpec(role="brokers", brokers=(first, *more))
 
 
+def rack(name: str) -> TargetSpec:
+    """Target the brokers of a rack (`cluster.racks`): an availability zone."""
+    return TargetSpec(role="brokers", rack=name)
+
+
 def all_brokers() -> TargetSpec:
     """Target every broker."""
     return TargetSpec(role="all")

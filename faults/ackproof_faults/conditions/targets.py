@@ -1,14 +1,15 @@
 """The nodes that a fault hits: a role that is resolved when the fault begins, or broker ids.
 
 ``leader of orders-0``, ``followers of orders-0``, ``all``, ``2``, ``[1, 3]``; drawn from the seed:
-``any broker``, ``any 2 brokers``; voters of the metadata quorum: ``active controller``, ``minority
-of controllers``, ``majority of controllers``.
+``any broker``, ``any 2 brokers``; the brokers of an availability zone: ``rack a``; voters of the
+metadata quorum: ``active controller``, ``minority of controllers``, ``majority of controllers``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -33,6 +34,7 @@ Role = Literal[
 TOPIC = "[A-Za-z0-9._-]+"
 TOPIC_PARTITION = rf"(?P<topic>{TOPIC})-(?P<partition>[0-9]+)"
 _ROLE = re.compile(rf"(?P<role>leader|followers) of {TOPIC_PARTITION}")
+_RACK = re.compile(r"rack (?P<rack>\S.*)")
 _ANY = re.compile(r"any (?:broker|(?P<count>[1-9][0-9]*) brokers)")
 _CONTROLLERS: tuple[Role, ...] = (
     "active controller",
@@ -41,10 +43,10 @@ _CONTROLLERS: tuple[Role, ...] = (
 )
 _SCHEMA = (
     rf"^(all|(leader|followers) of {TOPIC}-[0-9]+|any (broker|[1-9][0-9]* brokers)"
-    rf"|{'|'.join(_CONTROLLERS)})$"
+    rf"|rack \S.*|{'|'.join(_CONTROLLERS)})$"
 )
 _LEGAL = (
-    "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', 'any broker', 'any N brokers', "
+    "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', 'any broker', 'any N brokers', 'rack R', "
     "'active controller', 'minority of controllers', 'majority of controllers', a broker id, or "
     "a list of broker ids"
 )
@@ -55,7 +57,8 @@ _WORDS = set(re.findall("[a-z]+", f"{_SCHEMA} brokers"))
 class TargetSpec:
     """A target: a role of one partition, brokers by id, or controllers.
 
-    The schedule draws the `count` brokers of `any` from its seed before the fault begins.
+    The schedule draws the `count` brokers of `any` from its seed before the fault begins. The
+    scenario fills in the `brokers` of a `rack` (`located`).
     """
 
     role: Role
@@ -63,6 +66,11 @@ class TargetSpec:
     partition: int = 0
     brokers: tuple[int, ...] = ()
     count: int = 0
+    rack: str = ""
+
+    def located(self, racks: Mapping[str, Sequence[int]]) -> TargetSpec:
+        """Return the target with the brokers of its rack; `racks` has their ids."""
+        return replace(self, brokers=tuple(racks.get(self.rack, ()))) if self.rack else self
 
     @property
     def of_controllers(self) -> bool:
@@ -89,6 +97,8 @@ class TargetSpec:
     def __str__(self) -> str:
         if self.role == "any":
             return "any broker" if self.count == 1 else f"any {self.count} brokers"
+        if self.rack:
+            return f"rack {self.rack}"
         if self.role == "brokers":
             return "broker " + ", ".join(map(str, self.brokers))
         if self.role in ("leader", "followers"):
@@ -128,7 +138,8 @@ def _controllers(role: Role, cluster: Cluster) -> tuple[int, ...]:
 
 
 def _as_written(target: TargetSpec) -> str | list[int]:
-    return list(target.brokers) if target.role == "brokers" else str(target)
+    named = target.role == "brokers" and not target.rack
+    return list(target.brokers) if named else str(target)
 
 
 def parse_target(value: object) -> TargetSpec:
@@ -150,6 +161,8 @@ def _read(text: str) -> TargetSpec | None:
     for fixed in ("all", *_CONTROLLERS):
         if text == fixed:
             return TargetSpec(role=fixed)
+    if rack := _RACK.fullmatch(text):
+        return TargetSpec(role="brokers", rack=rack["rack"])
     if drawn := _ANY.fullmatch(text):
         return TargetSpec(role="any", count=int(drawn["count"] or 1))
     match = _ROLE.fullmatch(text)

@@ -30,14 +30,24 @@ API_KEYS = {
     "AddOffsetsToTxn": 25,
     "EndTxn": 26,
     "TxnOffsetCommit": 28,
+    # The consumer protocol (KIP-848) and share groups (KIP-932).
+    "ConsumerGroupHeartbeat": 68,
+    "ShareGroupHeartbeat": 76,
+    "ShareFetch": 78,
+    "ShareAcknowledge": 79,
     # Sent by brokers and controllers only.
     "WriteTxnMarkers": 27,
     "Vote": 52,
     "BeginQuorumEpoch": 53,
+    "EndQuorumEpoch": 54,
     "AlterPartition": 56,
     "FetchSnapshot": 59,
+    "BrokerRegistration": 62,
     "BrokerHeartbeat": 63,
     "AllocateProducerIds": 67,
+    "InitializeShareGroupState": 83,
+    "ReadShareGroupState": 84,
+    "WriteShareGroupState": 85,
 }
 
 if TYPE_CHECKING:
@@ -47,10 +57,13 @@ else:
 
 #: APIs that are sent only between nodes: to controllers, and to brokers.
 TO_CONTROLLERS = {
-    *("Vote", "BeginQuorumEpoch", "AlterPartition"),
-    *("FetchSnapshot", "BrokerHeartbeat", "AllocateProducerIds"),
+    *("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "AlterPartition", "FetchSnapshot"),
+    *("BrokerRegistration", "BrokerHeartbeat", "AllocateProducerIds"),
 }
-BETWEEN_BROKERS = {"WriteTxnMarkers"}
+BETWEEN_BROKERS = {
+    "WriteTxnMarkers",
+    *("InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"),
+}
 
 Direction = Literal["request", "response"]
 Action = Literal["hold", "delay", "drop", "duplicate", "cut"]

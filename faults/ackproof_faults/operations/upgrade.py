@@ -2,7 +2,8 @@
 
 A rolling upgrade restarts one broker after another with another Kafka version on its disk. Each
 broker is back in every ISR before the next is stopped. Meanwhile brokers of both versions serve,
-with the features of the older version.
+with the features of the older version. A second `upgrade`, to the cluster's own version, is a
+rolling downgrade, which Kafka allows until a feature has a higher level.
 
 When a feature is set to a higher level (KIP-584), brokers change their behaviour while they serve:
 transaction.version 2 verifies producers by their epochs (KIP-890), eligible.leader.replicas.version
@@ -32,7 +33,7 @@ class Upgrade(Operation):
     proof: ClassVar[str] = "the version that the broker logs at its start"
     to: str = Field(
         pattern=r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$",
-        description="the Kafka version, not older than the cluster's",
+        description="the Kafka version, not older than the cluster's; the cluster's own rolls back",
         examples=["4.3.1"],
     )
 

@@ -247,6 +247,14 @@ class ClusterSpec(StrictModel):
             settings={**self.settings, **own.settings},
         )
 
+    @property
+    def brokers_by_rack(self) -> Mapping[str, list[int]]:
+        racks: dict[str, list[int]] = {}
+        for number in range(1, self.brokers + 1):
+            if rack := self.broker(number).rack:
+                racks.setdefault(rack, []).append(number)
+        return racks
+
 
 def cluster_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     """Yield what is wrong with a cluster, and what this Kafka version does not support."""

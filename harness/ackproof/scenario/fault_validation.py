@@ -110,9 +110,12 @@ def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Itera
     if target.topic:
         yield from _partition_problems(scenario, path, target.topic, target.partition)
     if scenario.cluster.attach is not None:
-        if target.of_controllers:
+        if target.of_controllers or target.rack:
             yield path, f"ackproof does not know the {target} of an attached cluster: name brokers"
         return
+    if target.rack and not target.brokers:
+        racks = ", ".join(sorted(scenario.cluster.brokers_by_rack)) or "none"
+        yield path, f"no broker is in {target} (racks: {racks}): set cluster.racks"
     for broker in target.brokers:
         yield from _broker_problems(scenario, path, broker)
     if target.count > last:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -155,6 +155,14 @@ class Scenario(StrictModel):
     @classmethod
     def _clients_are_complete(cls, given: Any) -> Any:
         return with_clients(given) if isinstance(given, Mapping) else given
+
+    @model_validator(mode="after")
+    def _racks_have_brokers(self) -> Self:
+        """Fill in the brokers of faults' racks, while nothing else uses the scenario."""
+        for fault in self.every_fault:
+            located = fault.target.located(self.cluster.brokers_by_rack)
+            object.__setattr__(fault, "target", located)
+        return self
 
     @property
     def every_topic(self) -> Mapping[str, TopicSpec]:

@@ -25,6 +25,7 @@ from ackproof_faults.conditions.builders import (
     log_says,
     majority_of_controllers,
     minority_of_controllers,
+    rack,
     recovered,
     sent,
 )
@@ -78,6 +79,7 @@ def test_built_condition_equals_parsed_text(built: Conditions, written: str) -> 
         (all_brokers(), "all"),
         (any_brokers(), "any broker"),
         (any_brokers(2), "any 2 brokers"),
+        (rack("eu west"), "rack eu west"),
         (active_controller(), "active controller"),
         (minority_of_controllers(), "minority of controllers"),
         (majority_of_controllers(), "majority of controllers"),

@@ -175,6 +175,7 @@ def test_a_drawn_deletion_is_not_certain() -> None:
         ({"direction": "request", "action": "duplicate"}, {"repeated"}),
         ({"direction": "response", "action": "duplicate"}, set()),
         ({"api": "Metadata", "direction": "request", "action": "drop"}, set()),
+        ({"api": "ShareFetch", "direction": "request", "action": "drop"}, set()),
         ({"api": "Fetch", "direction": "request", "action": "hold"}, {"unanswered", "late"}),
         ({"api": "Fetch", "direction": "request", "action": "drop"}, {"unanswered"}),
     ],
@@ -206,6 +207,13 @@ def test_only_controllers_that_lose_fsynced_metadata_may_do_anything(
     found = suffered({**fault, "target": "active controller"})
     assert bool(found.anything) == anything
     assert found.budget.fencings == (0 if anything else math.inf)
+
+
+def test_a_rack_is_its_brokers() -> None:
+    cluster = {"brokers": 5, "racks": ["a", "b", "c"]}
+    assert suffered({"fault": "kill", "target": "rack a"}, cluster=cluster) == suffered(
+        {"fault": "kill", "target": [1, 4]}, cluster=cluster
+    )
 
 
 def test_upgrades_add_versions_and_feature_levels_to_the_exposure() -> None:

@@ -101,6 +101,7 @@ BAD = [
     ("partitions: 3", "partitions: three", "'three'"),
     ("replication_factor: 3", "replication_factor: 4", "4 replicas need as many brokers"),
     ("target: leader of orders-0\n    when", "target: 9\n    when", "there is no broker 9"),
+    ("target: leader of orders-0\n    when", "target: rack x\n    when", "no broker is in rack x"),
     ("isr of orders-0", "isr of orders-7", "orders has partitions 0 to 2, not 7"),
     ("isr of orders-0", "isr of order-0", "there is no topic 'order'"),
     ("topic: orders", "topic: order", "'order' is not a topic here (orders)"),
