@@ -220,10 +220,8 @@ class Metrics(Record):
     gaps longer than `unavailability_gap_s`; of the worst partition, or of a producer that stopped
     for good, until the faults had ended. `duration_s`: from the first send to the last outcome, or
     to that end. `unacked_partitions` had sends but no ack.
-
-    `times`: with "at most", a producer served acks late, so `unavailability_s` is an upper bound
-    and the latency is in `ack_latency_at_most_ms`; with "unknown" neither is reliable. Both
-    latencies are None if nothing was acked, and with acks=0.
+    `times`: "at most" if a producer served acks late: `unavailability_s` is an upper bound, and
+    `ack_latency_at_most_ms` has the latency. Both latencies are None with acks=0 or without acks.
     """
 
     duration_s: float
