@@ -45,7 +45,6 @@ def print_comparison(
     for line in comparison.outages(summary):
         _say(console, line, style=_FINDING)
     _print_advice(console, advice.of_comparison(summary))
-    console.print()
     _print_columns(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         _say(console, line)

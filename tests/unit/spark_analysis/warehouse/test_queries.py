@@ -27,7 +27,7 @@ from ackproof.waiting import wait_for
 from ackproof_spark.spark.connector import Package, jars
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
-from ackproof_spark.warehouse.views import queries, view
+from ackproof_spark.warehouse.sql_files import queries, view
 from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import COMMIT, CONFIGURATIONS, FORMATS, verdict_of
 
