@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
 from ackproof.audit.effective import of_topic
@@ -12,6 +11,7 @@ from ackproof.audit.setup import Setup
 from ackproof.audit.setups import UNCLEAN
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given
+from ackproof.scenario.librdkafka import DEFECTS
 
 #: With slow fetches, each of these ends a leader epoch.
 _CHANGES_LEADER = (
@@ -89,61 +89,26 @@ def _stale_fetch(setup: Setup, failures: Failures) -> Risk:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Defect:
-    """A defect of librdkafka's producers. fixed: the first version without it."""
-
-    case: str
-    fixed: tuple[int, ...]
-    setting: str
-    failures: Failures
-    text: str
-
-
-_OF_LIBRDKAFKA = (
-    _Defect(
-        case="B22",
-        fixed=(1, 9, 0),
-        setting="enable.idempotence",
-        failures=(Failure.CLEAN_RESTART,),
-        text="a producer whose broker reports the topic missing for a moment starts its sequence "
-        "again, and the leader takes new records for old ones",
-    ),
-    _Defect(
-        case="B23",
-        fixed=(1, 8, 2),
-        setting="transactional.id",
-        failures=(Failure.LEADER_MOVE, Failure.LEADER_MOVE),
-        text="leaders change quickly, and the beginning of a committed transaction is lost",
-    ),
-)
-
-
 def _of_librdkafka(setup: Setup) -> Iterator[Risk]:
     producer = setup.producer
     if producer is None or producer.library != "librdkafka" or producer.version is None:
         return
-    for defect in _OF_LIBRDKAFKA:
+    for defect in DEFECTS:
         given = producer.settings.get(defect.setting)
         used = given is not None and given.value.lower() != "false"
-        fixed = ".".join(map(str, defect.fixed))
-        if used and _release(producer.version.value) < defect.fixed:
+        if used and defect.is_in(producer.version.value):
             yield risk(
                 setup,
                 Effect.LOST,
-                defect.failures,
-                f"librdkafka before {fixed}: {defect.text}",
+                tuple(map(Failure, defect.failures)),
+                str(defect),
                 case=defect.case,
                 at_risk="records in flight at that moment",
                 trace=[f"{defect.text[0].upper()}{defect.text[1:]}."],
-                decided_by=[decision("librdkafka", producer.version, fixed, "an upgrade")],
+                decided_by=[
+                    decision("librdkafka", producer.version, defect.fixed_version, "an upgrade")
+                ],
             )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version such as `1.8.2`, `v1.8` or `1.9.0-RC1`."""
-    parts = version.lstrip("v").partition("-")[0].split(".")
-    return tuple(int(part) for part in parts if part.isdecimal())
 
 
 def survived(survives: Iterable[Failures], lost: Collection[Failures]) -> tuple[Failures, ...]:

@@ -15,6 +15,7 @@ from ackproof.prediction.clients import ClientPrediction
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import REMOVED
 from ackproof.scenario.cluster import TIMERS
+from ackproof.scenario.librdkafka import DEFECTS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
@@ -96,6 +97,7 @@ def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: floa
         *_by_retries(scenario, lag_time_s),
         *_by_new_epochs(scenario, prediction),
         *_by_the_probe(scenario, prediction),
+        *_by_defects(scenario),
     )
     prediction = _with_transactions(scenario, prediction)
     for changed, reason in steps:
@@ -205,6 +207,21 @@ def _by_new_epochs(
                 "rare (librdkafka 4953)",
             )
             return
+
+
+def _by_defects(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the losses by defects of the scenario's librdkafka, when a partition changes leader."""
+    workload = scenario.workload
+    version = workload.client.librdkafka
+    used = {
+        "enable.idempotence": workload.settings.idempotence,
+        "transactional.id": workload.transactions is not None,
+    }
+    effects = (effect for fault in scenario.every_fault for effect in fault.effects)
+    moves = any(Disturbance.MOVES in effect.disturbances() for effect in effects)
+    for defect in DEFECTS if moves else ():
+        if version and used[defect.setting] and defect.is_in(version):
+            yield ("lost",), str(defect)
 
 
 def _with_transactions(scenario: Scenario, prediction: Prediction) -> Prediction:

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
@@ -158,6 +159,52 @@ ALIASES = {
 AcksValue = Literal["0", "1", "all"]
 
 _ACKS: Mapping[str, AcksValue] = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """A defect of producers that loses acked records.
+
+    fixed: the first version without it. setting: producers that use it have the defect. failures:
+    the events after which it shows, as an audit names them.
+    """
+
+    case: str
+    fixed: tuple[int, ...]
+    setting: str
+    failures: tuple[str, ...]
+    text: str
+
+    @property
+    def fixed_version(self) -> str:
+        return ".".join(map(str, self.fixed))
+
+    def is_in(self, version: str) -> bool:
+        """Whether a version such as `1.8.2`, `v1.8` or `1.9.0-RC1` has the defect."""
+        parts = version.lstrip("v").partition("-")[0].split(".")
+        return tuple(int(part) for part in parts if part.isdecimal()) < self.fixed
+
+    def __str__(self) -> str:
+        return f"librdkafka before {self.fixed_version}: {self.text}"
+
+
+DEFECTS = (
+    Defect(
+        case="B23",
+        fixed=(1, 8, 2),
+        setting="transactional.id",
+        failures=("leader_move", "leader_move"),
+        text="leaders change quickly, and the beginning of a committed transaction is lost",
+    ),
+    Defect(
+        case="B22",
+        fixed=(1, 9, 0),
+        setting="enable.idempotence",
+        failures=("clean_restart",),
+        text="a producer whose broker reports the topic missing for a moment starts its sequence "
+        "again, and the leader takes new records for old ones",
+    ),
+)
 
 
 def parse_acks(value: object) -> AcksValue:

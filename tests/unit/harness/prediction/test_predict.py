@@ -16,6 +16,7 @@ from ackproof.prediction import predict as prediction
 from ackproof.prediction.predict import predict, predict_each, settling_s
 from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.runs.verdict import NOT_KAFKA
+from ackproof.scenario.librdkafka import DEFECTS
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
@@ -709,3 +710,23 @@ def test_no_shipped_scenario_is_answered_by_everything_is_possible(
     record = predict(arm.scenario)
     assert "impossible" in record.predicted.values(), record.prediction.bounds
     assert all(record.prediction.reasons[anomaly] for anomaly in record.predicted)
+
+
+@pytest.mark.parametrize(
+    ("librdkafka", "settings", "workload", "lost"),
+    [
+        ("1.6.1", {}, {"transactions": {"size": 10}}, "B23"),
+        ("1.8.2", {}, {"transactions": {"size": 10}}, "B22"),
+        ("1.8.2", {"enable.idempotence": False}, {}, ""),
+        ("1.9.2", {}, {"transactions": {"size": 10}}, ""),
+        (None, {}, {"transactions": {"size": 10}}, ""),
+    ],
+)
+def test_a_known_defect_of_librdkafka_makes_loss_possible(
+    librdkafka: str | None, settings: dict[str, Any], workload: dict[str, Any], lost: str
+) -> None:
+    client = {"client": {"librdkafka": librdkafka}} if librdkafka else {}
+    found = predict(producing({**IDEMPOTENT, **settings}, ROLL, **workload, **client))
+    assert found.predicted["lost"] == ("possible" if lost else "impossible")
+    texts = {one.case: one.text for one in DEFECTS}
+    assert not lost or texts[lost] in found.prediction.reasons["lost"]
