@@ -172,7 +172,8 @@ def _away(summary: Summary, cell: Cell) -> Answer:
         least = min(map(unavailable_s, alike))
         more = unavailable_s(cell) - least
         if more > _NOTICED_S:
-            note += f": {fmt.seconds(least)} with any of these, {fmt.seconds(more)} with this one"
+            own = _limit(cell) + fmt.seconds(more)
+            note += f": {fmt.seconds(least)} with any of these, {own} with this one"
     if cell.untimed:
         note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was the bottleneck"
     times = _times(cell.unavailability_s, fmt.seconds)

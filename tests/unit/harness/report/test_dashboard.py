@@ -196,7 +196,8 @@ def test_the_filter_hides_a_configuration_and_a_point_opens_its_run(tmp_path):
     page = written(tmp_path, trends)
     probe = """<script>addEventListener("load", () => setTimeout(() => {
       document.querySelectorAll(".filter input")[0].click();
-      const plots = ["losing-runs", "latency"].map((name) => document.getElementById(`trend-${name}`));
+      const names = ["trend-losing-runs", "trend-latency"];
+      const plots = names.map((name) => document.getElementById(name));
       const report = {
         rows: [...document.querySelectorAll("tr[data-configuration]")].map((row) => row.hidden),
         losses: plots[0].data.map((trace) => [...trace.y]),

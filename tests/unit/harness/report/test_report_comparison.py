@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ackproof.comparison.summary import Spread, Summary
+from ackproof.comparison.summary import Spread, Summary, summary_of
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.report import certainty, comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
+from ackproof.runs.verdict import Verdict
 from support.trial_summaries import RISKY, SAFE, WORSE, summary
 from unit.harness.report.browser import look, needs_browser
+
+STORED = Path(__file__).parents[3] / "results" / "compared_runs.jsonl"
 
 
 def answers(made: Summary, brief: str) -> list[comparison.Answer]:
@@ -234,3 +238,34 @@ def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
     browser.write_text("#!/bin/sh\n")
     browser.chmod(0o755)
     require_writable(tmp_path / "decision.pdf")
+
+
+def test_real_runs_give_the_table_that_their_verdicts_support(tmp_path: Path) -> None:
+    """Runs of `ci/demo` on Kafka 4.4.0; a busy machine made the producers of acks=all late."""
+    run_dirs, verdicts = [], []
+    for number, line in enumerate(STORED.read_text(encoding="utf-8").splitlines()):
+        stored = json.loads(line)
+        run_dirs.append(tmp_path / str(number))
+        run_dirs[-1].mkdir()
+        (run_dirs[-1] / "scenario.yaml").write_text(stored["scenario"], encoding="utf-8")
+        verdicts.append(Verdict.model_validate(stored["verdict"]))
+    made = summary_of(verdicts, run_dirs)
+    assert [(cell.late, cell.untimed) for cell in made.cells] == [(0, 0), (0, 0), (1, 0)]
+    shown = {c.question: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
+    assert shown["Are acked records lost?"] == [
+        ("2,915", "7.0 % of sends, 303 per second of faults; the model: certain"),
+        ("1,386", "5.5 % of sends, 200 per second of faults; the model: certain"),
+        ("no", "the model: impossible"),
+    ]
+    assert shown["How long are there no acks?"] == [
+        ("4.9 s", "of 28.0 s"),
+        ("4.2 s", "of 17.0 s"),
+        ("≤ 7.5 s", "of 16.7 s: 4.2 s with any of these, ≤ 3.4 s with this one"),
+    ]
+    assert shown["How long does an ack take?"] == [
+        ("-", "acks=0 waits for no ack"),
+        ("26.8 ms / 3.7 s", ""),
+        ("≤ 168 ms / ≤ 6.2 s", ""),
+    ]
+    assert made.shared["Kafka"] == "4.4.0"
+    assert all(len(set(shown[key])) > 1 for key in ("Configuration", "enable.idempotence"))
