@@ -64,7 +64,7 @@ def run_fault_phase(
         except FaultError as error:
             run.troubles.append(str(error))
         run.troubles += clients.await_producers()
-        run.bottlenecks = clients.bottlenecks()
+        run.bottlenecks, run.late = clients.bottlenecks(), clients.late()
 
 
 def _drive(
@@ -89,7 +89,7 @@ def _drive(
             if not schedule.done and acked >= _ENOUGH and (reason := clients.slow_down()):
                 reporter.note(
                     f"this machine cannot keep up: {reason}. Producers now send at {SLOWED} % of "
-                    "their rate. Counts of records stay valid, times are not reported."
+                    "their rate. Counts of records stay valid."
                 )
             shown_at = time.monotonic()
             reporter.update(f"{acked:,} acked; waiting for {schedule.waiting_for}")
