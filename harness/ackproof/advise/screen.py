@@ -225,7 +225,9 @@ def print_outages(
     else:
         say(f"No acknowledged offset of {len(past)} partitions is known to be gone.")
     for place, one in list(concerned.items())[:_MOST]:
-        against = f"; compared with the log of broker {one.compared}" if one.compared else ""
+        against = ""
+        if one.compared is not None:
+            against = f"; compared with the log of broker {one.compared}"
         say(f"{_name(place)}: replicas {list(one.replicas)}{against}", "bold")
         for _, line in sorted((*_terms(one), *_cuts(one))):
             say(f"  {line}")
