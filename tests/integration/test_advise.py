@@ -209,8 +209,8 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         assert [one["offset"] for one in lookup["missing"]] == list(range(1500, 2000))
 
 
-def test_a_restart_is_refused_while_writes_would_stop_or_a_record_may_be_lost(
-    engine: DockerClient,
+def test_a_running_cluster_is_asked_about_restarts_and_starts(
+    engine: DockerClient, tmp_path: Path
 ) -> None:
     safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
     with boot(engine, SPEC) as cluster:
@@ -233,3 +233,27 @@ def test_a_restart_is_refused_while_writes_would_stop_or_a_record_may_be_lost(
         until(lambda: isr(cluster) == {1, 2})
         below = asked("all")
         assert (below["code"], below["may_lose"], below["stops_writes"]) == (1, False, True)
+
+        # Brokers 1 and 2 die, and broker 3, which is not in sync, comes back.
+        cluster.nodes[2].kill()
+        cluster.nodes[1].kill()
+        cluster.nodes[3].start_again()
+        until(lambda: cluster.admin.brokers() == {3})
+        until(lambda: leader(cluster) is None)
+        (last,) = isr(cluster)
+        bundle = tmp_path / "running.json.gz"
+        source = ("--from-cluster", cluster.bootstrap_servers, "--kafka", cluster.topology.kafka)
+        assert ackproof("advise", "collect", *source, "--out", bundle).returncode == 0
+        for words in (("start", *source), ("start", bundle, *source[2:])):
+            done = ackproof("advise", *words, "--acks", "all", "--json")
+            assert done.returncode == 0, done.stderr
+            found = json.loads(done.stdout)
+            verdicts = {
+                "; ".join(step["text"] for step in one["steps"]): one["verdict"]
+                for one in found["answers"][0]["alternatives"]
+            }
+            best = found["answers"][0]["alternatives"][0]
+            assert best["verdict"] == "keeps everything"
+            assert verdicts[f"start {last}"] == "keeps everything"
+            assert verdicts["unclean election; start 1 and 2 together"] == "may lose"
+            assert found["offsets_known"] is False

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ackproof.errors import ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import (
     Ability,
     Elect,
+    Fail,
+    MinIsr,
+    Move,
     Outcome,
+    Replace,
     Situation,
+    Start,
     Step,
+    Stop,
     down_brokers,
+    merged,
     outcome,
     sequences,
+    with_failure,
 )
 
 
@@ -68,21 +78,98 @@ class Alternative:
         )
 
 
-def alternatives(situations: Mapping[TopicPartition, Situation]) -> list[Alternative]:
+#: The possible states of each partition.
+States = Mapping[TopicPartition, Sequence[Situation]]
+
+
+def alternatives(states: States) -> list[Alternative]:
     """Return the alternatives, the best first.
 
     The best lets all partitions be written again, and of those it keeps the most acked records,
-    starts the most brokers, and has the fewest steps.
+    starts the most brokers, and has the fewest steps. If in the end too few replicas are in sync
+    for acks=all, a lower min.insync.replicas is one more step.
     """
-    down = down_brokers(tuple(situations.values()))
-    judged = [
-        Alternative(
-            steps=steps,
-            outcomes={place: outcome(one, steps) for place, one in situations.items()},
-        )
-        for steps in sequences(down)
-    ]
+    down = down_brokers(tuple(one for possible in states.values() for one in possible))
+    judged = [judge(states, steps) for steps in sequences(down)]
+    best = min(judged, key=lambda one: one.rank)
+    minima = {states[place][0].min_insync_replicas for place in best.unavailable}
+    lower = range(1, max(minima, default=1))
+    judged += [judge(states, (*best.steps, MinIsr(value))) for value in lower]
     return sorted(judged, key=lambda one: one.rank)
+
+
+def judge(states: States, steps: tuple[Step, ...]) -> Alternative:
+    """Return the outcome of steps for each partition."""
+    return Alternative(
+        steps=steps,
+        outcomes={
+            place: merged([outcome(one, steps) for one in possible])
+            for place, possible in states.items()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One more failure during the steps; the broker starts again in the end.
+
+    losing, unavailable: how many partitions may lose records, and may not be written in the end.
+    """
+
+    what: str
+    losing: int
+    unavailable: int
+    decided: bool
+
+
+def if_one_more_fails(states: States, steps: tuple[Step, ...]) -> list[Failure]:
+    """Return what may happen if any one broker fails before, between or after the steps."""
+    every = [one for possible in states.values() for one in possible]
+    brokers = sorted({one.broker for situation in every for one in situation.replicas})
+    alike: defaultdict[object, list[Sequence[Situation]]] = defaultdict(list)
+    for possible in states.values():
+        alike[tuple((one.model(), tuple(one.numbers)) for one in possible)].append(possible)
+    worst = []
+    for power, what in ((False, "crashes"), (True, "loses power")):
+        losing = unavailable = 0
+        decided = True
+        for group in alike.values():
+            outcomes = [
+                outcome(one, longer)
+                for longer in with_failure(steps, brokers, power=power)
+                for one in group[0]
+            ]
+            losing += len(group) * any(one.may_lose for one in outcomes)
+            unavailable += len(group) * any(one.writes is not Ability.YES for one in outcomes)
+            decided &= all(one.complete for one in outcomes)
+        worst.append(Failure(what=what, losing=losing, unavailable=unavailable, decided=decided))
+    return worst
+
+
+_STEPS: tuple[tuple[str, Callable[[list[int]], Step]], ...] = (
+    (r"start (?P<brokers>[\d, and]+?)(?: together)?", lambda ids: Start(tuple(sorted(ids)))),
+    (r"stop (?P<brokers>\d+)", lambda ids: Stop(ids[0])),
+    (r"unclean election(?P<brokers>)", lambda _: Elect()),
+    (r"(?P<brokers>\d+) crashes", lambda ids: Fail(ids[0])),
+    (r"(?P<brokers>\d+) loses power", lambda ids: Fail(ids[0], power=True)),
+    (r"replace the disk of (?P<brokers>\d+)", lambda ids: Replace(ids[0])),
+    (r"min\.insync\.replicas=(?P<brokers>[1-9]\d*)", lambda ids: MinIsr(ids[0])),
+    (r"move replicas from (?P<brokers>\d+ to \d+)", lambda ids: Move(ids[0], ids[1])),
+)
+
+
+def parsed_step(text: str) -> Step:
+    """Return the step that is printed as `text`. Raises ScenarioError."""
+    for pattern, step in _STEPS:
+        if match := re.fullmatch(pattern, text.strip()):
+            ids = [int(number) for number in re.findall(r"\d+", match["brokers"])]
+            if ids or "election" in pattern:
+                return step(ids)
+    raise ScenarioError(
+        f"{text!r} is not a step",
+        hint="Steps: start 1 and 2; stop 3; unclean election; replace the disk of 1; "
+        "min.insync.replicas=1; move replicas from 1 to 4; 2 crashes; 2 loses power.",
+    )
 
 
 def groups(alternative: Alternative) -> Iterator[tuple[list[TopicPartition], Outcome]]:

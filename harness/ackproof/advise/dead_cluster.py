@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from ackproof.advise.disks import METADATA, NodeDisks
@@ -12,10 +13,14 @@ from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.observation import controllers_log, metadata_log
+from ackproof.observation.metadata_log import PartitionState
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Replica, ReplicaLog, Situation
 from ackproof_model.configuration import Acks
 
+_EMPTY = ReplicaLog(end=0, epochs=())
+#: The most disks of a partition that may be missing for an answer.
+_MOST_MISSING = 2
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _ELR = "eligible.leader.replicas.version"
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -36,15 +41,17 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadCluster:
-    """The partitions that can be judged, and in words what is unknown.
+class ClusterState:
+    """The partitions that can be judged, each in its possible states, and in words what is unknown.
 
     defaults: settings for which Kafka's default is used for a partition, as no source states them.
+    offsets_known: whether the offsets in the states are Kafka's.
     """
 
-    situations: Mapping[TopicPartition, Situation]
+    situations: Mapping[TopicPartition, tuple[Situation, ...]]
     unknown: tuple[str, ...]
     defaults: tuple[str, ...] = ()
+    offsets_known: bool = True
 
 
 def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
@@ -76,57 +83,89 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
     return max(dumps, key=metadata_log.last_offset)
 
 
-def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> DeadCluster:
+def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> ClusterState:
     """Return the state of each partition. Raises ValueError if the dump is damaged."""
     log = metadata_log.parse(dump)
     latest = {(state.topic, state.partition): state for state in log.latest}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
     configured, elr = _configured(dump), _elr(dump)
     defaults: dict[str, None] = {}
-    situations: dict[TopicPartition, Situation] = {}
+    situations: dict[TopicPartition, tuple[Situation, ...]] = {}
     unknown: list[str] = []
     for place, state in sorted(latest.items()):
         name = f"{place[0]}-{place[1]}"
+        logs = {
+            broker: nodes[broker].logs.get(place, _EMPTY)
+            for broker in state.replicas
+            if broker in nodes
+        }
         missing = [broker for broker in state.replicas if broker not in nodes]
         if missing:
-            unknown.append(f"{name}: no disk of broker {', '.join(map(str, missing))}")
-            continue
+            which = f"{name}: no disk of broker {', '.join(map(str, missing))}"
+            if not logs or len(missing) > _MOST_MISSING:
+                unknown.append(which)
+                continue
+            unknown.append(f"{which}; answered for logs that are empty, or as long as others")
         unknown += [
             f"{name}: broker {broker} has no directory of it, which counts as an empty log"
-            for broker in state.replicas
+            for broker in logs
             if place not in nodes[broker].logs
         ]
         values = {**settings.properties, **configured.get("", {}), **configured.get(place[0], {})}
         defaults |= dict.fromkeys(key for key in (MIN_ISR, UNCLEAN) if key not in values)
         try:
-            situations[place] = Situation(
-                kafka_version=settings.kafka,
-                acks=settings.acks,
-                min_insync_replicas=int(values.get(MIN_ISR, "1")),
-                unclean_election=values.get(UNCLEAN, "false") == "true",
-                replicas=tuple(
-                    Replica(
-                        broker=broker,
-                        log=nodes[broker].logs.get(place, ReplicaLog(end=0, epochs=())),
-                        fenced=fenced.get(broker, True),
-                        clean=nodes[broker].clean,
-                        power_lost=broker in settings.power_lost,
-                    )
-                    for broker in state.replicas
-                ),
-                leader=None if state.leader < 0 else state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=frozenset(state.isr),
-                elr_members=frozenset(state.elr),
-                last_known_leader=next(iter(state.last_known_elr), None),
-                elr=elr,
+            situations[place] = tuple(
+                Situation(
+                    kafka_version=settings.kafka,
+                    acks=settings.acks,
+                    min_insync_replicas=int(values.get(MIN_ISR, "1")),
+                    unclean_election=values.get(UNCLEAN, "false") == "true",
+                    replicas=tuple(
+                        Replica(
+                            broker=broker,
+                            log=possible[broker],
+                            fenced=fenced.get(broker, True),
+                            clean=nodes[broker].clean if broker in nodes else False,
+                            power_lost=broker in missing or broker in settings.power_lost,
+                        )
+                        for broker in state.replicas
+                    ),
+                    leader=None if state.leader < 0 else state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=frozenset(state.isr),
+                    elr_members=frozenset(state.elr),
+                    last_known_leader=next(iter(state.last_known_elr), None),
+                    elr=elr,
+                )
+                for possible in _possible(state, logs, missing)
             )
         except ValueError as error:
             unknown.append(f"{name}: {error}")
     problems = [problem for node in nodes.values() for problem in node.problems]
-    return DeadCluster(
+    return ClusterState(
         situations=situations, unknown=(*unknown, *problems), defaults=tuple(defaults)
     )
+
+
+def _possible(
+    state: PartitionState, logs: Mapping[int, ReplicaLog], missing: Sequence[int]
+) -> Iterator[Mapping[int, ReplicaLog]]:
+    """Yield the logs with each possibility for the disks that are not given.
+
+    A log may be empty or as long as the longest. That of a broker that led or was in sync may have
+    one offset more, which stands for all that only it has.
+    """
+    longest = max(logs.values(), key=lambda log: (log.epochs[-1:], log.end))
+    epochs = [one for one in longest.epochs if one[0] < state.leader_epoch]
+    longer = ReplicaLog(
+        begin=longest.begin,
+        end=longest.end + 1,
+        epochs=(*epochs, *(longest.epochs[len(epochs) :] or [(state.leader_epoch, longest.end)])),
+    )
+    able = {*state.isr, *state.elr, *state.last_known_elr}
+    each = [(_EMPTY, longest, *([longer] if broker in able else [])) for broker in missing]
+    for chosen in product(*each):
+        yield {**logs, **dict(zip(missing, chosen, strict=True))}
 
 
 def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:

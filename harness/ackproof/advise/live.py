@@ -1,14 +1,23 @@
-"""What a running cluster reports of its partitions: metadata and settings (Describe rights)."""
+"""What a running cluster reports of its partitions: metadata and settings (Describe rights).
+
+It does not report the ends of logs nor the eligible leader replicas. The members of the ISR are
+taken to have all committed records; of other replicas it is not known, once there is no leader, so
+that there are several possible states.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
 from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.advice import Replica, ReplicaLog, Situation
+from ackproof_model.configuration import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +44,106 @@ class LiveCluster:
 
     def unclean_election(self, topic: str) -> bool:
         return self.settings.get(topic, {}).get(UNCLEAN, "false") == "true"
+
+
+_COMMITTED = ReplicaLog(end=1, epochs=((0, 0),), high_watermark=1)
+_BEHIND = ReplicaLog(end=0, epochs=())
+
+
+def state(cluster: LiveCluster, kafka: str) -> ClusterState:
+    """Return the possible states of each partition."""
+    situations: dict[TopicPartition, tuple[Situation, ...]] = {}
+    unknown = [
+        f"the settings of topic {topic} (missing right: DescribeConfigs): {reason}; Kafka's "
+        "defaults are used"
+        for topic, reason in sorted(cluster.refused.items())
+    ]
+    for place, view in sorted(cluster.partitions.items()):
+        name = f"{place[0]}-{place[1]}"
+        try:
+            situations[place] = possible(cluster, place, kafka=kafka)
+        except ValueError as error:
+            unknown.append(f"{name}: {error}")
+            continue
+        if view.leader is None:
+            others = ", ".join(str(one) for one in view.replicas if one not in view.isr)
+            unknown.append(
+                f"{name}: which records brokers {others} have; answered for none and for all"
+                if view.isr
+                else f"{name}: which replica is eligible; answered for each"
+            )
+    if cluster.down:
+        unknown.append(
+            "whether the controllers have a majority, which clients are not told: without it no "
+            "broker joins and no leader is elected, so start controllers first"
+        )
+    return ClusterState(
+        situations=situations,
+        unknown=tuple(unknown),
+        defaults=tuple(MIN_ISR for _ in [0] if cluster.refused),
+        offsets_known=False,
+    )
+
+
+def possible(cluster: LiveCluster, place: TopicPartition, *, kafka: str) -> tuple[Situation, ...]:
+    """Return the states that the partition may be in. Raises ValueError for a contradiction."""
+    view = cluster.partitions[place]
+    if view.leader is not None:
+        return (_situation(cluster, place, kafka, view.isr),)
+    elr = Profile.of(kafka).elr
+    cleanly = (False, True) if elr else (False,)
+    others = [one for one in view.replicas if one not in view.isr]
+    sets = [set(view.isr).union(more) for n in range(len(others) + 1)
+            for more in combinations(others, n)]  # fmt: skip
+    if view.isr:
+        return tuple(
+            _situation(cluster, place, kafka, whole, clean=clean)
+            for whole in sets
+            for clean in cleanly
+        )
+    return tuple(
+        _situation(cluster, place, kafka, whole, clean=clean, **eligible)
+        for whole in sets
+        for clean in cleanly
+        for one in sorted(whole)
+        for eligible in (
+            {"elr_members": frozenset({one})},
+            {"last_known_leader": one},
+        )
+    )
+
+
+def _situation(
+    cluster: LiveCluster,
+    place: TopicPartition,
+    kafka: str,
+    whole: Collection[int],
+    *,
+    clean: bool = False,
+    **eligible: Any,
+) -> Situation:
+    """Return the state in which the replicas `whole` have every committed record."""
+    view = cluster.partitions[place]
+    return Situation(
+        kafka_version=kafka,
+        acks="all",
+        min_insync_replicas=cluster.minimum(place[0]),
+        unclean_election=cluster.unclean_election(place[0]),
+        replicas=tuple(
+            Replica(
+                broker=one,
+                log=_COMMITTED if one in whole else _BEHIND,
+                running=one in cluster.brokers,
+                fenced=one not in cluster.brokers,
+                clean=clean and one not in cluster.brokers,
+            )
+            for one in view.replicas
+        ),
+        leader=view.leader,
+        leader_epoch=1,
+        isr=frozenset(view.isr),
+        **eligible,
+    )
 
 
 def ask(bootstrap: str, client: Mapping[str, str]) -> LiveCluster:

@@ -1,33 +1,26 @@
 """Whether a broker of a running cluster may be restarted now, for each of its partitions.
 
-The cluster is asked for its metadata and settings (Describe rights). It does not tell the ends of
-logs, so the members of the ISR are taken to have all committed records, and the others none; the
-leader may have more, which a producer with acks=1 has seen acknowledged.
+The leader may have more than the committed records, which a producer with acks=1 has seen
+acknowledged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ackproof.advise.live import LiveCluster
-from ackproof.cluster.admin import PartitionView
+from ackproof.advise.live import LiveCluster, possible
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import (
     Ability,
     Outcome,
-    Replica,
-    ReplicaLog,
-    Situation,
     Start,
     Stop,
+    merged,
     outcome,
 )
 from ackproof_model.configuration import Acks
-
-_COMMITTED = ReplicaLog(end=1, epochs=((0, 0),), high_watermark=1)
-_BEHIND = ReplicaLog(end=0, epochs=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,48 +77,26 @@ def restart(
             hint="The client needs DescribeConfigs on the topics of this broker.",
         )
     return [
-        (place, _restarted(view, cluster, place[0], broker, kafka=kafka, acks=each))
+        (place, _restarted(cluster, place, broker, kafka=kafka, acks=each))
         for each in acks
-        for place, view in sorted(views.items())
+        for place in sorted(views)
     ]
 
 
 def _restarted(
-    view: PartitionView,
-    cluster: LiveCluster,
-    topic: str,
-    broker: int,
-    *,
-    kafka: str,
-    acks: Acks,
+    cluster: LiveCluster, place: TopicPartition, broker: int, *, kafka: str, acks: Acks
 ) -> Restarted:
-    least = cluster.minimum(topic)
     try:
-        situation = Situation(
-            kafka_version=kafka,
-            acks=acks,
-            min_insync_replicas=least,
-            unclean_election=cluster.unclean_election(topic),
-            replicas=tuple(
-                Replica(
-                    broker=one,
-                    log=_COMMITTED if one in view.isr else _BEHIND,
-                    running=one in cluster.brokers,
-                    fenced=one not in cluster.brokers,
-                )
-                for one in view.replicas
-            ),
-            leader=view.leader,
-            leader_epoch=1,
-            isr=frozenset(view.isr),
-        )
+        states = [replace(one, acks=acks) for one in possible(cluster, place, kafka=kafka)]
     except ValueError as error:
         raise ClusterError(f"the metadata contradicts itself: {error}") from error
+    view, least = cluster.partitions[place], cluster.minimum(place[0])
+    again = (Stop(broker), Start((broker,)))
     return Restarted(
         acks=acks,
         isr=tuple(sorted(view.isr)),
         min_insync_replicas=least,
-        down=outcome(situation, [Stop(broker)], writes=1),
-        whole=outcome(situation, [Stop(broker), Start((broker,))], writes=1),
+        down=merged([outcome(one, [Stop(broker)], writes=1) for one in states]),
+        whole=merged([outcome(one, again, writes=1) for one in states]),
         rule=len(set(view.isr) - {broker}) >= least,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -11,21 +12,21 @@ from rich.console import Console
 from rich.table import Table
 
 from ackproof.advise.acked import Lookup
-from ackproof.advise.alternatives import Alternative, groups
-from ackproof.advise.dead_cluster import DeadCluster
+from ackproof.advise.alternatives import Alternative, Failure, groups
+from ackproof.advise.dead_cluster import ClusterState
 from ackproof.advise.outage import Gone, Outage
 from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import Elect, Outcome, Step
+from ackproof_model.advice import Elect, MinIsr, Outcome, Step
 from ackproof_spark.forensics.sentences import how
 
 _TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
 #: Partitions, and lines of what is unknown, that are named.
 _MOST = 8
-_ELECTION = (
-    "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
-    "--topic {} --partition {}"
-)
+_TOOL = {
+    "election": "kafka-leader-election.sh --bootstrap-server HOST:PORT",
+    "settings": "kafka-configs.sh --bootstrap-server HOST:PORT",
+}
 
 
 def distinct(judged: Sequence[Alternative]) -> list[Alternative]:
@@ -38,17 +39,25 @@ def distinct(judged: Sequence[Alternative]) -> list[Alternative]:
 
 def print_advice(
     console: Console,
-    cluster: DeadCluster,
+    cluster: ClusterState,
     by_acks: dict[str, list[Alternative]],
+    failures: Mapping[str, list[Failure]],
 ) -> None:
-    """Print what each step does, for producers with each of these acks, and the best steps."""
+    """Print what each step does, for producers with each of these acks, and the best steps.
+
+    failures: one more failure during the best steps, by acks.
+    """
     total = len(cluster.situations)
     for acks, judged in _together(by_acks):
         console.print(f"Records acknowledged with {acks}:", style="bold")
         best = judged[0]
         steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
-        console.print(f"Best: {steps}: {_words(best, total)}.", style="bold", highlight=False)
-        _print_groups(console, best)
+        words = _words(best, total, counted=cluster.offsets_known)
+        first = "Best: " if len(judged) > 1 else ""
+        console.print(f"{first}{steps}: {words}.", style="bold", highlight=False)
+        _print_groups(console, best, counted=cluster.offsets_known)
+        for failure in failures.get(acks.partition(" ")[0].removeprefix("acks="), ()):
+            _print_failure(console, failure, total)
         table = Table(box=None, pad_edge=False)
         for heading in ("steps", "acknowledged records", "offsets", "cannot be written then"):
             table.add_column(heading, overflow="fold")
@@ -56,14 +65,14 @@ def print_advice(
             table.add_row(
                 "; ".join(map(str, one.steps)) or "none",
                 f"[{_TONES.get(one.verdict, 'yellow')}]{one.verdict}[/]",
-                f"{one.at_risk:,}" if one.at_risk else "",
+                f"{one.at_risk:,}" if one.at_risk and cluster.offsets_known else "",
                 f"{len(one.unavailable)} of {total}" if one.unavailable else "",
             )
         console.print(table)
         _print_commands(console, best, judged)
         console.print()
-    for place, situation in cluster.situations.items():
-        if gone := situation.gone:
+    for place, possible in cluster.situations.items():
+        if gone := possible[-1].gone:
             console.print(
                 f"{_name(place)}: offsets {gone} were committed, and are on no disk any more",
                 style="red",
@@ -92,27 +101,37 @@ def _together(
         yield from ((f"acks={acks}", judged) for acks, judged in by_acks.items())
 
 
-def _words(alternative: Alternative, total: int) -> str:
+def _print_failure(console: Console, failure: Failure, total: int) -> None:
+    effects = [
+        f"{failure.losing} of {total} partitions may lose records" if failure.losing else "",
+        f"{failure.unavailable} of {total} may stay unwritable" if failure.unavailable else "",
+        "" if failure.decided else "not decided",
+    ]
+    text = ", ".join(filter(None, effects)) or "nothing is lost, and writes return"
+    console.print(f"  If one more broker {failure.what} meanwhile: {text}.", highlight=False)
+
+
+def _words(alternative: Alternative, total: int, *, counted: bool) -> str:
     text = alternative.verdict
-    if alternative.at_risk:
+    if alternative.at_risk and counted:
         text += f" {alternative.at_risk:,} offsets"
     if alternative.unavailable:
         text += f"; {len(alternative.unavailable)} of {total} partitions cannot be written"
     return text
 
 
-def _print_groups(console: Console, alternative: Alternative) -> None:
+def _print_groups(console: Console, alternative: Alternative, *, counted: bool) -> None:
     for places, one in groups(alternative):
         names = ", ".join(map(_name, places[:_MOST]))
         more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
-        console.print(f"  {names}{more}: {_of_partition(one)}", highlight=False)
+        console.print(f"  {names}{more}: {_of_partition(one, counted=counted)}", highlight=False)
 
 
-def _of_partition(one: Outcome) -> str:
+def _of_partition(one: Outcome, *, counted: bool) -> str:
     leaders = " or ".join("none" if leader is None else str(leader) for leader in one.leaders)
     parts = [f"leader {leaders}", f"writes {one.writes}", f"reads {one.reads}"]
     if one.may_lose:
-        ranges = ", ".join(map(str, one.may_lose))
+        ranges = ", ".join(map(str, one.may_lose)) if counted else "that were acknowledged"
         word = "loses" if one.loses == one.may_lose else "may lose"
         parts.append(f"{word} offsets {ranges}")
         if one.disks:
@@ -123,28 +142,43 @@ def _of_partition(one: Outcome) -> str:
 def _print_commands(
     console: Console, alternative: Alternative, judged: Sequence[Alternative]
 ) -> None:
-    """Print the command of the election for each partition that may have no leader before it."""
-    steps = alternative.steps
-    at = next((at for at, step in enumerate(steps) if isinstance(step, Elect)), None)
-    if at is None:
-        return
-    before = next(one for one in judged if one.steps == steps[:at])
-    leaderless = [place for place, one in before.outcomes.items() if None in one.leaders]
-    console.print("The unclean election, once the brokers named before it run:")
-    for topic, partition in leaderless[:_MOST]:
-        console.print(f"  {_ELECTION.format(topic, partition)}", highlight=False, soft_wrap=True)
-    if len(leaderless) > _MOST:
-        console.print(f"  and for {len(leaderless) - _MOST} more partitions")
+    """Print the commands of elections, of partitions that may have no leader, and of settings."""
+    commands: list[str] = []
+    for at, step in enumerate(alternative.steps):
+        if isinstance(step, Elect):
+            before = next((one for one in judged if one.steps == alternative.steps[:at]), None)
+            commands += [
+                f"{_TOOL['election']} --election-type unclean --topic {topic} --partition {number}"
+                for topic, number in alternative.outcomes
+                if before is None or None in before.outcomes[topic, number].leaders
+            ]
+        elif isinstance(step, MinIsr):
+            commands += [
+                f"{_TOOL['settings']} --alter --entity-type topics --entity-name {topic} "
+                f"--add-config {step}"
+                for topic in sorted({topic for topic, _ in alternative.outcomes})
+            ]
+    if commands:
+        console.print("Commands, each once the steps before it are done:")
+    for command in commands[:_MOST]:
+        console.print(f"  {command}", highlight=False, soft_wrap=True)
+    if len(commands) > _MOST:
+        console.print(f"  and {len(commands) - _MOST} more, for the other topics and partitions")
 
 
 def _name(place: TopicPartition) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def document(cluster: DeadCluster, by_acks: dict[str, list[Alternative]]) -> dict[str, Any]:
+def document(
+    cluster: ClusterState,
+    by_acks: dict[str, list[Alternative]],
+    failures: Mapping[str, list[Failure]],
+) -> dict[str, Any]:
     """Return the advice as JSON: alternatives by acks, the best first, each with its partitions."""
     return {
-        "schema_version": 1,
+        "schema": "ackproof.advise.start/1",
+        "offsets_known": cluster.offsets_known,
         "answers": [
             {
                 "acks": acks,
@@ -161,13 +195,14 @@ def document(cluster: DeadCluster, by_acks: dict[str, list[Alternative]]) -> dic
                     }
                     for one in judged
                 ],
+                "if_one_more_fails": [asdict(one) for one in failures.get(acks, ())],
             }
             for acks, judged in by_acks.items()
         ],
         "gone": [
-            {"topic": topic, "partition": number, "first": one.gone.first, "last": one.gone.last}
-            for (topic, number), one in cluster.situations.items()
-            if one.gone
+            {"topic": topic, "partition": number, "first": gone.first, "last": gone.last}
+            for (topic, number), (*_, one) in cluster.situations.items()
+            if (gone := one.gone)
         ],
         "defaults_used": list(cluster.defaults),
         "unknown": list(cluster.unknown),
@@ -175,8 +210,10 @@ def document(cluster: DeadCluster, by_acks: dict[str, list[Alternative]]) -> dic
 
 
 def _step(step: Step) -> dict[str, Any]:
-    brokers = list(getattr(step, "brokers", ()))
-    return {"step": type(step).__name__.lower(), "brokers": brokers, "text": str(step)}
+    brokers = getattr(step, "brokers", None) or [
+        getattr(step, name) for name in ("broker", "to") if hasattr(step, name)
+    ]
+    return {"step": type(step).__name__.lower(), "brokers": list(brokers), "text": str(step)}
 
 
 def _outcome(one: Outcome) -> dict[str, Any]:
@@ -236,7 +273,7 @@ def restart_document(
 ) -> dict[str, Any]:
     """Return the answer about a restart as JSON."""
     return {
-        "schema_version": 1,
+        "schema": "ackproof.advise.restart/1",
         "broker": broker,
         "partitions": [
             {
@@ -272,7 +309,9 @@ def print_outages(
     else:
         say(f"No acknowledged offset of {len(past)} partitions is known to be gone.")
     for place, one in list(concerned.items())[:_MOST]:
-        against = f"; compared with the log of broker {one.compared}" if one.compared else ""
+        against = ""
+        if one.compared is not None:
+            against = f"; compared with the log of broker {one.compared}"
         say(f"{_name(place)}: replicas {list(one.replicas)}{against}", "bold")
         for _, line in sorted((*_terms(one), *_cuts(one))):
             say(f"  {line}")

@@ -27,7 +27,7 @@ from ackproof.own_config.configuration import FileRead, FileRefused, Given
 
 
 class GivenDocument(TypedDict):
-    """A value and its source: `FILE:LINE` or a default; null if nobody states it."""
+    """A value and its source: `FILE:LINE` or a default; null if no file states it."""
 
     value: str | None
     source: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from rich import box
@@ -19,6 +20,8 @@ _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
 _MOST_GROUPS = 12
 #: Characters of a screen on which known losses stand beside the failures; those of a column's head.
 _NARROW, _CELL = 100, 12
+#: Characters that the names of failures need at least, with the margins and the runs.
+_LABEL = 24
 
 
 def print_audit(
@@ -71,10 +74,11 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         _item(console, "  ", text, style="dim")
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
-        _item(console, "  ", f"Nobody states {names}: the answers are for each value.")
+        _item(console, "  ", f"No file states {names}: the answers are for each value.")
     if summary.rows:
-        console.print()
-        console.print(Padding(_table(summary, console.width), (0, 0, 0, 1), expand=False))
+        for table in _tables(summary, console.width):
+            console.print()
+            console.print(Padding(table, (0, 0, 0, 1), expand=False))
     for footnote in summary.footnotes:
         _item(console, "  ", footnote, style="dim")
     if summary.more:
@@ -94,7 +98,26 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         console.print(Text(f" See it happen: {command}"), highlight=False, soft_wrap=True)
 
 
-def _table(summary: Summary, width: int) -> Table:
+def _tables(summary: Summary, width: int) -> Iterator[Table]:
+    """Yield a table, or several one below the other if its columns are wider than the screen."""
+    heads = ["\n".join(wrap(head, _CELL, break_long_words=False)) for head in summary.columns]
+    first = 0
+    while first < len(heads):
+        last, room = first, width - _LABEL
+        while last < len(heads):
+            texts = [*heads[last].split("\n"), *(row.cells[last] for row in summary.rows)]
+            room -= max(map(len, texts)) + 2
+            if room < 0 and last > first:
+                break
+            last += 1
+        columns = range(first, last)
+        yield _table(summary, [heads[at] for at in columns], columns, width, last == len(heads))
+        first = last
+
+
+def _table(
+    summary: Summary, heads: Sequence[str], columns: Sequence[int], width: int, last: bool
+) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -104,13 +127,14 @@ def _table(summary: Summary, width: int) -> Table:
     )
     narrow = width < _NARROW
     cases = not narrow and any(row.cases for row in summary.rows)
-    runs = any(row.runs for row in summary.rows)
+    runs = last and any(row.runs for row in summary.rows)
     table.add_column("after")
-    for head in [*[""] * cases, *summary.columns, *["runs"] * runs]:
-        table.add_column("\n".join(wrap(head, _CELL, break_long_words=False)), no_wrap=True)
+    for head in [*[""] * cases, *heads, *["runs"] * runs]:
+        table.add_column(head, no_wrap=True)
     for row in summary.rows:
         label = f"{row.label} ({row.cases})" if narrow and row.cases else row.label
-        cells = [Text(cell or "-", style=_tone(cell)) for cell in row.cells]
+        shown = [row.cells[at] for at in columns]
+        cells = [Text(cell or "-", style=_tone(cell)) for cell in shown]
         known, seen = [Text(row.cases)] * cases, [Text(row.runs, style="dim")] * runs
         table.add_row(Text(label), *known, *cells, *seen)
     return table

@@ -200,7 +200,7 @@ def unread(setup: Setup) -> Iterator[str]:
             "(KAFKA-12670); an election requested with kafka-leader-election is unclean as ever"
         )
     minimum = own.broker.get(MINIMUM)
-    if minimum and MINIMUM in setup.when and MINIMUM not in topic.settings:
+    if minimum and _whole(minimum, 0) and MINIMUM in setup.when and MINIMUM not in topic.settings:
         yield (
             f"{minimum.source}: {MINIMUM}={minimum.value}: with eligible leader replicas (KIP-966, "
             "on by default from Kafka 4.1) it is read from the topic or from controllers' files, "

@@ -6,6 +6,7 @@ the topic share one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -193,7 +194,7 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
         ways = f"in {spelled(len(always))} way{'s' if len(always) > 1 else ''}"
         return "YES", f"{ways}, and in {len(others)} more that depend on {keys}" if others else ways
     if lost:
-        return "DEPENDS", f"on {keys}, which nobody states"
+        return "DEPENDS", f"on {keys}, which no file states"
     if answer.undecided:
         return "NOT DECIDED", f"the search did not end for {phrase(answer.undecided[0])}"
     if any(risk.effect is Effect.REFUSED and not risk.when for risk in answer.risks):
@@ -201,11 +202,18 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
     return "NO", "not by any failures that were looked at"
 
 
+def _origin(source: str) -> str:
+    """Return the mark of a default; of other software than Kafka and its clients the name, too."""
+    if not source.startswith("default of "):
+        return ""
+    own = re.match(r"default of (Kafka( \d.*)?$|the Java client|librdkafka)", source)
+    return " (default)" if own else f" ({source})"
+
+
 def _facts(answer: Answer) -> Iterator[str]:
     """Yield the settings that decide, without their sources: of the cluster, then of the client."""
     shown = {
-        key: f"{key}={given.value}" + (" (default)" if given.source.startswith("default") else "")
-        for key, given in answer.settings.items()
+        key: f"{key}={given.value}{_origin(given.source)}" for key, given in answer.settings.items()
     }
     client = [text for key, text in shown.items() if key in _CLIENT_SETTINGS]
     cluster = [text for key, text in shown.items() if key not in _CLIENT_SETTINGS]

@@ -13,7 +13,9 @@ from ackproof.cli.options import Json, print_json, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
-    from ackproof.advise.alternatives import Alternative
+    from collections.abc import Callable
+
+    from ackproof.advise.alternatives import Alternative, Failure, States
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,62 +23,149 @@ app = typer.Typer(
 )
 
 
+FailOn = Annotated[
+    str,
+    typer.Option(
+        "--fail-on",
+        metavar="LEVEL",
+        help="End with 1 if the best steps may lose a record (possible), or lose one in every "
+        "order of events (certain); none: never.",
+    ),
+]
+
+
+OneMoreFailure = Annotated[
+    bool,
+    typer.Option(
+        "--one-more-failure",
+        help="Also say what is lost if one more broker crashes or loses power meanwhile.",
+    ),
+]
+
+
 @app.command("start")
 def start(
-    disks: advise_input.Disks,
+    disks: advise_input.MaybeDisks = None,
     *,
     kafka: advise_input.Kafka,
+    from_cluster: advise_input.FromCluster = "",
+    client_config: own_files.ClientConfig = None,
     acks: advise_input.ProducerAcks = "",
     power_lost: advise_input.PowerLost = "",
     server: advise_input.Server = None,
     dump: advise_input.Dump = None,
-    fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on",
-            metavar="LEVEL",
-            help="End with 1 if the best steps may lose a record (possible), or lose one in every "
-            "order of events (certain); none: never.",
-        ),
-    ] = "none",
+    fail_on: FailOn = "none",
+    one_more_failure: OneMoreFailure = False,
     as_json: Json = False,
 ) -> None:
-    """Say which brokers of a dead cluster to start, in which order, and what is lost otherwise.
+    """Say which brokers to start, in which order, and what is lost otherwise.
 
-    Reads the disks of a cluster in KRaft mode that is down; changes nothing. For every order of
-    starts and unclean elections it says which acknowledged offsets are kept. Exit codes: 0, 1 for
-    --fail-on, 2 bad input. Example:
+    Reads the disks of a cluster in KRaft mode that is down, or asks one of which some brokers run;
+    changes nothing. For every order of starts and unclean elections it says which acknowledged
+    offsets are kept. Exit codes: 0, 1 for --fail-on, 2 bad input. Example:
     [bold]ackproof advise start /snapshots/* --kafka 3.9.1 --server server.properties[/]
     """
-    from ackproof.advise import dead_cluster, screen
     from ackproof.advise.alternatives import alternatives
 
-    wanted = advise_input.wanted(acks)
-    advise_input.check_kafka(kafka)
+    question = advise_input.Question(
+        disks=disks or [],
+        kafka=kafka,
+        from_cluster=from_cluster,
+        client_config=client_config,
+        acks=acks,
+        power_lost=power_lost,
+        server=server,
+        dump=dump,
+    )
+    _answer(question, alternatives, fail_on, one_more_failure=one_more_failure, as_json=as_json)
+
+
+@app.command("what-if")
+def what_if(
+    disks: advise_input.MaybeDisks = None,
+    *,
+    steps: Annotated[
+        list[str],
+        typer.Option(
+            "--step",
+            metavar="STEP",
+            help="A step, in order: 'start 1 and 2', 'stop 3', 'unclean election', 'replace the "
+            "disk of 1', 'min.insync.replicas=1', 'move replicas from 1 to 4', '2 crashes', "
+            "'2 loses power'.",
+            show_default=False,
+        ),
+    ],
+    kafka: advise_input.Kafka,
+    from_cluster: advise_input.FromCluster = "",
+    client_config: own_files.ClientConfig = None,
+    acks: advise_input.ProducerAcks = "",
+    power_lost: advise_input.PowerLost = "",
+    server: advise_input.Server = None,
+    dump: advise_input.Dump = None,
+    fail_on: FailOn = "none",
+    one_more_failure: OneMoreFailure = False,
+    as_json: Json = False,
+) -> None:
+    """Say what your own steps do, such as a replaced disk; nothing is run.
+
+    Example: [bold]ackproof advise what-if /snapshots/* --kafka 3.9.1 --step 'start 1'
+    --step 'replace the disk of 2'[/]
+    """
+    from ackproof.advise.alternatives import judge, parsed_step
+
+    taken = tuple(map(parsed_step, steps))
+    question = advise_input.Question(
+        disks=disks or [],
+        kafka=kafka,
+        from_cluster=from_cluster,
+        client_config=client_config,
+        acks=acks,
+        power_lost=power_lost,
+        server=server,
+        dump=dump,
+    )
+    _answer(
+        question,
+        lambda states: [judge(states, taken)],
+        fail_on,
+        one_more_failure=one_more_failure,
+        as_json=as_json,
+    )
+
+
+def _answer(
+    question: advise_input.Question,
+    judge: Callable[[States], list[Alternative]],
+    fail_on: str,
+    *,
+    one_more_failure: bool,
+    as_json: bool,
+) -> None:
+    """Print the judged alternatives for the producers' acks; exit by --fail-on."""
+    from ackproof.advise import screen
+    from ackproof.advise.alternatives import if_one_more_fails
+
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
-    evidence = advise_input.evidence(disks, kafka, server, dump)
-    settings = dead_cluster.Settings(
-        kafka=kafka,
-        properties=evidence.settings,
-        acks="all",
-        power_lost=advise_input.brokers(power_lost, frozenset(evidence.nodes)),
-    )
-    try:
-        cluster = dead_cluster.dead_cluster(evidence.nodes, evidence.dump, settings)
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-    if not cluster.situations:
-        reasons = "; ".join(cluster.unknown[:3]) or "the metadata log has no partition"
-        raise ScenarioError(f"no partition can be judged: {reasons}")
+    wanted = advise_input.wanted(question.acks)
+    cluster = question.state()
     by_acks: dict[str, list[Alternative]] = {}
+    failures: dict[str, list[Failure]] = {}
     for each in wanted:
-        states = {place: replace(one, acks=each) for place, one in cluster.situations.items()}
-        by_acks[each] = alternatives(states)
+        states = {
+            place: tuple(replace(one, acks=each) for one in possible)
+            for place, possible in cluster.situations.items()
+        }
+        try:
+            by_acks[each] = judge(states)
+            if one_more_failure:
+                failures[each] = if_one_more_fails(states, by_acks[each][0].steps)
+        except ValueError as error:  # such as a move to a broker that has a replica
+            raise ScenarioError(f"these steps cannot be judged: {error}") from error
     if as_json:
-        print_json(screen.document(cluster, by_acks))
+        print_json(screen.document(cluster, by_acks, failures))
     else:
-        screen.print_advice(stdout(), cluster, by_acks)
+        screen.print_advice(stdout(), cluster, by_acks, failures)
     best = [judged[0] for judged in by_acks.values()]
     risky = any(not one.decided or one.at_risk for one in best)
     certain = any(one.certain for one in best)
@@ -96,14 +185,7 @@ def restart(
         ),
     ] = None,
     *,
-    from_cluster: Annotated[
-        str,
-        typer.Option(
-            "--from-cluster",
-            metavar="HOST:PORT",
-            help="Bootstrap servers of the running cluster. It is only read.",
-        ),
-    ] = "",
+    from_cluster: advise_input.FromCluster = "",
     kafka: advise_input.Kafka,
     acks: advise_input.ProducerAcks = "",
     client_config: own_files.ClientConfig = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ackproof.advise.bundle import Evidence
+    from ackproof.advise.dead_cluster import ClusterState
     from ackproof_model.configuration import Acks
 
 ACKS: tuple[Acks, ...] = ("all", "1")
@@ -40,6 +42,24 @@ Disks = Annotated[
         help="Log directories (log.dirs) of the brokers and controllers, or folders that have "
         "some: volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only "
         "read; their nodes must not run.",
+    ),
+]
+MaybeDisks = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FOLDERS]",
+        show_default=False,
+        help="Log directories (log.dirs) of the brokers and controllers, or folders that have "
+        "some: volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only "
+        "read; their nodes must not run.",
+    ),
+]
+FromCluster = Annotated[
+    str,
+    typer.Option(
+        "--from-cluster",
+        metavar="HOST:PORT",
+        help="Bootstrap servers of the running cluster. It is only read.",
     ),
 ]
 Server = Annotated[
@@ -77,6 +97,59 @@ Logs = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The options of a command that judges steps."""
+
+    disks: Sequence[Path]
+    kafka: str
+    from_cluster: str
+    client_config: Path | None
+    acks: str
+    power_lost: str
+    server: Path | None
+    dump: Path | None
+
+    def state(self) -> ClusterState:
+        """Return the state of the cluster: from disks and bundles, or of a running one."""
+        from ackproof.advise import live
+        from ackproof.advise.bundle import read_evidence
+        from ackproof.advise.dead_cluster import Settings, dead_cluster
+
+        check_kafka(self.kafka)
+        if bool(self.disks) == bool(self.from_cluster):
+            raise ScenarioError(
+                "name log directories or bundles, or a running cluster with --from-cluster"
+            )
+        running = (
+            live.ask(self.from_cluster, client(self.client_config))
+            if not self.disks
+            else (
+                read_evidence(self.disks).live
+                if all(path.is_file() for path in self.disks)
+                else None
+            )
+        )
+        if running is not None:
+            found = live.state(running, self.kafka)
+        else:
+            read = evidence(self.disks, self.kafka, self.server, self.dump)
+            settings = Settings(
+                kafka=self.kafka,
+                properties=read.settings,
+                acks="all",
+                power_lost=brokers(self.power_lost, frozenset(read.nodes)),
+            )
+            try:
+                found = dead_cluster(read.nodes, read.dump, settings)
+            except ValueError as error:
+                raise ScenarioError(str(error)) from error
+        if not found.situations:
+            reasons = "; ".join(found.unknown[:3]) or "there is none"
+            raise ScenarioError(f"no partition can be judged: {reasons}")
+        return found
 
 
 def evidence(

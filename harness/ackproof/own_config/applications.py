@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ackproof.own_config.configuration import Client
-from ackproof.own_config.names import is_producers
+from ackproof.own_config.names import is_client, is_known, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source
 from ackproof.own_config.properties import client, clients, parse, streams, under
 from ackproof.own_config.tree import Block, NotYamlError, Text, flat
@@ -40,7 +40,7 @@ def read(source: Source) -> Part | None:
     """Read an application's properties or YAML, with its profiles."""
     documents = _documents(source)
     shared = _shared(source)
-    if not any(_kind(pairs) for _, pairs in documents):
+    if not any(_kind(source, pairs) for _, pairs in documents):
         return None
     base: dict[str, Text] = {**shared}
     parts: list[tuple[str, Part]] = []
@@ -50,10 +50,10 @@ def read(source: Source) -> Part | None:
             profiles.append((profile, pairs))
         else:
             base |= pairs
-    if _kind(base) and (part := _one(source, base)):
+    if _kind(source, base) and (part := _one(source, base)):
         parts.append(("", part))
     for profile, pairs in profiles:
-        if _kind(pairs) and (part := _one(source, base | pairs)):
+        if _kind(source, pairs) and (part := _one(source, base | pairs)):
             parts.append((profile, part))
     if not parts:
         return None
@@ -64,6 +64,7 @@ def read(source: Source) -> Part | None:
     )
 
 
+_APPLICATION = re.compile(r"(application|bootstrap|microprofile-config)[\w.-]*$")
 _PROFILE = re.compile(r"(?:application|bootstrap)-([\w-]+)\.(?:ya?ml|properties)")
 
 
@@ -159,15 +160,20 @@ def _looks_like_properties(source: Source) -> bool:
     return bool(re.match(r"[\w.%\"\[\]\\*>-]+\s*=", first))
 
 
-def _kind(pairs: Mapping[str, Text]) -> str:
+def _kind(source: Source, pairs: Mapping[str, Text]) -> str:
     keys = [_relaxed(key) for key in pairs]
     if any(key.startswith(("spring.kafka.", "spring.cloud.stream.kafka.")) for key in keys):
         return "spring"
-    if any(key.startswith(("mp.messaging.", "quarkus.kafka")) for key in keys):
+    channels = [match["key"] for key in pairs if (match := _CHANNEL.fullmatch(key))]
+    # A channel may be another broker's.
+    kafkas = "kafka" in source.text.lower() or any(map(is_known, channels))
+    if kafkas and any(key.startswith(("mp.messaging.", "quarkus.kafka")) for key in keys):
         return "quarkus"
     if any(re.match(r"kafka\.(producers|consumers)\.", key) for key in keys):
         return "micronaut"
-    if any(key.startswith("kafka.bootstrap.servers") for key in keys):
+    named = _APPLICATION.match(PurePath(source.name).name)
+    settings = [key[len("kafka.") :] for key in keys if named and key.startswith("kafka.")]
+    if "bootstrap.servers" in settings or any(map(is_client, settings)):
         return "micronaut" if any(key.startswith("micronaut.") for key in keys) else "quarkus"
     return ""
 
@@ -178,7 +184,7 @@ def _relaxed(key: str) -> str:
 
 
 def _one(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    kind = _kind(pairs)
+    kind = _kind(source, pairs)
     if kind == "spring":
         return spring(source, pairs)
     return quarkus(source, pairs) if kind == "quarkus" else micronaut(source, pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from ackproof.own_config.parts import Node, Part, Rank
@@ -74,6 +74,47 @@ def _agreed(nodes: Iterable[Node]) -> set[str]:
     return {node.settings[key].value for node in nodes for key in _SHARED if key in node.settings}
 
 
+def _apart(file: str, part: Part) -> list[Part]:
+    """Return a part for each cluster among the nodes of a file, and one for what is no node.
+
+    Nodes are of two clusters if they name different controllers, or different ZooKeepers and have
+    the same identities.
+    """
+    groups: list[list[Node]] = []
+    for node in part.nodes:
+        home = next((group for group in groups if not _of_two_clusters(node, group)), None)
+        if home is None:
+            groups.append([node])
+        else:
+            home.append(node)
+    if len(groups) < 2:
+        return [part, *part.others]
+    found = [
+        Part(
+            shape=part.shape,
+            cluster=f"{file} ({', '.join(node.name for node in group)})",
+            kafka=part.kafka,
+            nodes=tuple(group),
+        )
+        for group in groups
+    ]
+    rest = replace(part, kafka=None, nodes=())
+    return found if rest.empty else [*found, rest]
+
+
+def _of_two_clusters(node: Node, group: Sequence[Node]) -> bool:
+    for key in _SHARED:
+        theirs = {one for other in group for one in _addresses(other, key)}
+        if theirs and (own := _addresses(node, key)) and not own & theirs:
+            return key != "zookeeper.connect" or bool(_identities([node]) & _identities(group))
+    return False
+
+
+def _addresses(node: Node, key: str) -> set[str]:
+    stated = node.settings.get(key)
+    return {one.strip() for one in stated.value.split(",")} if stated else set()
+
+
 def _common(one: str, other: str) -> int:
     """Return how many folders two files have in common, from the top."""
     pairs = zip(PurePath(one).parent.parts, PurePath(other).parent.parts, strict=False)
@@ -87,6 +128,7 @@ def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
     ZooKeeper, and have no node in common. A file without nodes belongs to the cluster that it
     names, or whose servers its clients know, or that is nearest by folder; else to all of them.
     """
+    parts = [(file, one) for file, part in parts for one in _apart(file, part)]
     found: list[_Cluster] = []
     for file, part in sorted(parts, key=lambda one: "override" in PurePath(one[0]).name):
         if any(node.rank is Rank.STATIC for node in part.nodes):

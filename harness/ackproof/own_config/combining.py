@@ -46,7 +46,7 @@ def combine(
     static = [node for node in nodes if node.rank is Rank.STATIC]
     combined = [node for node in static if node.roles >= _BOTH]
     own = OwnConfig(
-        read=tuple(FileRead(file=file, shape=part.shape) for file, part in parts),
+        read=tuple(dict.fromkeys(FileRead(file=file, shape=part.shape) for file, part in parts)),
         refused=tuple(refused),
         kafka=version,
         since=next((part.since for _, part in parts if part.since), None),
@@ -241,7 +241,7 @@ def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
             ] + [node for node in part.nodes if node.name in changed]
         else:
             place = folder if part.shape == "compose" and folder not in found else file
-            found[place] = list(part.nodes)
+            found[place] = [*found.get(place, ()), *part.nodes]
     return found
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from ackproof.own_config import environment
+from ackproof.own_config.commands import overridden, texts, topics
 from ackproof.own_config.configuration import Client, Given, Topic
 from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
@@ -33,16 +34,16 @@ class _Found:
         variables: Mapping[str, Text],
         *,
         count: Given | None,
-        command: str = "",
+        command: Sequence[Text] = (),
     ) -> None:
         """Add a container: a node, or an application with clients."""
         settings = environment.broker_settings(variables, str(image or ""), self.source)
-        bare = image is not None and environment.is_kafka(image) and not variables and not command
+        starts = any("kafka-server-start" in one for one in command)
+        bare = image is not None and environment.is_kafka(image) and (starts or not command)
         if settings or bare:
+            settings = {**(settings or {}), **(overridden(command) if starts else {})}
             self.nodes.append(
-                environment.node(
-                    name, settings or {}, self.source, image=str(image or ""), count=count
-                )
+                environment.node(name, settings, self.source, image=str(image or ""), count=count)
             )
             stated = environment.version(image, self.source) if image else None
             if image and "redpanda" in image:
@@ -103,16 +104,14 @@ def compose(source: Source) -> Part | None:
             image,
             {
                 key: Text.at(
-                    fill(value, report=not _ADDRESS.search(key)), value.line, file=value.file
+                    fill(value, report=bool(_REPORTED.match(key))), value.line, file=value.file
                 )
                 for key, value in _variables(source, service).items()
             },
             count=_replicas(source, service, name),
-            command="\n".join(
-                map(str, _texts([service.get("command"), service.get("entrypoint")]))
-            ),
+            command=_command(service),
         )
-        found.topics += _commands(source, service)
+        found.topics += topics(source, service)
     part = found.part("compose")
     if not part.nodes and not part.producers and not part.consumers and not part.topics:
         names = ", ".join([*services][:5])
@@ -173,8 +172,11 @@ def _variables(source: Source, service: Block) -> dict[str, Text]:
     return variables
 
 
-#: Variables whose value decides about no record.
-_ADDRESS = re.compile(r"LISTENER|HOST|QUORUM|CONNECT$|SERVERS|URL|PORT|CLUSTER_ID|OPTS")
+#: Variables whose value may decide about a record: no addresses, and no secrets.
+_REPORTED = re.compile(
+    r"(KAFKA|CONNECT|SPRING)_(?!.*(LISTENER|HOST|QUORUM|CONNECT$|SERVERS|URL|PORT|CLUSTER_ID|OPTS"
+    r"|USER|PASS|SECRET|TOKEN|KEY|JAAS))"
+)
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?+])([^}]*))?\}|(\w+))")
 
 
@@ -232,52 +234,8 @@ def _created(value: Text, source: Source) -> list[Topic]:
     return topics
 
 
-_CREATE = re.compile(r"kafka-topics(?:\.sh)?\b(?P<options>[^;&|]*--create\b[^;&|]*)")
-
-
-def _commands(source: Source, node: object) -> list[Topic]:
-    """Return the topics that commands in a service create: `kafka-topics --create --topic …`."""
-    topics: list[Topic] = []
-    for value in _texts(node):
-        for match in _CREATE.finditer(value.replace("\\\n", " ")):
-            line = value.line + value.block + value[: match.start()].count("\n")
-            if topic := created_topic(source, match["options"], line):
-                topics.append(topic)
-    return topics
-
-
-def created_topic(source: Source, options: str, line: int) -> Topic | None:
-    """Return the topic of one command; None if it does not name it."""
-    words = dict(re.findall(r"--([\w-]+)[ =]+[\"']?([^\s\"']+)", options))
-    where = f"{source.name}:{line}"
-    if not re.fullmatch(r"[\w.-]+", words.get("topic", "")):
-        return None
-    configs = re.findall(r"--config[ =]+[\"']?([\w.]+)=([^\s\"']+)", options)
-    counts = {key: Given(value, where) for key, value in words.items() if value.isdecimal()}
-    return Topic(
-        name=words["topic"],
-        partitions=counts.get("partitions"),
-        replication_factor=counts.get("replication-factor"),
-        settings=source.settings({key: Text.at(value, line) for key, value in configs}),
-        source=where,
-    )
-
-
-def _texts(node: object) -> Iterator[Text]:
-    """Yield the texts below a node; a list of words is one text."""
-    if isinstance(node, Text):
-        yield node
-    elif isinstance(node, list):
-        words = [item for item in node if isinstance(item, Text)]
-        if words:
-            yield Text.at(" ".join(words), words[0].line)
-        for item in node:
-            if not isinstance(item, Text):
-                yield from _texts(item)
-    elif isinstance(node, Block):
-        for key in ("command", "entrypoint", "args"):
-            if key in node:
-                yield from _texts(node[key])
+def _command(container: Block) -> list[Text]:
+    return list(texts([container.get(key) for key in ("command", "entrypoint", "args")]))
 
 
 _COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
@@ -319,10 +277,8 @@ def _resource(found: _Found, resource: object) -> None:
             count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
             if count is None and kind in _COUNTED:
                 count = Given("1", f"{found.source.name}:{block(resource).line}")
-            found.container(
-                name, image, variables, count=count, command="x" if "command" in container else ""
-            )
-        found.topics += _commands(found.source, container)
+            found.container(name, image, variables, count=count, command=_command(container))
+        found.topics += topics(found.source, container)
 
 
 def embedded(source: Source, value: Text, name: str = "") -> Part | None:

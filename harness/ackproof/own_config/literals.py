@@ -7,16 +7,15 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ackproof.own_config import environment
-from ackproof.own_config.configuration import Client, Given, Settings, Topic
+from ackproof.own_config.configuration import Given, Settings, Topic
 from ackproof.own_config.containers import embedded
-from ackproof.own_config.parts import Node, Part, RefusalError, Source
-from ackproof.own_config.properties import classify
-from ackproof.own_config.tree import Block, Text, block, items, text
+from ackproof.own_config.names import is_known
+from ackproof.own_config.parts import Node, Part, Source
+from ackproof.own_config.sections import joined
+from ackproof.own_config.tree import Block, Text, block, items, mappings, text
 from ackproof.scenario.kafka_keys import known
-from ackproof.scenario.librdkafka import KNOWN
 
 
 def python(source: Source) -> Part | None:
@@ -46,7 +45,7 @@ def python(source: Source) -> Part | None:
     )
     literals = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     # Dotted names in Python are librdkafka's: other clients have keyword arguments.
-    return _joined(
+    return joined(
         source, "dict of Python", [_literal(source, one) for one in literals], "librdkafka"
     )
 
@@ -66,83 +65,31 @@ def _literal(source: Source, node: ast.Dict) -> dict[str, Text]:
     return pairs
 
 
-def _joined(
-    source: Source, shape: str, found: list[dict[str, Text]], library: str = ""
-) -> Part | None:
-    """Return the clients, brokers and topics of several sets of settings."""
-    parts = []
-    refusal: RefusalError | None = None
-    for pairs in found:
-        if not any("." in key or key in ("acks", "partitions") for key in pairs):
-            continue
-        try:
-            part = classify(source, pairs)
-        except RefusalError as error:
-            refusal = error
-            continue
-        if part and not all(one.name or one.settings for one in part.topics):
-            continue  # a replication factor of anything
-        if part:
-            line = min(value.line for value in pairs.values())
-            parts.append((line, part))
-    if not parts and refusal:
-        raise refusal
-    if not parts:
-        return None
-    several = len(parts) > 1
-    producers, consumers = (
-        tuple(
-            replace(
-                one,
-                name=f"{source.name}:{line}" if several else one.name,
-                library=library or _library(one, produces=produces),
-            )
-            for line, part in parts
-            for one in (part.producers if produces else part.consumers)
-        )
-        for produces in (True, False)
-    )
-    return Part(
-        shape=shape,
-        nodes=tuple(node for _, part in parts for node in part.nodes),
-        topics=tuple(topic for _, part in parts for topic in part.topics),
-        producers=producers,
-        consumers=consumers,
-    )
-
-
-def _library(who: Client, *, produces: bool) -> str:
-    """Return the library of a client in JSON or YAML; '' if both have all its names.
-
-    Only for producers: the defaults of consumers hardly differ.
-    """
-    names = who.settings.keys() - {"bootstrap.servers", "client.id"}
-    of_java = any(key in known("producer") and key not in KNOWN for key in names)
-    plain = who.library == "java" and not who.framework and "enable.idempotence" not in names
-    return "" if produces and plain and not of_java else who.library
-
-
 def mapping(source: Source) -> Part | None:
-    """Read JSON or YAML whose mappings have settings by Kafka's own names."""
-    return _joined(
-        source,
-        "settings in JSON" if source.text.lstrip()[:1] == "{" else "settings in YAML",
-        [
-            {key: value for key, value in node.items() if isinstance(value, Text)}
-            for root in source.documents
-            for node in _blocks(root)
-        ],
-    )
+    """Read JSON or YAML whose mappings have settings by Kafka's own names, or by .NET's."""
+    plain = [
+        {key: value for key, value in node.items() if isinstance(value, Text)}
+        for root in source.documents
+        for node in mappings(root)
+    ]
+    found = [_dotnet(pairs) for pairs in plain]
+    shape = "settings in JSON" if source.text.lstrip()[:1] == "{" else "settings in YAML"
+    return joined(source, shape, found, "" if found == plain else "librdkafka")
 
 
-def _blocks(node: object, depth: int = 0) -> Iterator[Block]:
-    if depth > 20:
-        return
-    if isinstance(node, Block):
-        yield node
-    children = node.values() if isinstance(node, Block) else node if isinstance(node, list) else ()
-    for child in children:
-        yield from _blocks(child, depth + 1)
+#: Values of enumerations of Confluent.Kafka for .NET.
+_ENUMERATED = {"Leader": "1", "None": "0", "ReadCommitted": "read_committed"}
+
+
+def _dotnet(pairs: dict[str, Text]) -> dict[str, Text]:
+    """Return settings with librdkafka's names for those of .NET: `EnableIdempotence`."""
+    names = {key: re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower() for key in pairs}
+    if not any(key[:1].isupper() and is_known(names[key]) for key in pairs):
+        return pairs
+    return {
+        names[key]: Text.at(_ENUMERATED.get(value, value.lower()), value.line)
+        for key, value in pairs.items()
+    }
 
 
 #: Names of a sub-chart in the values of another chart.
@@ -250,12 +197,16 @@ def _overrides(source: Source, chart: Block) -> Settings:
     return settings
 
 
+def _count(source: Source, value: Text | None) -> Given | None:
+    return source.settings({"count": value}).get("count") if value else None
+
+
 _REPLICAS = ("replicationFactor", "replication_factor", "replicas", "replication")
 
 
 def _topics(source: Source, node: Block) -> Iterator[Topic]:
     """Yield the topics of lists `topics:` whose entries have partitions or replicas."""
-    for parent in _blocks(node):
+    for parent in mappings(node):
         listed = parent.get("topics")
         entries: list[tuple[str, object]] = []
         if isinstance(listed, list):
@@ -264,13 +215,15 @@ def _topics(source: Source, node: Block) -> Iterator[Topic]:
             entries = list(listed.items())
         for name, entry in entries:
             replicas = next((found for key in _REPLICAS if (found := text(entry, key))), None)
-            partitions = text(entry, "partitions")
+            settings = {**block(entry, "config"), **block(entry, "configs")}
+            replicas = replicas or settings.pop("replication.factor", None)
+            partitions = text(entry, "partitions") or settings.pop("num.partitions", None)
             if not name or not (replicas or partitions):
                 continue
             yield Topic(
                 name=name,
-                partitions=source.given(partitions) if partitions else None,
-                replication_factor=source.given(replicas) if replicas else None,
-                settings=source.settings({**block(entry, "config"), **block(entry, "configs")}),
+                partitions=_count(source, partitions),
+                replication_factor=_count(source, replicas),
+                settings=source.settings(settings),
                 source=f"{source.name}:{block(entry).line}",
             )

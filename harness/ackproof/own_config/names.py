@@ -63,6 +63,10 @@ def is_consumers(key: str) -> bool:
     return key in only_of("consumer") or bool(_OF_CONSUMERS.fullmatch(key))
 
 
+def is_client(key: str) -> bool:
+    return is_producers(key) or is_consumers(key)
+
+
 def misspelt(key: str, scopes: tuple[str, ...]) -> str:
     """Return the setting that a name probably means; '' if it is known, or like none."""
     names = [name for scope in scopes for name in known(scope)]  # type: ignore[arg-type]

@@ -49,20 +49,33 @@ def strimzi(source: Source) -> Part | None:
         for root in source.documents
         if isinstance(root, Block)
         and "apiVersion" not in root
+        and "spec" in root
         and text(root, "kind") in ("Kafka", "KafkaNodePool", "KafkaTopic")
     ]
     if not resources:
         return None
+    first, *others = (_strimzi(source, group) for group in _by_cluster(resources))
+    return replace(first, others=tuple(others))
+
+
+def _by_cluster(resources: Sequence[Block]) -> list[list[Block]]:
+    """Return the resources of each Kafka of a file, and those that name none of them."""
+    names = [_name(one) for one in resources if text(one, "kind") == "Kafka"]
+    if len(names) < 2:
+        return [list(resources)]
+    groups: dict[str, list[Block]] = {name: [] for name in names}
+    for one in resources:
+        label = str(text(one, "metadata", "labels", "strimzi.io/cluster") or "")
+        cluster = _name(one) if text(one, "kind") == "Kafka" else label
+        groups.setdefault(cluster, []).append(one)
+    return list(groups.values())
+
+
+def _strimzi(source: Source, resources: Sequence[Block]) -> Part:
     of_kind: dict[str, list[Block]] = {}
     for resource in resources:
         of_kind.setdefault(str(text(resource, "kind") or ""), []).append(resource)
     clusters, pools = of_kind.get("Kafka", []), of_kind.get("KafkaNodePool", [])
-    if len(clusters) > 1:
-        names = ", ".join(map(_name, clusters))
-        raise RefusalError(
-            f"it has {len(clusters)} resources of the kind Kafka ({names}): put the one that you "
-            "mean into a file of its own"
-        )
     kafka = block(clusters[0], "spec", "kafka") if clusters else Block()
     settings = source.settings(flat(block(kafka, "config")))
     nodes = [_pool(source, pool, settings) for pool in pools]
@@ -159,6 +172,10 @@ def _connect(source: Source, resource: Block) -> Part | None:
         pairs |= flat(block(cluster, "config"))
     target = block(resource, "spec", "target", "config")
     pairs |= flat(target)
+    return _worker(source, resource, pairs)
+
+
+def _worker(source: Source, resource: Block, pairs: dict[str, Text]) -> Part | None:
     pairs.setdefault("config.storage.topic", Text.at("", resource.line))
     part = classify(replace(source, hint=""), pairs)
     if part is None:
@@ -180,9 +197,13 @@ def confluent(source: Source) -> Part | None:
     topics: list[Topic] = []
     versions: list[Given] = []
     mode = None
+    workers: list[Part] = []
     for resource in resources:
         kind, spec = text(resource, "kind"), block(resource, "spec")
-        if kind in ("Kafka", "KRaftController"):
+        if kind == "Connect":
+            pairs = _lines(items(spec, "configOverrides", "server"))
+            workers += filter(None, [_worker(source, resource, pairs)])
+        elif kind in ("Kafka", "KRaftController"):
             image = text(spec, "image", "application")
             stated = version(image, source) if image else None
             versions += [stated] if stated else []
@@ -208,12 +229,15 @@ def confluent(source: Source) -> Part | None:
         kafka=versions[0] if versions else None,
         mode=mode,
         nodes=tuple(nodes),
-        topics=tuple(topics),
+        topics=(*topics, *(one for part in workers for one in part.topics)),
+        producers=tuple(one for part in workers for one in part.producers),
+        consumers=tuple(one for part in workers for one in part.consumers),
     )
     if part.empty:
         kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
         raise RefusalError(
-            f"{UNKNOWN}: resources of Confluent's operator ({kinds}): none of Kafka, KafkaTopic"
+            f"{UNKNOWN}: resources of Confluent's operator ({kinds}): none of Kafka, KafkaTopic, "
+            "Connect"
         )
     return part
 

@@ -24,7 +24,17 @@ _SECRET_VALUE = re.compile(
 )
 #: A value that a program fills in: `${NAME}` of a shell, Spring or Terraform.
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
+#: Settings whose value is a number or a switch, and a value that something else replaces.
+_COUNT = re.compile(r"acks|.*(replicas|factor|isr|enable|idempotence|commit|retries)")
+_UNFILLED = re.compile(r"<[\w .-]+>|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|@[\w.]+@|__\w+__|%\w+%|\$\w+")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%=")
+#: Settings that may decide about a record: a report names those that a file leaves open.
+_DECIDES = re.compile(
+    r"acks|.*(insync|unclean|idempotence|replica|retention|cleanup|flush|transaction"
+    r"|retries|in\.flight|delivery|offset|commit|isolation|process\.roles|broker\.rack|version).*"
+    r"|(group|node|broker)\.id|message\.timestamp.*|elr.*|eligible.*",
+    re.IGNORECASE,
+)
 
 
 #: The kind of settings that an option names, for a file that does not show it.
@@ -68,7 +78,7 @@ class Part:
     """What one file says.
 
     shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
-    if it describes none.
+    if it describes none. others: what the file says of further clusters.
     """
 
     shape: str
@@ -82,6 +92,7 @@ class Part:
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
     warnings: tuple[str, ...] = ()
+    others: tuple[Part, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -132,22 +143,28 @@ class Source:
     def _setting(self, key: str, value: Text) -> dict[str, Given]:
         where = self.where(value)
         refuse_template(value)
+        if _COUNT.fullmatch(key) and _UNFILLED.fullmatch(value):
+            self._note(f"{where}: {key}: not stated: {value} fills it in", key)
+            return {}
         if match := _PLACEHOLDER.search(value):
             variable, default = match[1], match[2]
             if default is None:
-                self.warnings.append(f"{where}: {key}: not stated: {variable} fills it in")
+                self._note(f"{where}: {key}: not stated: {variable} fills it in", key)
                 return {}
             filled = _PLACEHOLDER.sub(lambda found: found[2] or "", value)
-            self.warnings.append(
-                f"{where}: {key}={filled}: the default of {variable}, which may replace it"
-            )
+            may = f"the default of {variable}, which may replace it"
+            self._note(f"{where}: {key}={filled}: {may}", key)
             return {key: Given(filled, where)}
         if not value.isprintable():
             raise RefusalError(f"line {value.line}: the value of {key} does not print")
         if not value.strip():
-            self.warnings.append(f"{where}: {key} is empty: taken as not stated")
+            self._note(f"{where}: {key} is empty: taken as not stated", key)
             return {}
         return {key: Given(value.strip(), where)}
+
+    def _note(self, warning: str, key: str) -> None:
+        if _DECIDES.fullmatch(key):
+            self.warnings.append(warning)
 
 
 def refuse_template(value: Text) -> None:

@@ -41,7 +41,11 @@ def read(source: Source) -> Part | None:
     """Read a file of settings."""
     repeated = _repeated(source)
     pairs = parse(source.text)
-    odd = {key: value for key, value in pairs.items() if not re.fullmatch(_NAME, key)}
+    odd = {
+        key: value
+        for key, value in pairs.items()
+        if not re.fullmatch(_NAME, key) or value.endswith("{")
+    }
     if 5 * len(odd) > len(pairs):
         return None  # a program or prose, which has a line that looks like a setting
     part = classify(source, {key: value for key, value in pairs.items() if key not in odd})
@@ -77,7 +81,7 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     for kind in (_mirror_maker, _prefixed):
         if part := kind(source, pairs):
             return part
-    keys = [key for key in pairs if source.hint or key not in _VAGUE]
+    keys = [key for key in pairs if source.hint or not _VAGUE.fullmatch(key)]
     votes = {scope: sum(map(own, keys)) for scope, own in _VOTES.items()}
     clients = votes["producer"] + votes["consumer"] + votes["client"]
     if source.hint == "topic" and not votes["broker"] and not clients:
@@ -97,8 +101,10 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     return read_as(source, pairs) if read_as else None
 
 
-#: Names that programs without Kafka have, too: they do not show a Kafka client.
-_VAGUE = {"debug", "log_level", "retries", "partitioner", "client.id", "batch.size"}
+#: Names that programs without Kafka have, or brokers and clients: they show neither.
+_VAGUE = re.compile(
+    r"debug|log_level|retries|partitioner|client\.id|batch\.size|(ssl|sasl)\.[\w.]+|security\.providers"
+)
 _VOTES: Mapping[str, Callable[[str], bool]] = {
     "broker": lambda key: key in only_of("broker"),
     "topic": lambda key: key in only_of("topic") or key in (*_PARTITIONS[::2], *_REPLICAS),
@@ -237,10 +243,12 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Read a Connect worker, a connector or a Streams application: `producer.acks=1`."""
     if "application.id" in pairs:
         return streams(source, pairs)
+    if server := under(pairs, "debezium.sink.kafka.producer."):
+        return clients(source, {("producer", ""): server}, shape="Debezium Server")
     produced = under(pairs, "producer.")
     consumed = under(pairs, "consumer.")
     worker = any(map(_WORKER.fullmatch, pairs))
-    if "connector.class" in pairs and not worker:
+    if "connector.class" in pairs and not (worker and "bootstrap.servers" in pairs):
         return _connector(source, pairs)
     if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
         return None

@@ -13,18 +13,21 @@ from ackproof import safe_files
 from ackproof.errors import ScenarioError
 from ackproof.own_config import (
     applications,
+    commands,
     containers,
     described,
     environment,
     literals,
     operators,
+    sections,
     terraform,
 )
 from ackproof.own_config import properties as settings_files
 from ackproof.own_config.clusters import clusters
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
-from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source, template
+from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source
+from ackproof.own_config.templates import refuse_unrendered
 from ackproof.own_config.tree import Block, NotYamlError
 
 #: More than any configuration has.
@@ -34,14 +37,15 @@ _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycac
 #: Names of files that a folder is searched for; a file that is named itself may have any name.
 _WANTED = (
     *(".properties", ".yml", ".yaml", ".env", ".conf", ".cfg", ".ini"),
-    *(".json", ".tf", ".tfvars", ".txt", ".log", ".py"),
+    *(".json", ".tf", ".tfvars", ".txt", ".log", ".py", ".toml", ".sh", ".service"),
 )
 _MOST_FILES = 2_000
 
 _READ = (
     "Files that are read: properties of brokers, topics, producers, consumers, Connect; compose, "
-    "Kubernetes, Strimzi and Helm's values in YAML; Spring, Quarkus, Micronaut; Terraform; the "
-    "output of kafka-topics and kafka-configs --describe."
+    "Kubernetes, Strimzi and Helm's values in YAML; Spring, Quarkus, Micronaut; librdkafka's "
+    "settings in INI, TOML, JSON; Terraform; the output of kafka-topics and kafka-configs "
+    "--describe."
 )
 
 Reader = Callable[[Source], Part | None]
@@ -81,6 +85,9 @@ READERS: tuple[Reader, ...] = (
     literals.python,
     _yaml(literals.helm),
     _yaml(literals.mapping),
+    commands.script,
+    _lines(sections.ini),
+    _lines(sections.hocon),
     _lines(settings_files.read),
 )
 
@@ -278,7 +285,7 @@ def _understood(source: Source) -> Part:
     if reason := _of_ackproof(source.text):
         raise RefusalError(reason)
     if len(source.text) < _LONG or _MENTIONS.search(source.text):
-        _refuse_template(source)
+        refuse_unrendered(source)
         for reader in READERS:
             if (part := reader(source)) is not None:
                 return part
@@ -304,20 +311,6 @@ _MENTIONS = re.compile(
     r"|consum|produc|transaction|cleanup|offset|commit|isolation|linger|zookeeper|flush|segment",
     re.IGNORECASE,
 )
-_OF_KAFKA = re.compile(r"kafka|insync|broker|zookeeper|replication", re.IGNORECASE)
-_MARK = re.compile(r"""(?:^|[:=,\[(\s-])\s*(\{\{|\{%|<%=)""")
-
-
-def _refuse_template(source: Source) -> None:
-    """Raise RefusalError for marks of a template outside comments and quotes."""
-    for number, line in enumerate(source.lines, start=1):
-        if "{{" not in line and "{%" not in line and "<%=" not in line:
-            continue
-        if line.lstrip().startswith("#"):
-            continue
-        if match := _MARK.search(re.sub(r"""("[^"]*"|'[^']*')""", "''", line)):
-            about = "" if _OF_KAFKA.search(source.text) else f"{UNKNOWN}: "
-            raise RefusalError(about + template(match[1], number))
 
 
 def _is_tree(source: Source) -> bool:
@@ -325,6 +318,8 @@ def _is_tree(source: Source) -> bool:
     first = next(
         (line for line in source.lines if line.strip() and line.lstrip()[0] not in "#"), ""
     )
+    if sections.HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+=", source.text):
+        return False
     if re.match(r"\s*[\w.\\\[\]\"-]+\s*=", first) or (
         re.match(r"\s*\{?\s*$", first) and "=" in source.text and ":" not in source.text
     ):
@@ -354,13 +349,21 @@ _SOURCES = (
 
 def _language(source: Source) -> str:
     """Return the programming language of a text; '' if it is no program."""
+    if re.match(r"#!.*sh\b", source.text):
+        return "Shell"
     code = "\n".join(line for line in source.lines if line.lstrip()[:1] not in ("#", "!"))
     return next((name for shows, name in _SOURCES if re.search(shows, code, re.MULTILINE)), "")
 
 
 def _looks(source: Source) -> str:
     """Return why a file is refused: its looks, and what would be read."""
-    if language := _language(source):
+    language = _language(source)
+    if language == "Shell":
+        return (
+            f"{UNKNOWN}: a shell script; of its commands `kafka-topics --create --topic NAME` and "
+            "`kafka-server-start --override` are read"
+        )
+    if language:
         return (
             f"{UNKNOWN}: {language} source; programs are not read. Name the settings in a "
             "properties file, or the block `ProducerConfig values:` of the program's log"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
@@ -129,9 +129,14 @@ class _Reader:
         return found
 
 
+def attributes(content: str) -> Block:
+    """Return the attributes and blocks of a text in HCL, or in HOCON."""
+    return _Reader(content).body()
+
+
 def read(source: Source) -> Part | None:
     """Read the resources of Kafka in a file of Terraform."""
-    if not _RESOURCE.search(source.text):
+    if not _RESOURCE.search(source.text) or re.search(r"(?m)^package \w+$", source.text):
         return None
     root = _Reader(source.text).body()
     variables = _variables(source, root)
@@ -139,9 +144,11 @@ def read(source: Source) -> Part | None:
     topics: list[Topic] = []
     versions: list[Given] = []
     kinds = []
-    for resource in items(root, "resource"):
+    resources = [*items(root, "resource"), *items(root, "module")]
+    for resource in resources:
         labels = [str(label) for label in items(resource, "labels")]
-        kind = labels[0] if labels else ""
+        module = "kafka_version" in resource and text(resource, "source")
+        kind = "module" if module else labels[0] if len(labels) > 1 else ""
         kinds.append(kind)
         _fill(resource, variables)
         if make := _TOPICS.get(kind):
@@ -155,11 +162,17 @@ def read(source: Source) -> Part | None:
         raise RefusalError(
             f"{UNKNOWN}: Terraform with these resources: {has}. These are read: {reads}"
         )
-    if any(kind.startswith("aws_msk") for kind in kinds):
+    if any(kind.startswith(("aws_msk", "module")) for kind in kinds):
         source.warnings.append(
-            f"{source.name}: settings that it does not state have Amazon MSK's own defaults, which "
-            "differ from Kafka's: `aws kafka describe-configuration-revision` shows them"
+            f"{source.name}: settings that it does not state have Amazon MSK's own defaults: "
+            "unclean.leader.election.enable=true without tiered storage, min.insync.replicas=2 in "
+            "three zones and 1 in two"
         )
+        stated = {key for node in nodes for key in node.settings}
+        if any(text(resource, "storage_mode") == "TIERED" for resource in resources):
+            stated.add("unclean.leader.election.enable")
+        missing = {key: given for key, given in _MSK.items() if key not in stated}
+        nodes = [replace(node, settings={**missing, **node.settings}) for node in nodes]
     return Part(
         shape="terraform",
         kafka=versions[0] if versions else None,
@@ -232,12 +245,34 @@ def _topic(source: Source, resource: Block) -> Topic:
     )
 
 
-_TOPICS: Mapping[str, Callable[[Source, Block], Topic]] = dict.fromkeys(
-    ("kafka_topic", "confluent_kafka_topic", "aiven_kafka_topic", "google_managed_kafka_topic"),
-    _topic,
-)
+def _confluent_topic(source: Source, resource: Block) -> Topic:
+    """Read a topic of Confluent Cloud, which has three replicas of each."""
+    topic = _topic(source, resource)
+    origin = "default of Confluent Cloud"
+    return replace(
+        topic,
+        replication_factor=Given("3", origin),
+        settings={"min.insync.replicas": Given("2", origin), **topic.settings},
+    )
+
+
+_TOPICS: Mapping[str, Callable[[Source, Block], Topic]] = {
+    **dict.fromkeys(("kafka_topic", "aiven_kafka_topic", "google_managed_kafka_topic"), _topic),
+    "confluent_kafka_topic": _confluent_topic,
+}
 
 _Cluster = tuple[Node | None, Given | None]
+
+
+#: Values of "The default Amazon MSK configuration", which a custom one keeps if it has no other.
+_MSK = {
+    key: Given(value, "default of Amazon MSK")
+    for key, value in (
+        ("min.insync.replicas", "1 or 2"),
+        ("default.replication.factor", "2 or 3"),
+        ("unclean.leader.election.enable", "true"),
+    )
+}
 
 
 def _name(resource: Block) -> str:
@@ -262,6 +297,16 @@ def _msk_cluster(source: Source, resource: Block) -> _Cluster:
     )
 
 
+def _module(source: Source, resource: Block) -> _Cluster:
+    """Read a module for MSK: of terraform-aws-modules, or of Cloud Posse."""
+    node, version = _msk_cluster(source, resource)
+    configuration, _ = _msk_configuration(source, resource)
+    settings = configuration.settings if configuration else {}
+    for name in ("configuration_server_properties", "properties"):
+        settings = {**settings, **source.settings(_config(resource, name))}
+    return replace(node, settings=settings) if node else None, version
+
+
 def _release(version: Given | None) -> Given | None:
     """Return a version without the letter of MSK's `3.7.x`, or its suffix `.tiered`, `.kraft`."""
     match = re.match(r"\d+\.\d+(\.\d+)?", version.value) if version else None
@@ -280,5 +325,6 @@ def _aiven(source: Source, resource: Block) -> _Cluster:
 _CLUSTERS: Mapping[str, Callable[[Source, Block], _Cluster]] = {
     "aws_msk_configuration": _msk_configuration,
     "aws_msk_cluster": _msk_cluster,
+    "module": _module,
     "aiven_kafka": _aiven,
 }

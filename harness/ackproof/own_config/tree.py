@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from warnings import catch_warnings
 
@@ -175,3 +176,14 @@ def _flatten(node: object, path: str, found: dict[str, Text], depth: int) -> Non
             _flatten(value, f"{path}[{at}]", found, depth + 1)
     elif isinstance(node, Text):
         found[path] = node
+
+
+def mappings(node: object, depth: int = 0) -> Iterator[Block]:
+    """Yield the mappings below a node."""
+    if depth > 20:
+        return
+    if isinstance(node, Block):
+        yield node
+    children = node.values() if isinstance(node, Block) else node if isinstance(node, list) else ()
+    for child in children:
+        yield from mappings(child, depth + 1)

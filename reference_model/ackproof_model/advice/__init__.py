@@ -4,15 +4,31 @@
 operator from there, and searches every order of all that the brokers do by themselves.
 """
 
-from ackproof_model.advice.outcome import Ability, Outcome, outcome
+from ackproof_model.advice.outcome import Ability, Outcome, merged, outcome
 from ackproof_model.advice.situation import Offsets, Replica, ReplicaLog, Situation
-from ackproof_model.advice.steps import Elect, Start, Step, Stop, down_brokers, sequences
+from ackproof_model.advice.steps import (
+    Elect,
+    Fail,
+    MinIsr,
+    Move,
+    Replace,
+    Start,
+    Step,
+    Stop,
+    down_brokers,
+    sequences,
+    with_failure,
+)
 
 __all__ = [
     "Ability",
     "Elect",
+    "Fail",
+    "MinIsr",
+    "Move",
     "Offsets",
     "Outcome",
+    "Replace",
     "Replica",
     "ReplicaLog",
     "Situation",
@@ -20,6 +36,8 @@ __all__ = [
     "Step",
     "Stop",
     "down_brokers",
+    "merged",
     "outcome",
     "sequences",
+    "with_failure",
 ]

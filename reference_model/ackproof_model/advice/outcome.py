@@ -8,19 +8,27 @@ that knows that it leads lacks it, because its followers then truncate it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 
 from ackproof_model.adversary.state import AdversaryModel, State
-from ackproof_model.adversary.successors import clean_stops, lost, successors, with_brokers
-from ackproof_model.advice.situation import Offsets, Situation
-from ackproof_model.advice.steps import Elect, Start, Step, Stop
+from ackproof_model.adversary.successors import (
+    clean_stops,
+    kills,
+    lost,
+    power_losses,
+    successors,
+    with_brokers,
+)
+from ackproof_model.advice.situation import Offsets, Situation, joined
+from ackproof_model.advice.steps import Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
 from ackproof_model.breadth_first import reachable
 from ackproof_model.kafka.partition_change import Election
 from ackproof_model.replication.controller import change, with_version
 from ackproof_model.replication.leader import enough_in_sync
-from ackproof_model.replication.state import NOBODY, Label
+from ackproof_model.replication.state import DOWN, NOBODY, Broker, Label
 
 #: The most states that are searched for all steps together.
 MAX_STATES = 200_000
@@ -67,9 +75,13 @@ class Outcome:
 def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> Outcome:
     """Return what the steps do to a partition; each begins when nothing changes any more.
 
-    writes: how many records are written meanwhile. Then steps and writes happen at any time.
+    A failure happens at any time. writes: how many records are written meanwhile. Then all steps
+    and writes happen at any time.
     Partitions of the same state, but for their offsets, are searched once.
     """
+    for step in steps:
+        if isinstance(step, Move) and step.broker in situation.numbers:
+            situation = situation.with_target(step.to)
     model, numbers = situation.model(writes=writes), situation.numbers
     numbered = (_numbered(step, numbers) for step in steps)
     taken = tuple(step for step in numbered if step != Start(()))
@@ -88,11 +100,60 @@ def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> 
     )
 
 
+def merged(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of steps in a state of which several possibilities are known."""
+    first, *others = outcomes
+    if not others:
+        return first
+    every = [offsets for one in outcomes for offsets in (*one.may_lose, *one.loses)]
+    cuts = sorted({at for one in every for at in (one.first, one.last + 1)})
+    parts = [Offsets(first, after - 1) for first, after in pairwise(cuts)]
+    risked = [at for at in parts if any(_has(one.may_lose, at) for one in outcomes)]
+    certain = [at for at in parts if all(_has(one.loses, at) for one in outcomes)]
+    return Outcome(
+        may_lose=joined(risked),
+        loses=joined(certain),
+        loses_new=any(one.loses_new for one in outcomes),
+        disks=tuple(
+            sorted(set.intersection(*(set(one.disks) for one in outcomes if one.may_lose)))
+            if risked
+            else ()
+        ),
+        leaders=tuple(
+            sorted(
+                {leader for one in outcomes for leader in one.leaders},
+                key=lambda leader: -1 if leader is None else leader,
+            )
+        ),
+        reads=_alike(one.reads for one in outcomes),
+        writes=_alike(one.writes for one in outcomes),
+        complete=all(one.complete for one in outcomes),
+    )
+
+
+def _has(ranges: Iterable[Offsets], part: Offsets) -> bool:
+    return any(one.first <= part.first and part.last <= one.last for one in ranges)
+
+
+def _alike(abilities: Iterable[Ability]) -> Ability:
+    seen = set(abilities)
+    return seen.pop() if len(seen) == 1 else Ability.PERHAPS
+
+
 def _numbered(step: Step, numbers: Mapping[int, int]) -> Step:
     """Return the step with the model's numbers of those brokers that have a replica."""
-    if isinstance(step, Start):
-        return Start(tuple(sorted(numbers[one] for one in step.brokers if one in numbers)))
-    return step if isinstance(step, Elect) else Stop(numbers.get(step.broker, NOBODY))
+    match step:
+        case Start(brokers):
+            return Start(tuple(sorted(numbers[one] for one in brokers if one in numbers)))
+        case Stop(broker):
+            return Stop(numbers.get(broker, NOBODY))
+        case Fail(broker, power):
+            return Fail(numbers.get(broker, NOBODY), power)
+        case Replace(broker):
+            return Replace(numbers.get(broker, NOBODY))
+        case Move(broker, to):
+            return Move(numbers.get(broker, NOBODY), numbers.get(to, NOBODY))
+    return step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +175,7 @@ def _searched(model: AdversaryModel, steps: tuple[Step, ...], *, at_any_time: bo
     search = _Search(model=model)
     reached, ends = search.settled({model.start})
     for step in steps:
-        before = reached if at_any_time else ends
+        before = reached if at_any_time or isinstance(step, Fail) else ends
         reached, ends = search.settled(
             {after for state in before for after in search.taken(state, step)}
         )
@@ -134,7 +195,7 @@ def _searched(model: AdversaryModel, steps: tuple[Step, ...], *, at_any_time: bo
         leaders=tuple(sorted({state.controller.leader for state in ends})),
         reads=_ability(led),
         writes=_ability(
-            leads and enough_in_sync(model.policy, state.controller.isr)
+            leads and enough_in_sync(search.model.policy, state.controller.isr)
             for leads, state in zip(led, ends, strict=True)
         ),
         complete=search.left > 0,
@@ -174,6 +235,43 @@ class _Search:
                 stops = clean_stops(self.model, controller, broker, number) if broker else ()
                 states = [with_brokers(state, {number: down}, after) for _, after, down in stops]
                 yield from states or [state]
+
+            case Fail(number, power):
+                self._startable -= {number}
+                broker = state.brokers[number] if number != NOBODY else None
+                fail = power_losses if power else kills
+                failed = fail(self.model, controller, broker, number) if broker else ()
+                states = [with_brokers(state, {number: down}, after) for _, after, down in failed]
+                yield from states or [state]
+            case Replace(number) if number != NOBODY:
+                self._startable |= {number}
+                yield with_brokers(state, {number: Broker(DOWN, False, (), NOBODY, 0)})
+            case MinIsr(value):
+                self.model = replace(self.model, min_insync_replicas=value)
+                after = change(self.model.policy, controller, controller.isr)
+                yield state._replace(controller=with_version(controller, after))
+            case Move(number, to) if NOBODY not in (number, to):
+                yield self._moved(state, number, to)
+            case _:
+                yield state
+
+    def _moved(self, state: State, number: int, to: int) -> State:
+        """Return the state once the new replica has replaced the other; the same if it cannot.
+
+        The new replica has to join the ISR first (`PartitionReassignmentReplicas`, KIP-455).
+        """
+        controller = state.controller
+        if not controller.isr >> to & 1:
+            return state
+        self._startable -= {number}
+        bit = 1 << number
+        without = controller._replace(
+            fenced=controller.fenced | bit,
+            elr=controller.elr & ~bit,
+            leader=NOBODY if controller.leader == number else controller.leader,
+        )
+        after = with_version(controller, change(self.model.policy, without, controller.isr & ~bit))
+        return with_brokers(state, {number: Broker(DOWN, False, (), NOBODY, 0)}, after)
 
     def settled(self, states: Iterable[State]) -> tuple[set[State], set[State]]:
         """Return all reached states, and those in which nothing happens any more.

@@ -7,7 +7,7 @@ Replicas are numbered in assignment order there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof_model.adversary.state import AdversaryModel, Budgets, State, Writes
@@ -171,14 +171,14 @@ class Situation:
 
     def offsets(self, records: int) -> tuple[Offsets, ...]:
         """Return the offsets of a set of the model's records; neighbours are joined."""
-        ranges: list[Offsets] = []
-        for number, one in enumerate(self._records.values()):
-            if records >> number & 1:
-                if ranges and one.first <= ranges[-1].last + 1:
-                    ranges[-1] = Offsets(ranges[-1].first, max(ranges[-1].last, one.last))
-                else:
-                    ranges.append(one)
-        return tuple(ranges)
+        return joined(
+            one for number, one in enumerate(self._records.values()) if records >> number & 1
+        )
+
+    def with_target(self, broker: int) -> Situation:
+        """Return the state with an empty replica on a running broker (a reassignment begins)."""
+        target = Replica(broker=broker, log=ReplicaLog(end=0, epochs=()), running=True)
+        return replace(self, replicas=(*self.replicas, target))
 
     def _log(self, log: ReplicaLog) -> Log:
         cuts = sorted({at for one in self._records.values() for at in (one.first, one.last + 1)})
@@ -270,6 +270,17 @@ class Situation:
         ends = tuple(len(self._log(other.log)) for other in self.replicas)
         in_sync = [ends[self.numbers[broker]] for broker in self.isr]
         return follower._replace(isr=self._mask(self.isr), remote=ends, hw=min(in_sync))
+
+
+def joined(ranges: Iterable[Offsets]) -> tuple[Offsets, ...]:
+    """Return ascending ranges with neighbours joined."""
+    found: list[Offsets] = []
+    for one in ranges:
+        if found and one.first <= found[-1].last + 1:
+            found[-1] = Offsets(found[-1].first, max(found[-1].last, one.last))
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 def _cut(

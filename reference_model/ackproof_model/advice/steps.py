@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, permutations
 
@@ -37,12 +37,66 @@ class Elect:
         return "unclean election"
 
 
-Step = Start | Stop | Elect
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Another failure: the broker's process is killed, or its machine loses power."""
+
+    broker: int
+    power: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.broker} loses power" if self.power else f"{self.broker} crashes"
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Replace the broker's disk by an empty one, and start it."""
+
+    broker: int
+
+    def __str__(self) -> str:
+        return f"replace the disk of {self.broker}"
+
+
+@dataclass(frozen=True, slots=True)
+class MinIsr:
+    """Set min.insync.replicas of the topic."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return f"min.insync.replicas={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Move the replicas of a broker to another, which runs (`kafka-reassign-partitions`)."""
+
+    broker: int
+    to: int
+
+    def __str__(self) -> str:
+        return f"move replicas from {self.broker} to {self.to}"
+
+
+Step = Start | Stop | Elect | Fail | Replace | MinIsr | Move
 
 
 def _words(brokers: tuple[int, ...]) -> str:
     *first, last = map(str, brokers)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def with_failure(
+    steps: tuple[Step, ...], brokers: Sequence[int], *, power: bool
+) -> Iterator[tuple[Step, ...]]:
+    """Yield the steps with the failure of one of the brokers before, between or after them.
+
+    In the end it is started again.
+    """
+    for broker in brokers:
+        for at in range(len(steps) + 1):
+            yield (*steps[:at], Fail(broker, power), *steps[at:], Start((broker,)))
 
 
 #: Up to so many brokers, every order of starts is compared.

@@ -10,13 +10,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from ackproof.advise.dead_cluster import DeadCluster, Settings, dead_cluster
+from ackproof.advise.alternatives import alternatives
+from ackproof.advise.dead_cluster import Settings, dead_cluster
 from ackproof.advise.disks import NodeDisks, read_disks
 from ackproof.advise.rolling import Restarted
 from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
-from ackproof_model.advice import Ability, Offsets, Outcome, ReplicaLog
+from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
 
@@ -50,7 +51,7 @@ def test_a_torn_or_damaged_batch_ends_the_log(tmp_path: Path) -> None:
 
 def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
     found = dead_cluster(nodes, DUMP, SETTINGS)
-    state = found.situations["orders", 0]
+    (state,) = found.situations["orders", 0]
     assert (state.leader, state.leader_epoch, state.isr) == (1, 4, {1})
     assert [(one.broker, one.fenced, one.log.end) for one in state.replicas] == [
         (1, False, 9),
@@ -75,7 +76,7 @@ def test_a_setting_of_one_topic_is_not_taken_for_stated_of_another(nodes) -> Non
     stated = Settings(kafka="3.9.1", acks="all", properties={"min.insync.replicas": "2"})
     found = dead_cluster(nodes, DUMP + another, stated)
     assert "min.insync.replicas" not in found.defaults
-    minima = {place[0]: one.min_insync_replicas for place, one in found.situations.items()}
+    minima = {place[0]: one.min_insync_replicas for place, (one,) in found.situations.items()}
     assert minima == {"orders": 1, "other": 2}
 
 
@@ -99,7 +100,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch) -> N
 def test_a_replica_without_a_directory_counts_as_empty_and_is_named(nodes) -> None:
     del nodes[2].logs["orders", 0]
     found = dead_cluster(nodes, DUMP, SETTINGS)
-    assert found.situations["orders", 0].replicas[1].log == ReplicaLog(end=0, epochs=())
+    assert found.situations["orders", 0][0].replicas[1].log == ReplicaLog(end=0, epochs=())
     assert found.unknown == (
         "orders-0: broker 2 has no directory of it, which counts as an empty log",
     )
@@ -122,10 +123,22 @@ def test_a_disk_that_a_broker_uses_is_refused(tmp_path: Path) -> None:
     assert set(read_disks([tmp_path])) == {1}
 
 
-def test_a_partition_without_a_disk_of_a_replica_is_unknown(nodes) -> None:
-    del nodes[2]
+def test_a_disk_that_is_not_given_is_answered_for_each_possibility(nodes) -> None:
+    disk_1 = nodes.pop(1)
     found = dead_cluster(nodes, DUMP, SETTINGS)
-    assert found == DeadCluster(situations={}, unknown=("orders-0: no disk of broker 2",))
+    assert "orders-0: no disk of broker 1; answered for logs that are empty" in found.unknown[0]
+    # Broker 1 led alone: it may have nothing, what broker 2 has, or more.
+    ends = [one.replicas[0].log.end for one in found.situations["orders", 0]]
+    assert ends == [0, 5, 6]
+    judged = {one.steps: one for one in alternatives(found.situations)}
+    without = judged[Start((2,)), Elect(), Start((1,))].outcomes["orders", 0]
+    assert (without.may_lose, without.loses) == ((Offsets(5, 5),), ())
+    emptied = judged[(Start((1, 2)),)].outcomes["orders", 0]
+    assert (emptied.may_lose, emptied.loses) == ((Offsets(0, 4),), ())
+    # Broker 2 was not in the ISR, so that nothing depends on its disk.
+    found = dead_cluster({1: disk_1}, DUMP, SETTINGS)
+    assert [one.replicas[1].log.end for one in found.situations["orders", 0]] == [0, 9]
+    assert dead_cluster({7: disk_1}, DUMP, SETTINGS).situations == {}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ackproof.advise.acked import look_up
@@ -16,6 +17,7 @@ from ackproof.advise.dead_cluster import Settings
 from ackproof.advise.disks import read_disks
 from ackproof.advise.outage import Outage, outages
 from ackproof.advise.records import read_records
+from ackproof.advise.screen import print_outages
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log
@@ -242,3 +244,12 @@ def test_a_damaged_batch_is_refused_by_its_offset(tmp_path: Path) -> None:
     (tmp_path / f"{0:020}.log").write_bytes(bytes(content))
     with pytest.raises(ScenarioError, match="the batch at offset 0 is damaged"):
         list(read_records(tmp_path, Offsets(0, 3)))
+
+
+def test_the_screen_names_broker_0_as_compared() -> None:
+    one = Outage(
+        replicas=(0, 1), leader=0, compared=0, terms=(), truncations=(), gone=(), undecided=("x",)
+    )
+    console = Console(record=True, width=200)
+    print_outages(console, {("orders", 0): one}, None)
+    assert "compared with the log of broker 0" in console.export_text()

@@ -47,10 +47,10 @@ def test_loss_for_some_unstated_values_depends_on_them() -> None:
     values = (assumed((with_acks,), (), acks="1"), assumed((), ((CRASH,),), acks="all"))
     answer = orders(risks=(with_acks,), unstated=("acks",), assumed=values, alternatives=())
     summary = only(answer)
-    assert (summary.verdict, summary.verdict_text) == ("DEPENDS", "on acks, which nobody states")
+    assert (summary.verdict, summary.verdict_text) == ("DEPENDS", "on acks, which no file states")
     assert summary.columns == ("acks=1", "acks=all")
     assert cells(answer, "a broker crashes") == ("CAN LOSE", "safe")
-    assert "Nobody states acks: the answers are for each value." in screen(audit(answer))
+    assert "No file states acks: the answers are for each value." in screen(audit(answer))
 
 
 def test_undecided_is_not_answered_no() -> None:
@@ -101,6 +101,14 @@ def test_way_to_the_loss_and_changes_with_places() -> None:
     assert "costs: while two of three replicas are away" in text
     assert "--prove B5" in text
     assert "not read: values.yaml: a Helm template: render it first" in text
+
+
+@pytest.mark.parametrize("width", [40, 52])
+def test_columns_that_are_wider_than_the_screen_stand_below_the_others(width: int) -> None:
+    wide, narrow = screen(audit(), width=200), screen(audit(), width=width)
+    assert "…" not in narrow
+    assert narrow.count("CAN LOSE") == wide.count("CAN LOSE")
+    assert narrow.count(" after ") > wide.count(" after ")
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -193,6 +193,18 @@ OF_STRIMZI = (
     "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\n"
     "metadata: {name: t, labels: {strimzi.io/cluster: NAME}}\nspec: {replicas: 3}\n"
 )
+SEVERAL = """
+services:
+  a:
+    image: apache/kafka:4.0.0
+    environment: {{KAFKA_CONTROLLER_QUORUM_VOTERS: "{}", KAFKA_NODE_ID: {}}}
+  b:
+    image: apache/kafka:4.0.0
+    environment: {{KAFKA_CONTROLLER_QUORUM_VOTERS: "{}", KAFKA_NODE_ID: {}}}
+"""
+OF_ZOOKEEPER = SEVERAL.replace("CONTROLLER_QUORUM_VOTERS", "ZOOKEEPER_CONNECT").replace(
+    "NODE_ID", "BROKER_ID"
+)
 NODE = "node.id=ID\nprocess.roles=broker\ncontroller.quorum.voters=1@VOTER:9093\n"
 
 
@@ -208,10 +220,21 @@ NODE = "node.id=ID\nprocess.roles=broker\ncontroller.quorum.voters=1@VOTER:9093\
         ({"a__s_p": NODE.replace("ID", "1"), "b__s_p": NODE.replace("ID", "1")}, 2),
         ({"a__s_p": NODE.replace("ID", "1"), "b__s_p": NODE.replace("VOTER", "x")}, 2),
         ({"compose_yml": COMPOSE, "producer_properties": "acks=1\n"}, 1),
+        ({"a_yaml": f"{STRIMZI}---\n{STRIMZI.replace('NAME', 'other')}"}, 2),
+        ({"compose_yml": SEVERAL.format("1@a:9093", 1, "1@b:9093", 1)}, 2),
+        ({"compose_yml": SEVERAL.format("1@a:9093", 1, "1@a:9093", 2)}, 1),
+        ({"compose_yml": OF_ZOOKEEPER.format("zk1:2181", 1, "zk2:2181", 1)}, 2),
+        ({"compose_yml": OF_ZOOKEEPER.format("zk1:2181", 1, "zk2:2181", 2)}, 1),
     ],
 )
 def test_clusters_of_one_folder_are_told_apart(files: dict[str, str], count: int) -> None:
     assert len(clusters_of(**files)) == count
+
+
+def test_clusters_of_one_file_have_their_own_nodes() -> None:
+    one, other = clusters_of(compose_yml=SEVERAL.format("1@a:9093", 1, "1@b:9093", 1))
+    assert (one.cluster, other.cluster) == ("compose.yml (a)", "compose.yml (b)")
+    assert [own.brokers and own.brokers.value for own in (one, other)] == ["1", "1"]
 
 
 def test_a_file_without_brokers_belongs_to_the_cluster_that_it_names_knows_or_is_near() -> None:

@@ -7,15 +7,21 @@ import pytest
 from ackproof_model.advice import (
     Ability,
     Elect,
+    Fail,
+    MinIsr,
+    Move,
     Offsets,
+    Replace,
     Replica,
     ReplicaLog,
     Situation,
     Start,
     Stop,
     down_brokers,
+    merged,
     outcome,
     sequences,
+    with_failure,
 )
 
 EPOCH_0 = ((0, 0),)
@@ -146,6 +152,68 @@ def test_offsets_that_were_committed_and_are_on_no_disk_are_named() -> None:
     state = situation(Replica(broker=1, log=log), replica(2, 4))
     assert state.gone == Offsets(5, 8)
     assert situation(*DIED_IN_TURN).gone is None
+
+
+#: Broker 1 leads alone, the others run and lag.
+ALONE = tuple(replica(broker, end, running=True) for broker, end in ((1, 9), (2, 5), (3, 5)))
+
+
+def test_an_emptied_disk_of_the_only_member_of_the_isr_loses_everything() -> None:
+    down = situation(*DIED_IN_TURN)
+    assert outcome(down, [Replace(1)]).loses == (Offsets(0, 1999),)
+    # A replica that others have is copied from them.
+    assert outcome(down, [Start((1,)), Replace(3)]).keeps
+    assert outcome(down, [Start((1,)), Replace(3)]).writes is Ability.YES
+
+
+@pytest.mark.parametrize(("power", "lost"), [(False, ()), (True, (Offsets(0, 8),))])
+def test_another_failure_of_the_last_replica(power, lost) -> None:
+    state = situation(*ALONE, isr=(1,))
+    restarted = outcome(state, [Fail(1, power), Start((1,))])
+    # The running followers join the ISR first, or not: so it is lost in some orders only.
+    assert restarted.loses == ()
+    assert bool(restarted.may_lose) == bool(lost)
+    assert outcome(state, [Fail(2, power)]).keeps
+
+
+def test_a_failure_is_put_before_between_and_after_the_steps() -> None:
+    assert list(with_failure((Start((1,)), Elect()), [2], power=True)) == [
+        (Fail(2, True), Start((1,)), Elect(), Start((2,))),
+        (Start((1,)), Fail(2, True), Elect(), Start((2,))),
+        (Start((1,)), Elect(), Fail(2, True), Start((2,))),
+    ]
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+def test_a_lower_minimum_isr_lets_writes_return(kafka) -> None:
+    state = situation(*DIED_IN_TURN, min_insync_replicas=2, kafka=kafka, elr=None)
+    alone = [Start((1,))]
+    assert outcome(state, alone).writes is Ability.NO
+    lowered = outcome(state, [*alone, MinIsr(1)])
+    assert (lowered.writes, lowered.keeps) == (Ability.YES, True)
+
+
+def test_replicas_move_away_from_a_broker_once_the_target_is_in_sync() -> None:
+    moved = outcome(situation(*ALONE, isr=(1,)), [Move(1, 4)])
+    assert moved.keeps
+    assert 1 not in moved.leaders
+    assert moved.reads is Ability.YES
+    # Without a leader nothing can be copied, and the reassignment waits.
+    waiting = outcome(situation(*DIED_IN_TURN), [Move(1, 4)])
+    assert (waiting.leaders, waiting.keeps) == ((None,), True)
+    # The only disk that has the records is not given up.
+    assert outcome(situation(*DIED_IN_TURN), [Move(1, 4), Start((1,))]).keeps
+
+
+def test_possibilities_are_merged_into_what_may_and_what_must_happen() -> None:
+    behind = situation(replica(1, 9), replica(2, 0, epochs=()))
+    partly = situation(replica(1, 9), replica(2, 4))
+    steps = [Start((2,)), Elect(), Start((1,))]
+    both = merged([outcome(one, steps) for one in (behind, partly)])
+    assert (both.may_lose, both.loses) == ((Offsets(0, 8),), (Offsets(4, 8),))
+    whole = situation(replica(1, 9), replica(2, 9))
+    both = merged([outcome(one, steps) for one in (behind, whole)])
+    assert (both.may_lose, both.loses) == ((Offsets(0, 8),), ())
 
 
 def test_sequences_start_each_set_of_brokers_and_elect_uncleanly() -> None:

@@ -1,0 +1,91 @@
+"""Reads commands that start brokers and create topics: in scripts, and in containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.parts import Node, Part, Source
+from ackproof.own_config.tree import Block, Text
+
+_CREATE = re.compile(r"kafka-topics(?:\.sh)?\b(?P<options>[^;&|\n]*--create\b[^;&|\n]*)")
+
+
+def topics(source: Source, node: object) -> list[Topic]:
+    """Return the topics that commands in a service create: `kafka-topics --create --topic …`."""
+    found: list[Topic] = []
+    for value in texts(node):
+        for match in _CREATE.finditer(value.replace("\\\n", "  ")):
+            line = _line(value, match.start())
+            if topic := _created(source, match["options"], line):
+                found.append(topic)
+    return found
+
+
+def script(source: Source) -> Part | None:
+    """Read the commands of a script or a unit of systemd that start a broker or create topics."""
+    lines = [line if line.lstrip()[:1] != "#" else "" for line in source.lines]
+    command = Text.at("\n".join(lines), 1)
+    made = tuple(topics(source, command))
+    if "kafka-server-start" not in command:
+        return Part(shape="commands", topics=made) if made else None
+    version = re.search(r"\bkafka_2\.1[0-3]-(\d+\.\d+\.\d+)", command)
+    where = f"{source.name}:{_line(command, version.start())}" if version else ""
+    settings = source.settings(overridden([command]))
+    part = Part(
+        shape="commands",
+        kafka=Given(version[1], where) if version else None,
+        nodes=(Node(name=source.name, settings=settings),) if settings else (),
+        topics=made,
+    )
+    return None if part.empty else part
+
+
+def _created(source: Source, options: str, line: int) -> Topic | None:
+    """Return the topic of one command; None if it does not name it."""
+    words = dict(re.findall(r"--([\w-]+)[ =]+[\"']?(?!--)([^\s\"']+)", options))
+    where = f"{source.name}:{line}"
+    if not re.fullmatch(r"[\w.-]+", words.get("topic", "")):
+        return None
+    configs = re.findall(r"--config[ =]+[\"']?([\w.]+)=([^\s\"']+)", options)
+    counts = {key: Given(value, where) for key, value in words.items() if value.isdecimal()}
+    return Topic(
+        name=words["topic"],
+        partitions=counts.get("partitions"),
+        replication_factor=counts.get("replication-factor"),
+        settings=source.settings({key: Text.at(value, line) for key, value in configs}),
+        source=where,
+    )
+
+
+def overridden(command: Sequence[Text]) -> dict[str, Text]:
+    """Return the settings of `kafka-server-start.sh server.properties --override key=value`."""
+    return {
+        match[1]: Text.at(match[2], _line(one, match.start()))
+        for one in command
+        for match in re.finditer(r"--override[ =]+[\"']?([\w.]+)=([^\s\"']+)", one)
+    }
+
+
+def _line(value: Text, position: int) -> int:
+    return value.line + value.block + value[:position].count("\n")
+
+
+def texts(node: object) -> Iterator[Text]:
+    """Yield the texts below a node; a list of words is one text, without blocks of lines."""
+    if isinstance(node, Text):
+        yield node
+    elif isinstance(node, list):
+        own = [item for item in node if isinstance(item, Text)]
+        yield from (item for item in own if item.block)
+        words = [item for item in own if not item.block]
+        if words:
+            yield Text.at(" ".join(words), words[0].line)
+        for item in node:
+            if not isinstance(item, Text):
+                yield from texts(item)
+    elif isinstance(node, Block):
+        for key in ("command", "entrypoint", "args"):
+            if key in node:
+                yield from texts(node[key])

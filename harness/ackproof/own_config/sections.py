@@ -1,0 +1,146 @@
+"""Reads settings under headings: INI, TOML, and HOCON of Akka and other programs in Scala."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ackproof.own_config.configuration import Client
+from ackproof.own_config.names import is_known
+from ackproof.own_config.parts import Part, RefusalError, Source
+from ackproof.own_config.properties import classify
+from ackproof.own_config.terraform import attributes
+from ackproof.own_config.tree import Text, mappings
+from ackproof.scenario.kafka_keys import known
+from ackproof.scenario.librdkafka import KNOWN
+
+HEADING = re.compile(r"\s*\[\[?\s*([\w .\"':-]+?)\s*\]?\]\s*([#;].*)?")
+_PAIR = re.compile(r"\s*([\w.\"'-]+)\s*[=:]\s*(.*)")
+#: Sections whose settings the others share.
+_COMMON = ("default", "common", "global", "kafka")
+
+
+def ini(source: Source) -> Part | None:
+    """Read INI and TOML: each section is a client, which has the settings of `[default]`, too."""
+    sections: dict[str, dict[str, Text]] = {}
+    pairs: dict[str, Text] = {}
+    for number, line in enumerate(source.lines, start=1):
+        if heading := HEADING.fullmatch(line):
+            pairs = sections.setdefault(heading[1].lower(), {})
+        elif (match := _PAIR.fullmatch(line)) and line.lstrip()[0] not in "#;":
+            pairs[_key(match[1])] = Text.at(_value(match[2]), number)
+    if not sections:
+        return None
+    common = next((sections[name] for name in _COMMON if name in sections), {})
+    return joined(
+        source,
+        "settings in sections",
+        [pairs if pairs is common else {**common, **pairs} for pairs in sections.values()],
+    )
+
+
+def _key(written: str) -> str:
+    """Return a name without quotes; of `options."message.timeout.ms"` the quoted one."""
+    quoted = re.search(r"[\"']([^\"']+)[\"']$", written)
+    return quoted[1] if quoted else written.removeprefix("librdkafka_options.")
+
+
+def _value(written: str) -> str:
+    quoted = re.match(r"([\"'])(.*?)\1", written)
+    return quoted[2] if quoted else re.sub(r"\s+[#;].*$", "", written)
+
+
+_BLOCK = re.compile(r"(?m)^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$")
+_OPTIONAL = re.compile(r"(?m)^([ \t]*([\w.\"-]+)\s*[=:]\s*)\$\{\?([\w.]+)\}[ \t]*$")
+
+
+def hocon(source: Source) -> Part | None:
+    """Read HOCON, such as `akka.kafka.producer { kafka-clients { acks = all } }`."""
+    if not _BLOCK.search(source.text) or source.text.lstrip()[:1] == "{":
+        return None
+    for match in _OPTIONAL.finditer(source.text):
+        if is_known(match[2].strip('"')):
+            line = source.text[: match.start()].count("\n") + 1 + match[1].count("\n")
+            source.warnings.append(
+                f"{source.name}:{line}: {match[3]} replaces {match[2]} if it is set"
+            )
+    root = attributes(_OPTIONAL.sub("", source.text))
+    found = [
+        {key.rpartition("kafka-clients.")[2]: one for key, one in node.items()}
+        for node in mappings(root)
+    ]
+    return joined(
+        source,
+        "HOCON",
+        [
+            {key: _unquoted(value) for key, value in pairs.items() if isinstance(value, Text)}
+            for pairs in found
+        ],
+        "java",
+    )
+
+
+def _unquoted(value: Text) -> Text:
+    """Return a value without the mark that HCL's reader puts around words outside quotes."""
+    bare = value.startswith("${") and value.endswith("}")
+    return Text.at(value[2:-1], value.line) if bare else value
+
+
+def joined(
+    source: Source, shape: str, found: list[dict[str, Text]], library: str = ""
+) -> Part | None:
+    """Return the clients, brokers and topics of several sets of settings."""
+    parts = []
+    refusal: RefusalError | None = None
+    for pairs in found:
+        if not any("." in key or key in ("acks", "partitions") for key in pairs):
+            continue
+        try:
+            part = classify(source, pairs)
+        except RefusalError as error:
+            refusal = error
+            continue
+        if part and not all(
+            one.replication_factor or one.settings.keys() & known("topic") for one in part.topics
+        ):
+            continue  # partitions of anything
+        if part and not all(one.name or one.settings for one in part.topics):
+            continue  # a replication factor of anything
+        if part:
+            line = min(value.line for value in pairs.values())
+            parts.append((line, part))
+    if not parts and refusal:
+        raise refusal
+    if not parts:
+        return None
+    several = len(parts) > 1
+    producers, consumers = (
+        tuple(
+            replace(
+                one,
+                name=f"{source.name}:{line}" if several else one.name,
+                library=library or _library(one, produces=produces),
+            )
+            for line, part in parts
+            for one in (part.producers if produces else part.consumers)
+        )
+        for produces in (True, False)
+    )
+    return Part(
+        shape=shape,
+        nodes=tuple(node for _, part in parts for node in part.nodes),
+        topics=tuple(topic for _, part in parts for topic in part.topics),
+        producers=producers,
+        consumers=consumers,
+    )
+
+
+def _library(who: Client, *, produces: bool) -> str:
+    """Return the library of a client in JSON or YAML; '' if both have all its names.
+
+    Only for producers: the defaults of consumers hardly differ.
+    """
+    names = who.settings.keys() - {"bootstrap.servers", "client.id"}
+    of_java = any(key in known("producer") and key not in KNOWN for key in names)
+    plain = who.library == "java" and not who.framework and "enable.idempotence" not in names
+    return "" if produces and plain and not of_java else who.library

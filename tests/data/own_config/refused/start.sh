@@ -1,0 +1,3 @@
+#!/bin/sh
+MIN_ISR=1
+const => { }

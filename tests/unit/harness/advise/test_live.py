@@ -1,0 +1,160 @@
+"""Advice about a cluster of which some brokers run, and steps of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ackproof.advise.alternatives import Alternative, alternatives, if_one_more_fails, parsed_step
+from ackproof.advise.bundle import Evidence, document, write
+from ackproof.advise.live import LiveCluster, possible, state
+from ackproof.cli.main import app
+from ackproof.cluster.admin import PartitionView
+from ackproof.errors import ScenarioError
+from ackproof_model.advice import Ability, Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
+from support.dead_disks import DUMP, disk
+
+PLACE = ("orders", 0)
+
+
+def cluster(leader, isr, *, running=(2, 3), minimum=1, refused=()) -> LiveCluster:
+    view = PartitionView(leader=leader, replicas=(1, 2, 3), isr=isr)
+    return LiveCluster(
+        brokers=frozenset(running),
+        partitions={PLACE: view},
+        settings={"orders": {"min.insync.replicas": str(minimum)}},
+        refused=dict.fromkeys(refused, "TOPIC_AUTHORIZATION_FAILED"),
+    )
+
+
+def judged(live: LiveCluster, kafka: str = "3.9.1") -> dict[tuple[Step, ...], Alternative]:
+    return {one.steps: one for one in alternatives(state(live, kafka).situations)}
+
+
+def test_without_a_leader_the_last_member_of_the_isr_is_started() -> None:
+    found = judged(cluster(None, (1,)))
+    assert next(iter(found)) == (Start((1,)),)
+    # Brokers 2 and 3 may have everything, or nothing.
+    elected = found[Elect(), Start((1,))].outcomes[PLACE]
+    assert elected.may_lose
+    assert not elected.loses
+    assert found[(Start((1,)),)].verdict == "keeps everything"
+
+
+def test_with_a_leader_a_broker_that_starts_loses_nothing() -> None:
+    live = cluster(2, (2,), running=(2,))
+    assert len(possible(live, PLACE, kafka="3.9.1")) == 1
+    assert {one.verdict for one in judged(live).values()} == {"keeps everything"}
+
+
+def test_unknown_eligible_replicas_are_each_a_possibility() -> None:
+    live = cluster(None, (), running=(), minimum=2)
+    states = possible(live, PLACE, kafka="4.3.1")
+    assert {one.elr_members for one in states} >= {frozenset({one}) for one in (1, 2, 3)}
+    assert {one.last_known_leader for one in states} == {None, 1, 2, 3}
+    assert any("which replica is eligible" in one for one in state(live, "4.3.1").unknown)
+
+
+def test_a_missing_right_is_named_and_the_default_is_said() -> None:
+    found = state(cluster(2, (2, 3), refused=["orders"]), "3.9.1")
+    assert any("missing right: DescribeConfigs" in one for one in found.unknown)
+    assert found.defaults == ("min.insync.replicas",)
+    assert not state(cluster(2, (2, 3)), "3.9.1").defaults
+
+
+def test_a_lower_minimum_is_advised_where_writes_do_not_return_without_it() -> None:
+    live = cluster(2, (2,), running=(2,), minimum=3)
+    found = judged(live)
+    assert found[Start((1, 3)),].outcomes[PLACE].writes is Ability.YES
+    alone = LiveCluster(
+        brokers=frozenset({2}),
+        partitions={PLACE: PartitionView(leader=2, replicas=(2,), isr=(2,))},
+        settings={"orders": {"min.insync.replicas": "2"}},
+        refused={},
+    )
+    best = alternatives(state(alone, "3.5.1").situations)[0]
+    assert best.steps == (MinIsr(1),)
+
+
+def test_one_more_failure_counts_partitions() -> None:
+    states = state(cluster(None, (1,)), "3.9.1").situations
+    crash, power = if_one_more_fails(states, (Start((1,)),))
+    assert (crash.what, crash.losing, crash.decided) == ("crashes", 0, True)
+    assert (power.what, power.losing) == ("loses power", 1)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Start((1,)),
+        Start((1, 2, 3)),
+        Stop(3),
+        Elect(),
+        Fail(2),
+        Fail(2, power=True),
+        Replace(1),
+        MinIsr(2),
+        Move(1, 4),
+    ],
+)
+def test_a_step_is_written_as_it_is_printed(step: Step) -> None:
+    assert parsed_step(str(step)) == step
+
+
+@pytest.mark.parametrize("text", ["", "start", "begin 1", "min.insync.replicas=0", "move 1 to 2"])
+def test_another_step_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="is not a step"):
+        parsed_step(text)
+
+
+def run(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(
+        app, ["advise", *map(str, words)], env={"COLUMNS": "200"}, catch_exceptions=False
+    )
+    return done.exit_code, done.stdout
+
+
+def test_the_commands_read_a_bundle_of_a_running_cluster(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    write(document(Evidence(live=cluster(None, (1,)))), bundle)
+    code, text = run(*("start", bundle, "--kafka", "3.9.1", "--acks", "all", "--one-more-failure"))
+    assert code == 0
+    assert "Best: start 1: keeps everything." in text
+    assert "If one more broker loses power meanwhile: 1 of 1 partitions may lose" in text
+    assert "unknown: orders-0: which records brokers 2, 3 have" in text
+    assert "offsets 0" not in text
+    words = ("what-if", bundle, "--kafka", "3.9.1", "--acks", "all", "--fail-on", "possible")
+    code, text = run(*words, "--step", "unclean election")
+    assert code == 1
+    assert "may lose offsets that were acknowledged" in text
+    found = json.loads(run(*words, "--step", "start 1", "--json")[1])
+    assert found["offsets_known"] is False
+    assert found["answers"][0]["alternatives"][0]["steps"] == [
+        {"step": "start", "brokers": [1], "text": "start 1"}
+    ]
+
+
+def test_own_steps_are_judged_from_disks(tmp_path: Path) -> None:
+    disk(tmp_path / "a", 1, records=9)
+    disk(tmp_path / "b", 2, records=5)
+    dump = tmp_path / "metadata.dump"
+    dump.write_text(DUMP)
+    words = ("what-if", tmp_path, "--kafka", "3.9.1", "--metadata-dump", dump, "--acks", "all")
+    code, text = run(*words, "--step", "replace the disk of 1", "--fail-on", "certain")
+    assert code == 1
+    assert "loses offsets 0 to 8" in text
+    code, text = run(*words, "--step", "start 1", "--step", "replace the disk of 2")
+    assert "keeps everything" in text
+    with pytest.raises(ScenarioError, match="a broker has two replicas"):
+        run(*words, "--step", "move replicas from 1 to 2")
+
+
+@pytest.mark.parametrize(
+    "words", [["start"], ["what-if", "--step", "stop 1"], ["start", "x", "--from-cluster", "h:1"]]
+)
+def test_one_source_is_needed(words) -> None:
+    with pytest.raises(ScenarioError, match="name log directories or bundles, or a running"):
+        run(*words, "--kafka", "3.9.1")
