@@ -61,7 +61,7 @@ def run_fault_phase(
         except FaultError as error:
             run.troubles.append(str(error))
         run.troubles += clients.await_producers()
-        run.bottlenecks = clients.bottlenecks()
+        run.bottlenecks, run.late = clients.bottlenecks(), clients.late()
 
 
 def _drive(

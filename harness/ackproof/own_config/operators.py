@@ -172,7 +172,20 @@ def _connect(source: Source, resource: Block) -> Part | None:
         pairs |= flat(block(cluster, "config"))
     target = block(resource, "spec", "target", "config")
     pairs |= flat(target)
-    return _worker(source, resource, pairs)
+    part = _worker(source, resource, pairs)
+    mirrors = [
+        flat(block(mirror, "sourceConnector", "config"))
+        for mirror in items(resource, "spec", "mirrors")
+    ]
+    replicas = [one["replication.factor"] for one in mirrors if "replication.factor" in one]
+    if part and replicas:
+        topic = Topic(
+            name="mirrored topics",
+            replication_factor=source.settings({"replicas": replicas[0]}).get("replicas"),
+            source=source.where(replicas[0]),
+        )
+        part = replace(part, topics=(*part.topics, topic))
+    return part
 
 
 def _worker(source: Source, resource: Block, pairs: dict[str, Text]) -> Part | None:

@@ -82,6 +82,7 @@ READERS: tuple[Reader, ...] = (
     terraform.read,
     environment.read,
     applications.read,
+    _yaml(applications.shipper),
     literals.python,
     _yaml(literals.helm),
     _yaml(literals.mapping),
@@ -342,7 +343,7 @@ _SOURCES = (
     (r"^package \w+$|sarama\.[A-Z]|kafka\.ConfigMap|^\s*\w+ := ", "Go"),
     (r"^import java|public (static|class|final)|ProducerConfig\.[A-Z_]+", "Java"),
     (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python"),
-    (r"\bconst \w+ = |=>|require\(", "JavaScript"),
+    (r"\bconst \w+ = |\) => |require\(", "JavaScript"),
     (r"^using [\w.]+;|new (Producer|Consumer)Config", "C#"),
 )
 

@@ -262,7 +262,13 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
                 run,
                 anchor=f"run-{number}",
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=figures(run.overview, run.timeline),
+                figures=[
+                    figure
+                    for figure in figures(run.overview, run.timeline)
+                    if figure.name != "quantiles"
+                    or run.verdict is None
+                    or wording.latencies(run.verdict)
+                ],
                 advice=advice.of_run(alone, run.overview.safer) if alone else "",
             )
         )

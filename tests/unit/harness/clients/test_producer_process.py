@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from ackproof.clients.delivery_reports import Stalls
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import Order, Progress, ProgressPage, State
 from ackproof.clients.specs import ProducerSpec
-from ackproof.clients.supervisor import bottleneck
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger.producer_ledger import recover, stream_path
 from support.client_specs import producer_spec
@@ -321,15 +322,18 @@ def test_a_process_that_was_not_started_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("busy", "late", "says"),
+    ("busy", "late", "bottlenecks", "late_ones"),
     [
-        (0.9, 0.02, ""),
-        (0.95, 0.5, "was busy 95% of the time"),
-        (0.1, 0.06, "took 6% of the acks too late to time them"),
+        (0.9, 0.02, [], []),
+        (0.95, 0.01, ["producer 0 was busy 95% of the time"], []),
+        (0.1, 0.06, [], ["producer 0 took 6% of the acks late"]),
     ],
 )
-def test_a_slow_producer_is_reported_as_the_bottleneck(busy, late, says):
-    assert bottleneck(busy=busy, late=late) == says
+def test_a_slow_and_a_late_producer_are_reported(busy, late, bottlenecks, late_ones):
+    producer = SimpleNamespace(name="producer 0", busy_share=busy, late_share=late)
+    clients = SimpleNamespace(producers=[producer])
+    assert ClientSupervisor.bottlenecks(clients) == bottlenecks
+    assert ClientSupervisor.late(clients) == late_ones
 
 
 @pytest.mark.parametrize(("rate", "busy"), [(None, (0, 1)), (10, (0, 0.5))])
