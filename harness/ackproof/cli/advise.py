@@ -142,7 +142,7 @@ def _answer(
     as_json: bool,
 ) -> None:
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
-    from ackproof.advise import screen
+    from ackproof.advise import document, screen
     from ackproof.advise.alternatives import if_one_more_fails
 
     if fail_on not in ("possible", "certain", "none"):
@@ -163,7 +163,7 @@ def _answer(
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
     if as_json:
-        print_json(screen.document(cluster, by_acks, failures))
+        print_json(document.of_advice(cluster, by_acks, failures))
     else:
         screen.print_advice(stdout(), cluster, by_acks, failures)
     best = [judged[0] for judged in by_acks.values()]
@@ -206,7 +206,7 @@ def restart(
     broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
-    from ackproof.advise import live, rolling, screen
+    from ackproof.advise import document, live, rolling, screen
     from ackproof.advise.bundle import read_evidence
 
     wanted = advise_input.wanted(acks)
@@ -227,7 +227,7 @@ def restart(
         )
     judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
     if as_json:
-        print_json(screen.restart_document(broker, judged))
+        print_json(document.of_restart(broker, judged))
     else:
         screen.print_restart(stdout(), broker, judged)
     risky = any(one.may_lose for _, one in judged)

@@ -75,9 +75,10 @@ def parse(path: Path) -> CommentedMap:
             hint="A scenario is a YAML file in UTF-8 that you may read.",
         ) from error
     except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise ScenarioError(
-            f"{path}:{line}: not valid YAML: {shortened(str(error.problem))}"
+            f"{path}:{line}: not valid YAML: column {column}: {shortened(str(error.problem))}"
         ) from error
     except (YAMLError, RecursionError, ValueError, TypeError) as error:
         problem = shortened(" ".join(str(error).split()))

@@ -316,3 +316,33 @@ def test_a_large_file_is_refused_without_being_read(
 def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(ScenarioError, match="no such file"):
         read([FILES / "nothing.properties"])
+
+
+def test_clusters_of_terraform_are_told_apart_by_the_configuration_that_they_name() -> None:
+    def configuration(name: str, minimum: int) -> str:
+        return (
+            f'resource "aws_msk_configuration" "{name}" {{\n  server_properties = <<EOT\n'
+            f"min.insync.replicas={minimum}\nEOT\n}}\n"
+        )
+
+    def cluster(name: str, kafka: str, arn: str) -> str:
+        return (
+            f'resource "aws_msk_cluster" "{name}" {{\n  kafka_version = "{kafka}"\n'
+            f"  configuration_info {{\n    arn = aws_msk_configuration.{arn}.arn\n  }}\n}}\n"
+        )
+
+    found = clusters_of(
+        main_tf=configuration("a", 1)
+        + configuration("b", 2)
+        + configuration("spare", 3)
+        + cluster("new", "3.9.1", "b")
+        + cluster("old", "3.6.0", "a")
+    )
+    assert {
+        own.cluster: (own.kafka and own.kafka.value, own.broker["min.insync.replicas"].value)
+        for own in found
+    } == {
+        "aws_msk_cluster.new": ("3.9.1", "2"),
+        "aws_msk_cluster.old": ("3.6.0", "1"),
+        "aws_msk_configuration.spare": (None, "3"),
+    }
