@@ -214,7 +214,7 @@ def _assumed(setup: Setup) -> Assumed:
 
 def _known(setup: Setup, risk: Risk) -> Risk:
     """Return a loss with its case of the catalogue, and the runs that showed it."""
-    case = cases.loss(setup.partition, risk.failures)
+    case = cases.loss(setup, risk.failures)
     return replace(risk, case=case, runs=cases.runs_of(case, risk.effect) if case else None)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.audit.answer import Effect, Failure, Runs
+from ackproof.audit.setup import Setup
 from ackproof_model.configuration import Configuration, Truncation
 
 #: Written by `ci/audit_cases.py`.
@@ -28,9 +29,9 @@ def runs_of(case: str, effect: Effect) -> Runs | None:
     return Runs(showed=counted[0], of=counted[1]) if counted else None
 
 
-def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
+def loss(setup: Setup, failures: Iterable[Failure]) -> str:
     """Return the case of a loss of acked records; '' if the catalogue has none like it."""
-    counts = Counter(failures)
+    configuration, counts = setup.partition, Counter(failures)
     taken = any(counts[one] for one in (Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
     sole = configuration.replication_factor == 1 and taken
     if configuration.acks != "all" and not sole:
@@ -44,8 +45,15 @@ def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
     if profile.truncation is Truncation.HIGH_WATERMARK:
         return "B10"
     if configuration.unclean_election:
-        return "B4" if counts[Failure.LAG] or not profile.truncates_first else "B11"
+        later = not profile.truncates_first
+        return by_unclean_election(setup) if counts[Failure.LAG] or later else "B11"
     return ""
+
+
+def by_unclean_election(setup: Setup) -> str:
+    """Return the case of an election outside the ISR: with transactions markers are lost, too."""
+    transactional = setup.producer and "transactional.id" in setup.producer.settings
+    return "B54" if transactional else "B4"
 
 
 def _by_lost_log(configuration: Configuration, counts: Counter[Failure]) -> str:

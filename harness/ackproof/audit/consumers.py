@@ -204,8 +204,8 @@ def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
 def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield what groups repeat or skip after the offsets topic has lost their offsets.
 
-    Of several failures only those count in which followers lag, and which take no record of the
-    topic itself with acks=all.
+    Of several failures only those count in which followers lag, and of more than two only those
+    that take no record of the topic itself with acks=all.
     """
     replicas = of_broker(setup, _OFFSETS)
     offsets = _offsets_partition(setup, replicas)
@@ -218,7 +218,10 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
         failures
         for failures in lost
         if len(failures) == 1
-        or (_LAG in failures and not any(covers(one, failures) for one in known))
+        or (
+            _LAG in failures
+            and (len(failures) == 2 or not any(covers(one, failures) for one in known))
+        )
     ]
     resets: dict[bool, dict[str, str]] = {
         of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers

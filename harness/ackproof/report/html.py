@@ -105,7 +105,7 @@ class Run:
             return []
         happened = None
         if overview.histories:
-            happened = sequence.of_history(overview.histories[0], overview.windows)
+            happened = sequence.of_history(overview.histories[0], overview)
         return [
             (diagram, title, caption)
             for diagram, title, caption in (
