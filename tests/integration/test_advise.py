@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +176,8 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         send(fork, 5000, 100)
         for node in (100, 2, 3):
             fork.nodes[node].kill()
-        copy_disks(fork, tmp_path / "before")
+        copy_disks(fork, tmp_path / "before", [100, 2, 3])
+        shutil.copytree(outage.disks / "broker-1", tmp_path / "before" / "broker-1")
         past, lookup = asked(tmp_path / "before")
         (gone,) = past["gone"]
         assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [1])

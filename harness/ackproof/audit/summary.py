@@ -162,7 +162,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
         how=how.trace if how else (),
         how_case=how.case if how else "",
         how_when=condition(how.when) if how else "",
-        changes=answer.alternatives[-1].changes if answer.alternatives else (),
+        changes=_changes(answer),
         notes=tuple(_notes(answer)),
         accepted=tuple(
             f"{risk.case or risk.effect} after {phrase(risk.failures)}: {risk.accepted}"
@@ -170,6 +170,14 @@ def _summary(group: Sequence[Answer]) -> Summary:
             if risk.accepted
         ),
     )
+
+
+def _changes(answer: Answer) -> tuple[Decision, ...]:
+    """Return the changes, the most useful first; of a refused configuration its own only."""
+    refused = next((r for r in answer.risks if r.effect is Effect.REFUSED and not r.when), None)
+    if refused:
+        return tuple(refused.decided_by)
+    return answer.alternatives[-1].changes if answer.alternatives else ()
 
 
 def _question(topics: Sequence[str], cluster: str) -> str:

@@ -239,7 +239,8 @@ def _data(path: Path) -> tuple[str, bytes | str]:
         folder = path.parent
         near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)
         guess = f" Did you mean {folder / near[0]}?" if near else ""
-        raise ScenarioError(f"{path}: no such file.{guess}", hint=_READ) from None
+        hint = "Name files or folders that exist; `ackproof audit --help` lists what is read."
+        raise ScenarioError(f"{path}: no such file.{guess}", hint=hint) from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise

@@ -19,6 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
 from ackproof import safe_files
 from ackproof.errors import ScenarioError
+from ackproof.scenario.shipped import names
 from ackproof.scenario.types import YamlPath
 
 #: YAML is read at some 0.15 ms a line.
@@ -58,8 +59,9 @@ def parse(path: Path) -> CommentedMap:
                 )
             document = YAML().load(text)
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
-        guess = f" Did you mean {path.parent / near[0]}?" if near else ""
+        beside = [str(path.parent / file.name) for file in path.parent.glob("*.y*ml")]
+        near = difflib.get_close_matches(str(path), [*beside, *names()])
+        guess = f" Did you mean {near[0]}?" if near else ""
         raise ScenarioError(
             f"{path}: no such scenario file.{guess}",
             hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "

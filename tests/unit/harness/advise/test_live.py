@@ -58,6 +58,8 @@ def test_unknown_eligible_replicas_are_each_a_possibility() -> None:
     states = possible(live, PLACE, kafka="4.3.1")
     assert {one.elr_members for one in states} >= {frozenset({one}) for one in (1, 2, 3)}
     assert {one.last_known_leader for one in states} == {None, 1, 2, 3}
+    # Whether they stopped cleanly decides whether they stay eligible.
+    assert {one.replicas[0].clean for one in states} == {True, False}
     assert any("which replica is eligible" in one for one in state(live, "4.3.1").unknown)
 
 

@@ -154,6 +154,17 @@ def test_kafkas_precedence_decides_between_files(
     assert any(warning in text for text in own.warnings)
 
 
+def test_values_that_no_broker_starts_with_are_reported() -> None:
+    own = texts(
+        a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
+        "default.replication.factor=3\n"
+    )
+    assert own.warnings == (
+        "a:2: min.insync.replicas=two is not a whole number: Kafka refuses it",
+        "a:3: unclean.leader.election.enable=yes is neither true nor false: Kafka refuses it",
+    )
+
+
 def test_the_stated_version_outranks_that_of_a_file() -> None:
     compose = (
         b"services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"

@@ -327,6 +327,19 @@ def test_a_missing_file_is_reported_with_the_nearest_name() -> None:
         load(SCENARIOS / "acsk.yaml")
 
 
+def test_a_missing_name_is_reported_with_the_nearest_shipped_scenario() -> None:
+    with pytest.raises(ScenarioError, match=r"akcs: no such scenario file\. Did you mean acks\?"):
+        load(Path("akcs"))
+
+
+def test_a_configuration_file_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yml"
+    path.write_text("services: {kafka: {image: apache/kafka}}\n")
+    with pytest.raises(ScenarioError, match="this is no scenario") as refused:
+        load(path)
+    assert "`ackproof audit FILE`" in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("text", ["", "- a\n", "just words\n"])
 def test_a_file_without_a_mapping_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
