@@ -204,8 +204,9 @@ def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
 def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield what groups repeat or skip after the offsets topic has lost their offsets.
 
-    Of several failures only those count in which followers lag, and of more than two only those
-    that take no record of the topic itself with acks=all.
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all. If no file states the version, two failures count for each, so that
+    no version looks better than another.
     """
     replicas = of_broker(setup, _OFFSETS)
     offsets = _offsets_partition(setup, replicas)
@@ -214,13 +215,17 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     topic = replace(setup, partition=replace(setup.partition, acks="all"))
     known = [_failures(loss) for loss in found_sets(topic).losing]
     lost = [_failures(loss) for loss in found_sets(offsets).losing]
+    unknown_version = setup.own.kafka is None
     sets = [
         failures
         for failures in lost
         if len(failures) == 1
         or (
             _LAG in failures
-            and (len(failures) == 2 or not any(covers(one, failures) for one in known))
+            and (
+                (unknown_version and len(failures) == 2)
+                or not any(covers(one, failures) for one in known)
+            )
         )
     ]
     resets: dict[bool, dict[str, str]] = {
