@@ -30,6 +30,7 @@ KAFKA = "kafka.version"
 CLIENT = "producer.version"
 LIBRARY = "producer.library"
 ELR = "eligible.leader.replicas.version"
+RACKS = "racks"
 
 #: The topic that stands for those that no file names.
 ANY_TOPIC = Topic(name="")
@@ -124,7 +125,7 @@ def _of(
         zookeeper = _zookeeper(own, kafka)
         minima = tuple(_minima(own, topic, kafka))
         writing = tuple(_producers(producer, kafka))
-        for factor, minimum, writes in product(replicas, minima, writing):
+        for factor, minimum, writes, racks in product(replicas, minima, writing, _racks(own)):
             unclean = _effective(own, topic, UNCLEAN, str(Profile.of(kafka).unclean_by_default))
             flushed = _flushed(own, topic)
             stated = {
@@ -149,7 +150,7 @@ def _of(
                     minimum=minimum[0],
                     unclean=stated[UNCLEAN].value == "true",
                 ),
-                when={**version.when, **factor[2], **minimum[2], **writes.when},
+                when={**version.when, **factor[2], **minimum[2], **writes.when, **racks[2]},
                 settings={key: one for key, one in stated.items() if one.source},
                 topic_settings={
                     **{key: given.value for key, given in topic.settings.items()},
@@ -159,7 +160,7 @@ def _of(
                 zookeeper=zookeeper,
                 controllers=_whole(own.controllers, 0),
                 combined=_whole(own.combined, 0) > 0,
-                racks=len({given.value for given in own.racks.values()}),
+                racks=racks[0],
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 refusal=writes.refusal,
             )
@@ -249,6 +250,17 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
     for number in _USUAL_REPLICAS:
         if number <= most:
             yield number, Given(str(number), ""), {REPLICAS: str(number)}
+
+
+def _racks(own: OwnConfig) -> Sequence[_Assumed]:
+    """Return the number of racks; a label of Kubernetes' nodes has a value for each of their zones.
+
+    Its number is unknown: two or three.
+    """
+    values = {given.value: given for given in own.racks.values()}
+    if label := next((given for value, given in values.items() if "/" in value), None):
+        return [(number, label, {RACKS: str(number)}) for number in (2, 3)]
+    return [(len(values), Given(str(len(values)), ""), {})]
 
 
 def _minima(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
