@@ -157,6 +157,12 @@ def test_a_disk_that_is_not_given_is_answered_for_each_possibility(nodes) -> Non
             lambda at: [disk(at / str(n), n, records=3, cluster=str(n)) for n in (1, 2)],
             "of different clusters: 1, 2",
         ),
+        (
+            lambda at: (disk(at, 1, records=3) / "meta.properties").write_text(
+                "version=0\nbroker.id=1\ncluster.id=c\n"
+            ),
+            "is of a cluster in ZooKeeper mode",
+        ),
     ],
 )
 def test_folders_without_disks_of_one_cluster_are_refused(tmp_path, prepare, message) -> None:
