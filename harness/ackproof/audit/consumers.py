@@ -235,8 +235,8 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
                 setup,
                 effect,
                 failures,
-                f"the offsets topic ({_OFFSETS}={replicas.value}) loses committed offsets; "
-                f"groups start by {_RESET}, and {then}",
+                f"the offsets topic ({_OFFSETS}={replicas.value}) loses committed offsets, and "
+                f"groups {then}",
                 when=when,
                 case="B27",
                 at_risk="everything that the groups of that broker committed",
