@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from docker import DockerClient
 from ackproof.cluster import readiness
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.fork import copy_disks, forked
+from ackproof.containers.commands import run_sidecar
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from integration.command import ackproof
@@ -175,7 +177,8 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         send(fork, 5000, 100)
         for node in (100, 2, 3):
             fork.nodes[node].kill()
-        copy_disks(fork, tmp_path / "before")
+        copy_disks(fork, tmp_path / "before", [100, 2, 3])
+        shutil.copytree(outage.disks / "broker-1", tmp_path / "before" / "broker-1")
         past, lookup = asked(tmp_path / "before")
         (gone,) = past["gone"]
         assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [1])
@@ -209,6 +212,40 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [])
         assert [cut["to"] for cut in past["truncations"]] == [1500]
         assert [one["send"]["offset"] for one in lookup["missing"]] == list(range(1500, 2000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broker", [1, 3])
+def test_a_replaced_disk_loses_what_only_it_had(outage: Outage, broker: int) -> None:
+    others = [one for one in (1, 2, 3) if one != broker]
+    steps = (f"replace the disk of {broker}", f"start {others[0]} and {others[1]} together")
+    done = ackproof(
+        *("advise", "what-if", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json"),
+        *("--step", steps[0], "--step", steps[1]),
+    )
+    assert done.returncode == 0, done.stderr
+    (said,) = json.loads(done.stdout)["answers"][0]["alternatives"][0]["partitions"]
+    assert said["loses"] == ([[0, 1999]] if broker == 1 else [])
+    run_id = f"fork-{uuid4().hex[:8]}"
+    with forked(outage.cluster, SPEC, run_id=run_id, start=[100]) as fork:
+        node = fork.nodes[broker]
+        emptied = run_sidecar(
+            fork.client,
+            fork.sidecar,
+            "rm -rf /volume/*",
+            run_id=run_id,
+            volumes={node.volume: {"bind": "/volume", "mode": "rw"}},
+        )
+        assert emptied.exit_status == 0, emptied.output
+        node.boot()
+        until(lambda: fork.admin.brokers() == {broker})
+        if broker == 1:
+            until(lambda: leader(fork) == 1)
+        for other in others:
+            fork.nodes[other].boot()
+        readiness.await_full_isr(fork, [("orders", 0)])
+        found = {int(one.value()) for one in records(fork, "orders")}
+    assert found == (set() if broker == 1 else set(range(2000)))
 
 
 @pytest.mark.slow

@@ -46,14 +46,15 @@ def print_advice(
     failures: one more failure during the best steps, by acks.
     """
     total = len(cluster.situations)
-    for acks, judged in _together(by_acks):
+    for acks, judged in together(by_acks):
         console.print(f"Records acknowledged with {acks}:", style="bold")
         best = judged[0]
         steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
         words = _words(best, total, counted=cluster.offsets_known)
         first = "Best: " if len(judged) > 1 else ""
         console.print(f"{first}{steps}: {words}.", style="bold", highlight=False)
-        _print_groups(console, best, counted=cluster.offsets_known)
+        for line in group_lines(best, counted=cluster.offsets_known):
+            console.print(f"  {line}", highlight=False, markup=False)
         for failure in failures.get(acks.partition(" ")[0].removeprefix("acks="), ()):
             _print_failure(console, failure, total)
         table = Table(box=None, pad_edge=False)
@@ -88,9 +89,9 @@ def print_advice(
         console.print(f"unknown: {len(cluster.unknown) - _MOST} more", style="yellow")
 
 
-def _together(
-    by_acks: dict[str, list[Alternative]],
-) -> Iterator[tuple[str, list[Alternative]]]:
+def together(
+    by_acks: Mapping[str, Sequence[Alternative]],
+) -> Iterator[tuple[str, Sequence[Alternative]]]:
     """Yield the answers, and equal ones once."""
     first, *others = by_acks.items()
     if others and first[1] == others[0][1]:
@@ -118,11 +119,12 @@ def _words(alternative: Alternative, total: int, *, counted: bool) -> str:
     return text
 
 
-def _print_groups(console: Console, alternative: Alternative, *, counted: bool) -> None:
+def group_lines(alternative: Alternative, *, counted: bool) -> Iterator[str]:
+    """Yield a line for each group of partitions with the same outcome."""
     for places, one in groups(alternative):
         names = ", ".join(map(_name, places[:_MOST]))
         more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
-        console.print(f"  {names}{more}: {_of_partition(one, counted=counted)}", highlight=False)
+        yield f"{names}{more}: {_of_partition(one, counted=counted)}"
 
 
 def _of_partition(one: Outcome, *, counted: bool) -> str:

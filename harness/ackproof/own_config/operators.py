@@ -78,6 +78,8 @@ def _strimzi(source: Source, resources: Sequence[Block]) -> Part:
     clusters, pools = of_kind.get("Kafka", []), of_kind.get("KafkaNodePool", [])
     kafka = block(clusters[0], "spec", "kafka") if clusters else Block()
     settings = source.settings(flat(block(kafka, "config")))
+    if rack := text(kafka, "rack", "topologyKey"):
+        settings = {**settings, "broker.rack": source.given(rack)}
     nodes = [_pool(source, pool, settings) for pool in pools]
     if clusters and not pools:
         nodes.append(

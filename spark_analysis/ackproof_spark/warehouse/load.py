@@ -209,7 +209,11 @@ def _frames(
         "fault_windows": renamed(fault_windows),
         "partition_states": renamed(partition_states),
         "events": timeline.unionByName(_rows(spark, "events", troubles).select(*timeline.columns)),
-        "metrics": per_second(ledger, table("reads")),
+        "metrics": per_second(
+            ledger,
+            table("reads"),
+            timed=[run.run_id for run in runs if run.run["ack_latency_max_ms"] is not None],
+        ),
         "anomalies": renamed(table("anomalies")),
     }
     if with_sends:

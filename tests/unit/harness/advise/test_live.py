@@ -58,6 +58,8 @@ def test_unknown_eligible_replicas_are_each_a_possibility() -> None:
     states = possible(live, PLACE, kafka="4.3.1")
     assert {one.elr_members for one in states} >= {frozenset({one}) for one in (1, 2, 3)}
     assert {one.last_known_leader for one in states} == {None, 1, 2, 3}
+    # Whether they stopped cleanly decides whether they stay eligible.
+    assert {one.replicas[0].clean for one in states} == {True, False}
     assert any("which replica is eligible" in one for one in state(live, "4.3.1").unknown)
 
 
@@ -149,8 +151,14 @@ def test_own_steps_are_judged_from_disks(tmp_path: Path) -> None:
     code, text = run(*words, "--step", "replace the disk of 1", "--fail-on", "certain")
     assert code == 1
     assert "loses offsets 0 to 8" in text
-    code, text = run(*words, "--step", "start 1", "--step", "replace the disk of 2")
+    page = tmp_path / "advice.html"
+    steps = ("--step", "start 1", "--step", "replace the disk of 2")
+    code, text = run(*words, *steps, "--html", page)
     assert "keeps everything" in text
+    assert "<li>replace the disk of 2</li>" in page.read_text()
+    assert 'class="pill kept">keeps everything' in page.read_text()
+    run(*words, "--step", "replace the disk of 1", "--html", page)
+    assert 'class="pill lost">loses' in page.read_text()
     with pytest.raises(ScenarioError, match="a broker has two replicas"):
         run(*words, "--step", "move replicas from 1 to 2")
 

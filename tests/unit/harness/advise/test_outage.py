@@ -238,6 +238,14 @@ def test_records_of_every_codec_are_read_as_they_were_sent(tmp_path: Path) -> No
     assert [one.offset for one in read_records(tmp_path, Offsets(4, 7))] == [4, 5, 6, 7]
 
 
+@pytest.mark.parametrize(("attributes", "timestamp"), [(0, 1000), (8, 2000)])
+def test_a_record_has_its_own_time_or_that_of_the_append(tmp_path, attributes, timestamp) -> None:
+    segment = batch(0, payload=records("a"), attributes=attributes)
+    (tmp_path / f"{0:020}.log").write_bytes(segment)
+    (found,) = read_records(tmp_path, Offsets(0, 0))
+    assert found.timestamp == timestamp
+
+
 def test_a_damaged_batch_is_refused_by_its_offset(tmp_path: Path) -> None:
     content = bytearray(REAL.read_bytes())
     content[70] ^= 1

@@ -186,6 +186,13 @@ def test_flushes_and_racks_are_taken() -> None:
     assert not only(own()).flushes_every_record
 
 
+def test_racks_of_unknown_number_have_an_answer_for_two_and_for_three() -> None:
+    label = own(racks={"pool": Given("topology.kubernetes.io/zone", "kafka.yaml:8")})
+    assert assumed(label, "racks") == ["2", "3"]
+    [group] = setups(label)
+    assert [one.racks for one in group] == [2, 3]
+
+
 @pytest.mark.parametrize("mode", ["", "kraft"])
 def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> None:
     releases = ["1.0.2", "2.2.2", "2.5.1", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "4.1.2", "4.4.0"]

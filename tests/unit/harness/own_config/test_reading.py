@@ -346,3 +346,11 @@ def test_clusters_of_terraform_are_told_apart_by_the_configuration_that_they_nam
         "aws_msk_cluster.old": ("3.6.0", "1"),
         "aws_msk_configuration.spare": (None, "3"),
     }
+
+
+def test_rack_label_of_strimzi_is_the_rack_of_its_nodes() -> None:
+    own = texts(
+        kafka_yaml="apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: a}\nspec:\n"
+        "  kafka:\n    replicas: 3\n    rack: {topologyKey: topology.kubernetes.io/zone}\n"
+    )
+    assert own.racks == {"a": Given("topology.kubernetes.io/zone", "kafka.yaml:7")}

@@ -17,8 +17,8 @@ FROM (
       count_if(lost > 0) AS runs_with_loss,
       CAST(count_if(lost > 0) AS DOUBLE) / count(*) AS share,
       sum(sent) AS sent, sum(acked) AS acked, sum(lost) AS lost,
-      median(lost) FILTER (WHERE lost > 0) AS lost_median,
-      min(lost) FILTER (WHERE lost > 0) AS lost_least,
+      median(CASE WHEN lost > 0 THEN lost END) AS lost_median,
+      min(CASE WHEN lost > 0 THEN lost END) AS lost_least,
       max(lost) AS lost_most
     FROM {schema}runs
     WHERE verdict <> 'inconclusive' AND acked > 0
