@@ -235,8 +235,7 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
                 setup,
                 effect,
                 failures,
-                f"the offsets topic ({_OFFSETS}={replicas.value}) loses committed offsets, and "
-                f"groups {then}",
+                f"the offsets topic loses committed offsets, and groups {then}",
                 when=when,
                 case="B27",
                 at_risk="everything that the groups of that broker committed",
