@@ -1,420 +1,202 @@
 """Compares the words of an audit with real brokers, for configurations drawn at random.
 
-`ci/audit-truth` calls it. A loss that the audit calls possible becomes a schedule (as in
-`ackproof plan`), which must lose in one of three tries. A set of failures that it calls survived
-becomes the schedules that lose under weaker settings, which must lose nothing.
+`ci/audit-truth` calls it. The configurations of one version share a cluster, each with a topic and
+a producer of its own, and each schedule is carried out on all of them at once (`audit_attack`). A
+schedule makes a set of failures. A configuration that survives the set must keep every acked
+record. If the model loses records of a configuration by the schedule, and the audit calls that set
+a loss, brokers must lose some in one of three tries.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
-import signal
+import math
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from ruamel.yaml import YAML
+from audit_attack import SETTINGS, Target, attack
+from audit_schedules import (
+    LOSES,
+    SURVIVES,
+    VERSIONS,
+    Claim,
+    Schedule,
+    chosen,
+    claims_of,
+    draw,
+)
 
-from ackproof.audit.risks import found_sets, question_of
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups
-from ackproof.cluster.pool import ClusterPool
+from ackproof.cluster.booted import booted
+from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError
-from ackproof.execution.runner import run
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
-from ackproof.planning.compiler import write_all
-from ackproof.planning.search import SearchResult
-from ackproof.progress import ConsoleReporter
-from ackproof.runs.verdict import Verdict
-from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.cluster import ClusterSpec
 from ackproof_faults.conditions.durations import parse_duration
-from ackproof_model import adversary
-from ackproof_model.adversary import Budgets
-from ackproof_model.bounds.losing import Question
-from ackproof_model.bounds.losing import stored as stored_minima
-from ackproof_model.exposure import Budget
-from ackproof_model.planning import Plan, carried_out, realized
+from ackproof_faults.evidence import FaultError
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "tests" / "results" / "audit_truth.jsonl"
+#: The schedules of each version: finding them takes longer than an attack.
+SCHEDULES = RESULTS.with_name("audit_schedules.jsonl")
 
-VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "4.1.2", "4.3.1", "4.4.0")
-#: Configurations that are run side by side, so that those of one version share a cluster.
-_SIDE_BY_SIDE = 16
 _TRIES = 3
-#: The most schedules for each set of failures that is survived.
-_ATTACKS = 1
-_MOST_STATES = 300_000
-_RECORDS = 200
-#: Failures that are perturbations of the adversary, whose schedules can be compiled.
-_KINDS = {
-    "crash": "kills",
-    "power_loss": "power_losses",
-    "disk_replaced": "power_losses",
-    "clean_restart": "clean_stops",
-    "lost_session": "fencings",
-    "lag": "shrinks",
-}
-LOSES, SURVIVES = "loses", "survives"
+#: Fewer acked records decide nothing.
+_LEAST_ACKED = 20
 
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A configuration drawn at random."""
-
-    kafka: str
-    replicas: int
-    minimum: int
-    acks: str
-    idempotence: bool
-    unclean: bool
-    racks: int
-
-    def own(self) -> OwnConfig:
-        """Return it as if files stated all of it."""
-        racks = {str(one): f"rack-{one % self.racks}" for one in range(3)} if self.racks else {}
-        topic = {
-            "min.insync.replicas": self.minimum,
-            "unclean.leader.election.enable": self.unclean,
-        }
-        client = {"acks": self.acks, "enable.idempotence": self.idempotence}
-        return OwnConfig(
-            kafka=_given(self.kafka),
-            brokers=_given(3),
-            controllers=_given(1),
-            racks={broker: _given(rack) for broker, rack in racks.items()},
-            topics=(
-                Topic(
-                    name="orders",
-                    replication_factor=_given(self.replicas),
-                    settings={key: _given(value) for key, value in topic.items()},
-                ),
-            ),
-            producers=(
-                Client(
-                    name="drawn",
-                    library="librdkafka",
-                    settings={key: _given(value) for key, value in client.items()},
-                ),
-            ),
-        )
-
-    def document(self) -> dict[str, Any]:
-        """Return the scenario of its cluster, topic and producer, without faults."""
-        return {
-            "version": 1,
-            "name": "truth",
-            "kafka": self.kafka,
-            "cluster": {
-                "settings": {
-                    "replica.lag.time.max.ms": 8000,
-                    "broker.session.timeout.ms": 4000,
-                    "broker.heartbeat.interval.ms": 500,
-                    "zookeeper.session.timeout.ms": 6000,
-                }
-            },
-            "topics": {
-                "orders": {
-                    "assignment": [[1, 2, 3][: self.replicas]],
-                    "settings": {
-                        "min.insync.replicas": self.minimum,
-                        "unclean.leader.election.enable": self.unclean,
-                    },
-                }
-            },
-            "workload": {
-                "topic": "orders",
-                "rate": "500/s",
-                "tail": _RECORDS,
-                "settings": {
-                    "acks": self.acks,
-                    "enable.idempotence": self.idempotence,
-                    "delivery.timeout.ms": 60000,
-                },
-            },
-        }
+def stored(file: Path = RESULTS) -> list[Result]:
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines]
 
 
-def _given(value: object) -> Given:
-    return Given(str(value).lower() if isinstance(value, bool) else str(value), "drawn")
-
-
-def draw(seed: int, number: int) -> Drawn:
-    """Return a configuration that its client and its brokers accept."""
-    chance = random.Random(f"{seed}/{number}")  # noqa: S311
-    replicas = chance.choice((1, 2, 3, 3, 3))
-    acks = chance.choice(("0", "1", "all", "all", "all"))
-    return Drawn(
-        kafka=chance.choice(VERSIONS),
-        replicas=replicas,
-        minimum=chance.randint(1, replicas),
-        acks=acks,
-        idempotence=acks == "all" and chance.random() < 0.5,
-        unclean=chance.random() < 0.3,
-        racks=chance.choice((0, 0, 3)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """A word of the audit about a set of failures, and the schedules that test it.
-
-    contradicted: the model itself loses records where the audit says that they survive.
-    """
-
-    word: str
-    failures: tuple[str, ...]
-    plans: tuple[Plan, ...]
-    contradicted: bool = False
-
-
-def trials(setup: Setup, *, chance: random.Random, most: int) -> Iterator[Trial]:
-    """Yield what the audit says of a setup, with the schedules that the planner finds.
-
-    Of each word at most `most` sets of failures, drawn at random, get schedules.
-    """
-    found, question = found_sets(setup), question_of(setup)
-    losing, survived = list(found.losing), list(found.survived)
-    chance.shuffle(losing)
-    chance.shuffle(survived)
-    planned = 0
-    for loss in losing:
-        budget = _budget(question, loss.failures) if planned < most else None
-        plan = _losing(question, budget) if budget else None
-        planned += plan is not None
-        yield Trial(word=LOSES, failures=loss.failures, plans=(plan,) if plan else ())
-    planned = 0
-    for failures in survived:
-        budget = _budget(question, failures) if planned < most else None
-        plans = tuple(islice(_attacks(question, budget), _ATTACKS)) if budget else ()
-        planned += bool(plans)
-        lost = any(plan.lost for plan in plans)
-        yield Trial(word=SURVIVES, failures=failures, plans=plans, contradicted=lost)
-
-
-def _budget(question: Question, failures: Sequence[str]) -> Budget | None:
-    """Return the perturbations of failures; None if a schedule cannot make them."""
-    counts: Counter[str] = Counter()
-    for failure in failures:
-        kind = _KINDS.get(failure)
-        if kind is None or (kind == "shrinks" and question.model().profile.zookeeper):
-            return None
-        counts[kind] += question.replicas - 1 if kind == "shrinks" else 1
-    return Budget(**counts)
-
-
-@cache
-def _losing(question: Question, budget: Budget) -> Plan | None:
-    """Return the schedule of the shortest stored way to a loss within a budget."""
-    known = stored_minima().get(question.key)
-    found = known.lost_by(budget) if known else None
-    if found is None or found.budget.leader_moves:
-        return None
-    total = int(found.budget.total)
-    model = question.model(budgets=Budgets(**asdict(found.budget), in_all=total))
-    return realized(adversary.search(model, max_states=_MOST_STATES))
-
-
-def _attacks(question: Question, budget: Budget) -> Iterator[Plan]:
-    """Yield schedules of these failures that lose records under weaker settings."""
-    seen = set()
-    for weaker in _weaker(question):
-        plan = _losing(weaker, budget)
-        here = carried_out(question.model(), plan.operations) if plan else None
-        if here is not None and here.operations not in seen:
-            seen.add(here.operations)
-            yield here
-
-
-def _weaker(question: Question) -> Iterator[Question]:
-    """Yield settings under which more is lost, those that differ least first."""
-    yield replace(question, elr=False)
-    yield replace(question, min_insync_replicas=1)
-    yield replace(question, elr=False, min_insync_replicas=1)
-    yield replace(question, unclean=True)
-    yield replace(question, acks="1")
-
-
-def _write(drawn: Drawn, trial: Trial, folder: Path) -> list[Path]:
-    """Write the scenarios of a trial; a replaced disk is emptied in place of a power loss."""
-    folder.mkdir(parents=True, exist_ok=True)
-    yaml, base = YAML(), folder / "base.yaml"
-    yaml.dump(drawn.document(), base)
-    scenario = load(base)[0].scenario
-    answer = adversary.search(trial.plans[0].model, max_states=1)  # not written
-    loses = trial.word == LOSES
-    result = SearchResult(
-        answer=answer,
-        loss=trial.plans[0] if loses else None,
-        clean=None,
-        lossless=() if loses else trial.plans,
-    )
-    name = "-".join((trial.word, *trial.failures)).replace("_", "-")
-    written = []
-    for path, _ in write_all(scenario, result, name=name, records=_RECORDS, out=folder):
-        document = yaml.load(path)
-        wiped = trial.failures.count("disk_replaced")
-        for fault in document["faults"]:
-            if fault["fault"] == "power_loss" and wiped:
-                fault |= {"fault": "wipe_partition", "partitions": "orders-0"}
-                wiped -= 1
-        yaml.dump(document, path)
-        written.append(path)
-    return written
-
-
-def stored() -> dict[int, Result]:
-    if not RESULTS.exists():
-        return {}
-    lines = RESULTS.read_text(encoding="utf-8").splitlines()
-    return {one["number"]: one for one in map(json.loads, lines)}
+def _append(file: Path, line: Result) -> None:
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write(json.dumps(line) + "\n")
 
 
 def main() -> int:
-    """Run the configurations that are not stored, and print the table."""
+    """Run the schedules that are not stored, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=41)
     parser.add_argument("--configurations", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--kafka", action="append", choices=VERSIONS, help="only this version")
     parser.add_argument("--budget", default="", metavar="TIME", help="begin none after this time")
-    parser.add_argument("--most", type=int, default=3, help="sets of failures of each word to run")
-    parser.add_argument("--compile", action="store_true", help="only compile, run no broker")
+    parser.add_argument("--compile", action="store_true", help="only schedules, no brokers")
     parser.add_argument("--table", action="store_true", help="only print what is stored")
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "audit-truth")
-    chosen = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    numbers = range(chosen.first, chosen.first + chosen.configurations)
-    if not chosen.table:
-        (_compile if chosen.compile else _run)(chosen, numbers)
-    print("\n".join(table(list(stored().values()))))
+    options = parser.parse_args()
+    until = time.monotonic() + parse_duration(options.budget) if options.budget else math.inf
+    for kafka in () if options.table else options.kafka or VERSIONS:
+        numbers = [
+            number
+            for number in range(options.configurations)
+            if draw(options.seed, number).kafka == kafka
+        ]
+        if options.compile:
+            _compile(options.seed, kafka, numbers)
+        elif time.monotonic() < until:
+            _run(options.seed, kafka, numbers, until)
+    print("\n".join(table(stored())))
     return 0
 
 
-def _ordered(seed: int, numbers: Sequence[int]) -> list[int]:
-    """Return the numbers, those of one version side by side within each group."""
-    return sorted(numbers, key=lambda one: (one // _SIDE_BY_SIDE, draw(seed, one).kafka))
+def _compile(seed: int, kafka: str, numbers: Sequence[int]) -> None:
+    """Find the schedules of a version, and print the words that the model itself refutes."""
+    for schedule in chosen(seed, numbers):
+        claims = claims_of(seed, numbers, schedule)
+        _append(SCHEDULES, {"kafka": kafka, "seed": seed, **schedule.document()})
+        print(f"{kafka}: {schedule}: {dict(Counter(one.word for one in claims.values()))}")
+        for number, one in claims.items():
+            if one.contradicted:
+                print(f"  contradicted: {one.failures} of {draw(seed, number)}", file=sys.stderr)
 
 
-def _trials(drawn: Drawn, number: int, most: int) -> Iterator[Trial]:
-    ((setup,),) = setups(drawn.own())
-    return trials(setup, chance=random.Random(number), most=most)  # noqa: S311
-
-
-def _compile(chosen: argparse.Namespace, numbers: Sequence[int]) -> None:
-    counts: Counter[tuple[str, str]] = Counter()
-    for number in numbers:
-        drawn = draw(chosen.seed, number)
-        for trial in _trials(drawn, number, chosen.most):
-            state = "contradicted" if trial.contradicted else "compiled" if trial.plans else "none"
-            counts[trial.word, state] += 1
-            if trial.contradicted:
-                print(f"{number} {drawn}: {trial.word} {trial.failures}", file=sys.stderr)
-    for (word, state), count in sorted(counts.items()):
-        print(f"{word}: {state} {count}")
-
-
-def _run(chosen: argparse.Namespace, numbers: Sequence[int]) -> None:
-    until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
-    engine, known = connect(), stored()
-    with ClusterPool(engine, reuse=True) as pool:
-        begin = partial(
-            run,
-            out=chosen.out,
-            pool=pool,
-            client=engine,
-            reporter=ConsoleReporter(Console(stderr=True)),
-        )
-        for number in _ordered(chosen.seed, [one for one in numbers if one not in known]):
-            if until is not None and time.monotonic() > until:
-                break
-            drawn = draw(chosen.seed, number)
-            line: Result = {"number": number, "seed": chosen.seed, **asdict(drawn), "trials": []}
-            for trial in _trials(drawn, number, chosen.most):
-                tries: list[Result] = []
-                if trial.plans:
-                    for path in _write(drawn, trial, chosen.out / f"{number:03}"):
-                        tries += _tried(path, trial, begin)
-                line["trials"].append(
-                    {
-                        "word": trial.word,
-                        "failures": trial.failures,
-                        "schedules": len(trial.plans),
-                        "contradicted": trial.contradicted,
-                        "tries": tries,
-                    }
-                )
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+def _run(seed: int, kafka: str, numbers: Sequence[int], until: float) -> None:
+    """Carry out the schedules of one version that are not stored, on one cluster."""
+    done = {(one["kafka"], one["schedule"]) for one in stored()}
+    known = [Schedule.of(one) for one in stored(SCHEDULES) if one["kafka"] == kafka]
+    left = [one for one in known if (kafka, str(one)) not in done]
+    while left and time.monotonic() < until:
+        client, image = connect(), images.ensure(kafka).reference
+        spec = ClusterSpec(brokers=3, settings=SETTINGS)
+        run_id = f"audit-truth-{kafka}-{len(left)}"
+        with booted(spec, client=client, image=image, run_id=run_id, kafka=kafka) as cluster:
+            while left and time.monotonic() < until:
+                schedule = left.pop(0)
+                claims = claims_of(seed, numbers, schedule)
+                begun = time.monotonic()
+                try:
+                    tries = list(_tried(cluster, seed, schedule, claims))
+                except (AckproofError, FaultError) as error:
+                    print(f"{kafka}: {schedule}: {error}", file=sys.stderr)
+                    break  # the next schedule gets a new cluster
+                line = {
+                    "kafka": kafka,
+                    "seed": seed,
+                    "schedule": str(schedule),
+                    "seconds": round(time.monotonic() - begun),
+                    "tries": tries,
+                }
+                _append(RESULTS, line)
 
 
 def _tried(
-    path: Path, trial: Trial, begin: Callable[[Configured], tuple[Path, Verdict]]
+    cluster: Any, seed: int, schedule: Schedule, claims: Mapping[int, Claim]
 ) -> Iterator[Result]:
-    """Yield the runs of a schedule: until it loses, or one that must lose nothing."""
-    configured = load(path)[0]
+    """Yield the result of each configuration; a loss that did not happen is tried again."""
+    left = dict(claims)
     for _ in range(_TRIES):
-        try:
-            run_dir, verdict = begin(configured)
-        except AckproofError as error:
-            yield {"schedule": path.stem, "error": str(error)}
-            continue
-        lost = verdict.observed.get("lost", 0)
-        yield {
-            "schedule": path.stem,
-            "run": run_dir.name,
-            "verdict": verdict.verdict,
-            "acked": verdict.observed.get("acked", 0),
-            "lost": lost,
-            "reason": verdict.reason,
-        }
-        if lost or (trial.word == SURVIVES and verdict.verdict != "inconclusive"):
+        targets = [
+            Target(
+                number=number,
+                topic=f"t{number}-{time.monotonic_ns()}",
+                plan=one.plan,
+                settings=draw(seed, number).topic,
+                acks=draw(seed, number).acks,
+                idempotence=draw(seed, number).idempotence,
+            )
+            for number, one in left.items()
+        ]
+        lost = attack(
+            cluster, targets, schedule.operations, wiped=schedule.wiped, extra=schedule.extra
+        )
+        for target in targets:
+            said, count = left[target.number], lost[target.topic]
+            yield {
+                "number": target.number,
+                "word": said.word,
+                "failures": said.failures,
+                "acked": len(target.acked),
+                "lost": count,
+                **({"astray": target.astray} if target.astray else {}),
+            }
+            if count or (said.word == SURVIVES and count is not None):
+                del left[target.number]
+        cluster.admin.delete_topics([target.topic for target in targets])
+        if not left:
             return
 
 
-def _decided(one: Result) -> bool:
-    return bool(one.get("lost")) or one.get("verdict") not in (None, "inconclusive")
+def _decided(one: Mapping[str, Any]) -> bool:
+    return one["lost"] is not None and one["acked"] >= _LEAST_ACKED
 
 
-def table(results: Sequence[Result]) -> Iterator[str]:
+def table(results: Collection[Result]) -> Iterator[str]:
     """Yield a row for each word and set of failures."""
+    by_claim: defaultdict[tuple[str, str, int], list[Result]] = defaultdict(list)
+    for one in (one for result in results for one in result["tries"]):
+        by_claim[one["word"], " + ".join(one["failures"]), one["number"]].append(one)
     rows: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for result in results:
-        for trial in result["trials"]:
-            row = rows[trial["word"], " + ".join(trial["failures"])]
-            row["said"] += 1
-            row["scheduled"] += trial["schedules"] > 0
-            tries = [one for one in trial["tries"] if _decided(one)]
-            row["run"] += bool(tries)
-            row["runs"] += len(tries)
-            row["lost"] += sum(bool(one["lost"]) for one in tries)
-            lost = any(one["lost"] for one in tries)
-            row["true"] += bool(tries) and lost == (trial["word"] == LOSES)
-            row["contradicted"] += trial["contradicted"]
-    columns = ("said", "scheduled", "run", "true", "runs", "lost", "contradicted")
-    yield f"{len(results)} configurations"
+    for (word, failures, _), tries in by_claim.items():
+        decided = [one for one in tries if _decided(one)]
+        lost = sum(one["lost"] > 0 for one in decided)
+        counts = {
+            "configurations": int(bool(decided)),
+            "runs": len(decided),
+            "lost": lost,
+            "right": int(bool(decided) and (lost > 0) == (word == LOSES)),
+            "undecided": int(not decided),
+        }
+        rows[word, failures].update(counts)
+        rows[word, "all"].update(counts)
+    columns = ("configurations", "runs", "lost", "right", "undecided")
+    numbers = {number for _, _, number in by_claim}
+    yield f"{len(numbers)} configurations, {len(results)} schedules"
     yield "| word | failures | " + " | ".join(columns) + " |"
     yield "|---" * (len(columns) + 2) + "|"
     for (word, failures), row in sorted(rows.items()):
-        counts = " | ".join(str(row[column]) for column in columns)
-        yield f"| {word} | {failures} | {counts} |"
+        yield f"| {word} | {failures} | {' | '.join(str(row[one]) for one in columns)} |"
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.stderr.write("audit-truth: interrupted; configurations that ended are stored\n")
+        sys.stderr.write("audit-truth: interrupted; schedules that ended are stored\n")
         sys.exit(130)

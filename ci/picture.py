@@ -46,12 +46,7 @@ def shown(comparison: Path) -> str:
     summary = read_model(comparison, "comparison.json", Summary)
     print_comparison(console, summary, verdicts, run_dirs, page)
     lines = "\n".join(line.rstrip() for line in said.getvalue().splitlines()).strip("\n")
-    block = f"```text\n{lines}\n```\n\n![The report of this comparison]({_RAW}/docs/report.png)\n\n"
-    if all(verdict.metrics.ack_latency_ms for verdict in verdicts):
-        return block
-    return block + (
-        "`-`: no latency is reported, because the harness's own producer delayed acks there.\n\n"
-    )
+    return f"```text\n{lines}\n```\n\n![The report of this comparison]({_RAW}/docs/report.png)\n\n"
 
 
 def photograph(page: Path, picture: Path) -> None:

@@ -99,6 +99,7 @@ from ackproof_faults.process.kill import OomKill as OomKill
 from ackproof_faults.process.pause import Pause as Pause
 from ackproof_faults.process.restart import Restart as Restart
 from ackproof_faults.process.restart import RollingRestart as RollingRestart
+from ackproof_faults.process.skew_clock import DriftClock as DriftClock
 from ackproof_faults.process.skew_clock import SkewClock as SkewClock
 from ackproof_faults.registry import registered as registered
 from ackproof_faults.schedule.blocks import ChoiceBlock as ChoiceBlock

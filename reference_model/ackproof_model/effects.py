@@ -490,8 +490,9 @@ _LATE_REQUESTS: Mapping[str, tuple[Disturbance, ...]] = {
 class Intercepts(Effect):
     """Requests of one kind to the nodes, or their responses, are held, delayed, lost or repeated.
 
-    api: Kafka's name of the request. action: `cut` closes the connection instead. by: seconds of a
-    delay. client: a prefix of the client.id, all clients if empty. count: the most messages.
+    api: Kafka's name of the request. action: `cut` closes the connection instead; `error` makes the
+    sender repeat a request that was carried out. by: seconds of a delay. client: a prefix of the
+    client.id, all clients if empty. count: the most messages.
     """
 
     delays_fetches: ClassVar[bool] = True
@@ -499,14 +500,14 @@ class Intercepts(Effect):
 
     api: str
     direction: Literal["request", "response"]
-    action: Literal["hold", "delay", "drop", "duplicate", "cut"]
+    action: Literal["hold", "delay", "drop", "duplicate", "cut", "error"]
     by: float | None = None
     client: str = ""
     count: int | None = None
 
     @property
     def closes_connections(self) -> bool:
-        return self.action == "cut"
+        return self.action in ("cut", "error")
 
     @property
     def holds_requests(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +14,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from advise_truth import cut
 from confluent_kafka import Producer
 from docker import DockerClient
 
 from ackproof.cluster import readiness
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.fork import copy_disks, forked
+from ackproof.containers.commands import run_sidecar
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from integration.command import ackproof
@@ -173,14 +177,15 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         send(fork, 5000, 100)
         for node in (100, 2, 3):
             fork.nodes[node].kill()
-        copy_disks(fork, tmp_path / "before")
+        copy_disks(fork, tmp_path / "before", [100, 2, 3])
+        shutil.copytree(outage.disks / "broker-1", tmp_path / "before" / "broker-1")
         past, lookup = asked(tmp_path / "before")
         (gone,) = past["gone"]
         assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [1])
         assert gone["acks"] == ["1", "all"]
         assert "(B4)" in gone["reason"]
         missing = lookup["missing"]
-        assert [one["offset"] for one in missing] == list(range(1500, 2000))
+        assert [one["send"]["offset"] for one in missing] == list(range(1500, 2000))
         assert all(one["certain"] and one["on_disk_of"] == [1] for one in missing)
         out = tmp_path / "gone.jsonl"
         place = ("--broker", "1", "--topic", "orders", "--partition", "0")
@@ -206,7 +211,91 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         (gone,) = past["gone"]
         assert (gone["first"], gone["last"], gone["on_disk_of"]) == (1500, 1999, [])
         assert [cut["to"] for cut in past["truncations"]] == [1500]
-        assert [one["offset"] for one in lookup["missing"]] == list(range(1500, 2000))
+        assert [one["send"]["offset"] for one in lookup["missing"]] == list(range(1500, 2000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broker", [1, 3])
+def test_a_replaced_disk_loses_what_only_it_had(outage: Outage, broker: int) -> None:
+    others = [one for one in (1, 2, 3) if one != broker]
+    steps = (f"replace the disk of {broker}", f"start {others[0]} and {others[1]} together")
+    done = ackproof(
+        *("advise", "what-if", outage.disks, "--kafka", outage.kafka, "--acks", "all", "--json"),
+        *("--step", steps[0], "--step", steps[1]),
+    )
+    assert done.returncode == 0, done.stderr
+    (said,) = json.loads(done.stdout)["answers"][0]["alternatives"][0]["partitions"]
+    assert said["loses"] == ([[0, 1999]] if broker == 1 else [])
+    run_id = f"fork-{uuid4().hex[:8]}"
+    with forked(outage.cluster, SPEC, run_id=run_id, start=[100]) as fork:
+        node = fork.nodes[broker]
+        emptied = run_sidecar(
+            fork.client,
+            fork.sidecar,
+            "rm -rf /volume/*",
+            run_id=run_id,
+            volumes={node.volume: {"bind": "/volume", "mode": "rw"}},
+        )
+        assert emptied.exit_status == 0, emptied.output
+        node.boot()
+        until(lambda: fork.admin.brokers() == {broker})
+        if broker == 1:
+            until(lambda: leader(fork) == 1)
+        for other in others:
+            fork.nodes[other].boot()
+        readiness.await_full_isr(fork, [("orders", 0)])
+        found = {int(one.value()) for one in records(fork, "orders")}
+    assert found == (set() if broker == 1 else set(range(2000)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["3.9.2", "4.4.0"])
+def test_the_advised_steps_keep_what_the_last_replica_lost_with_its_power(
+    engine: DockerClient, kafka: str, tmp_path: Path
+) -> None:
+    """B6 on 3.9.2, B7 on 4.4.0: the replica that controllers elect has lost records."""
+    topic = TopicSpec.model_validate({"assignment": [[1, 2, 3]], "settings": MINIMUM_2})
+    with boot(engine, SPEC, kafka=kafka) as cluster:
+        cluster.create_topics({"orders": topic})
+        send(cluster, 0, 1000)
+        cluster.nodes[3].kill()
+        until(lambda: isr(cluster) == {1, 2})
+        cluster.nodes[2].kill()
+        until(lambda: isr(cluster) == {1})
+        for node in (1, 100):
+            cluster.nodes[node].kill()
+        disks = tmp_path / "disks"
+        copy_disks(cluster, disks)
+        cut(cluster, 1, disks, random.Random(1))
+        words = ("advise", "start", disks, "--kafka", kafka, "--acks", "all", "--power-lost", "1")
+        text = ackproof(*words).stdout
+        assert "Best: start 2 and 3 together; then unclean election; then start 1: keeps" in text
+        answer = json.loads(ackproof(*words, "--json").stdout)["answers"][0]
+        best = answer["alternatives"][0]
+        assert [step["text"] for step in best["steps"]] == [
+            "start 2 and 3 together",
+            "unclean election",
+            "start 1",
+        ]
+        assert best["verdict"] == "keeps everything"
+        run_id = f"fork-{uuid4().hex[:8]}"
+        with forked(cluster, SPEC, run_id=run_id, start=[100, 2, 3]) as fork:
+            until(lambda: fork.admin.brokers() == {2, 3})
+            until(lambda: leader(fork) is None)
+            fork.interfaces.operations.elect([("orders", 0)], unclean=True)
+            fork.nodes[1].boot()
+            readiness.await_full_isr(fork, [("orders", 0)])
+            assert {int(one.value()) for one in records(fork, "orders")} == set(range(1000))
+        together = next(
+            one
+            for one in answer["alternatives"]
+            if [step["text"] for step in one["steps"]] == ["start 1, 2 and 3 together"]
+        )
+        assert together["verdict"] == "loses"
+        with forked(cluster, SPEC, run_id=f"{run_id}-2", start=[100, 1, 2, 3]) as fork:
+            readiness.await_full_isr(fork, [("orders", 0)])
+            found = {int(one.value()) for one in records(fork, "orders")}
+            assert len(set(range(1000)) - found) == together["offsets_lost_for_certain"] > 0
 
 
 def test_a_running_cluster_is_asked_about_restarts_and_starts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -16,7 +16,7 @@ from ackproof.containers import fake_clock
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import FaultError
-from ackproof_faults.process.skew_clock import SkewClock
+from ackproof_faults.process.skew_clock import DriftClock, SkewClock
 from integration.faulting import in_force, recover
 from integration.reading import log_start, records
 from integration.sending import log_end, send
@@ -119,6 +119,15 @@ def test_a_fast_clock_deletes_new_records_by_retention(clocks: KafkaCluster) -> 
         until(lambda: log_start(clocks, name) == log_end(clocks, name)[0] == 1)
     recover(clocks, guard)
     assert len(records(clocks, name, partition=1)) == 1
+
+
+def test_a_drifting_clock_is_set_right(clocks: KafkaCluster) -> None:
+    name = topic(clocks)
+    drift = DriftClock(target=1, per_minute="60s")
+    with pytest.raises(FaultError, match="s ahead, not"):
+        drift.verify(clocks.interfaces, [1], datetime.now(UTC) - timedelta(seconds=9))
+    recover(clocks, in_force(clocks, drift), [(name, 0), (name, 1)])
+    assert stamped(clocks, name) == (0, 0)
 
 
 def test_a_clock_without_skew_is_not_verified(clocks: KafkaCluster) -> None:

@@ -49,6 +49,7 @@ def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> 
             "predict scenario.yaml",
             "templates",
             "templates grafana --to monitoring",
+            "warehouse queries loss-rate",
         ),
     ):
         done = ackproof(*line.split())

@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ class State:
     exhausted: set[int] = field(default_factory=set)
     #: Seconds that a broker's clock is ahead.
     clock_offsets: dict[int, float] = field(default_factory=dict)
+    #: Seconds that a broker's clock gains in a second, and since when.
+    clock_drifts: dict[int, tuple[float, datetime]] = field(default_factory=dict)
     #: The folder with the brokers' disks.
     root: Path = Path("/nonexistent")
 
@@ -168,8 +170,9 @@ class FakeNodes:
     def exhausted(self, node: int) -> bool:
         return node in self.state.exhausted
 
-    def shift(self, broker: int, by_s: float) -> None:
+    def shift(self, broker: int, by_s: float, *, drift: float = 0.0) -> None:
         self.state.clock_offsets[broker] = by_s
+        self.state.clock_drifts[broker] = drift, datetime.now(UTC)
 
 
 @dataclass

@@ -177,8 +177,11 @@ class BrokerLogs(Protocol):
 class Clocks(Protocol):
     """Set the time of day that a broker's JVM sees (`cluster.clock: adjustable`)."""
 
-    def shift(self, broker: int, by_s: float) -> None:
-        """Set the broker's clock ahead of the machine's by `by_s` seconds (behind if < 0)."""
+    def shift(self, broker: int, by_s: float, *, drift: float = 0.0) -> None:
+        """Set the broker's clock ahead of the machine's by `by_s` seconds (behind if < 0).
+
+        From then on, it gains `drift` seconds in each second.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,22 @@ BETWEEN_BROKERS = {
 }
 
 Direction = Literal["request", "response"]
-Action = Literal["hold", "delay", "drop", "duplicate", "cut"]
+Action = Literal["hold", "delay", "drop", "duplicate", "cut", "error"]
+
+#: Errors that a broker may send after it has appended a batch (`org.apache.kafka.common.protocol.
+#: Errors`), so that a send with one of them is unknown or sent again, and never failed.
+ERROR_CODES = {
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "NOT_LEADER_OR_FOLLOWER": 6,
+    "REQUEST_TIMED_OUT": 7,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
+    "KAFKA_STORAGE_ERROR": 56,
+}
+
+if TYPE_CHECKING:
+    ErrorName = str  #: a name of `ERROR_CODES`
+else:
+    ErrorName = Literal[tuple(ERROR_CODES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +90,9 @@ class Rule:
 
     hold: they wait until the rule is removed, with everything behind them on their connections;
     delay: the same for `delay_s`; drop: they never arrive; duplicate: they arrive twice; cut: their
-    connections are closed instead. client: a prefix of the `client.id`. count: the rule applies to
-    this many messages only.
+    connections are closed instead; error: a response reports `error`, although the broker has
+    carried out the request. client: a prefix of the `client.id`. count: the rule applies to this
+    many messages only.
     """
 
     api: Api
@@ -85,6 +101,7 @@ class Rule:
     brokers: frozenset[int]
     client: str = ""
     delay_s: float = 0.0
+    error: ErrorName = ""
     count: int | None = None
 
 

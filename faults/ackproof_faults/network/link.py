@@ -1,8 +1,9 @@
 """One kind of Kafka request or response, to brokers or controllers, is held, lost or repeated.
 
 A producer whose Produce response is lost sends the batch again; without idempotence it is then in
-the log twice. The fault needs a listener behind ackproof's Kafka proxy (`cluster.proxied`), and a
-workload that uses it (`workload.listener`).
+the log twice. The same happens if the response reports an error, as a leader does that was deposed
+after its append (NOT_LEADER_OR_FOLLOWER, KAFKA-13574). The fault needs a listener behind ackproof's
+Kafka proxy (`cluster.proxied`), and a workload that uses it (`workload.listener`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kafka_proxy import (
     BETWEEN_BROKERS,
+    ERROR_CODES,
     TO_CONTROLLERS,
     Action,
     Api,
     Direction,
+    ErrorName,
     Rule,
 )
 from ackproof_model.effects import Effects, Intercepts
@@ -31,7 +34,7 @@ _NAMED = 3
 
 
 class LinkFault(Fault):
-    """Hold, delay, drop, duplicate or cut one kind of request or response of the targets."""
+    """Hold, delay, drop, duplicate, cut or falsify one kind of request or response."""
 
     requires: ClassVar[InterfaceNames] = ("proxy",)
     disables: ClassVar[bool] = False
@@ -45,9 +48,13 @@ class LinkFault(Fault):
     )
     action: Action = Field(
         description="hold: until healed, with everything behind it; delay; drop; duplicate; "
-        "cut: close the connection instead"
+        "cut: close the connection instead; error: report an error, though records were appended"
     )
     delay: Duration | None = Field(default=None, gt=0, description="for delay: how long")
+    error: ErrorName | None = Field(
+        default=None,
+        description="for error: Kafka's name of an error that a broker may send after an append",
+    )
     count: int | None = Field(
         default=None, ge=1, description="apply the action to this many messages only"
     )
@@ -75,6 +82,13 @@ class LinkFault(Fault):
         )
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
+        if (self.action == "error") != (self.error is not None):
+            yield (
+                "error",
+                f"action: error needs {' or '.join(ERROR_CODES)}, and no other action does",
+            )
+        if self.action == "error" and (self.api, self.direction) != ("Produce", "response"):
+            yield "action", "error is for api: Produce and direction: response"
         of_controllers, to_controllers = self.target.of_controllers, self.api in TO_CONTROLLERS
         if not shape.proxied:
             yield (
@@ -102,7 +116,7 @@ class LinkFault(Fault):
                 f"{', '.join(map(str, sorted(nodes)))} within {self.within:g} s"
             )
         more = f" and {len(hits) - _NAMED} more" if len(hits) > _NAMED else ""
-        return Evidence(text=f"{self.action}: {'; '.join(hits[:_NAMED])}{more}")
+        return Evidence(text=f"{self.error or self.action}: {'; '.join(hits[:_NAMED])}{more}")
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         cluster.proxy.remove(self._rule(nodes))
@@ -118,5 +132,6 @@ class LinkFault(Fault):
             brokers=frozenset(nodes),
             client=self.client,
             delay_s=self.delay or 0.0,
+            error=self.error or "",
             count=self.count,
         )

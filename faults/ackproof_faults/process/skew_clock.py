@@ -1,4 +1,4 @@
-"""A broker's clock jumps forward or back, stays wrong, and jumps back when it is healed.
+"""A broker's clock jumps or drifts away from the right time, and jumps back when it is healed.
 
 The brokers need `cluster.clock: adjustable`. The clock is the time of day of the broker's JVM
 (`Time.milliseconds`); the fault reads it from a log line. The monotonic clock, which sessions,
@@ -74,19 +74,46 @@ def clock_offset(cluster: Cluster, broker: int, *, within_s: float) -> tuple[flo
 _TOLERANCE_S = 1.0
 
 
-class SkewClock(Fault):
-    """Set the clocks of running brokers wrong; heal sets them right."""
-
+class _WrongClock(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network", "logs", "clocks")
     explained: ClassVar[bool] = True
     skews_clocks: ClassVar[bool] = True
+    within: Duration = Field(default=10.0, gt=0, description="how long to wait for a log line")
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        if not shape.own_clocks:
+            yield "fault", f"{self.name} needs adjustable clocks: set cluster.clock: adjustable"
+        if self.target.of_controllers or shape.combined:
+            yield (
+                "target",
+                "the controllers' clocks date the run's events: only brokers that are not "
+                "controllers can have wrong clocks",
+            )
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: object) -> None:
+        for node in nodes:
+            cluster.clocks.shift(node, 0)
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: object) -> bool:
+        if not super().verify_healed(cluster, nodes, done):
+            return False
+        try:
+            offsets = [clock_offset(cluster, node, within_s=self.within) for node in nodes]
+        except FaultError:  # another fault may have stopped the broker
+            return False
+        return all(least <= _TOLERANCE_S and most >= -_TOLERANCE_S for least, most in offsets)
+
+
+class SkewClock(_WrongClock):
+    """Set the clocks of running brokers wrong; heal sets them right."""
+
+    occupies: ClassVar[str] = "clock"
     fault: Literal["skew_clock"] = "skew_clock"
     proof: ClassVar[str] = "the time of a line that the broker is made to log"
     by: Offset = Field(
         description="how far the clocks are ahead, or behind if negative; at least 5 s",
         examples=["90m", "-90m"],
     )
-    within: Duration = Field(default=10.0, gt=0, description="how long to wait for a log line")
 
     @property
     def effects(self) -> Effects:
@@ -98,16 +125,6 @@ class SkewClock(Fault):
         if abs(by) < 5 * _TOLERANCE_S:
             raise ValueError(f"{by:g} s could also be a slow machine: write 5s or more")
         return by
-
-    def problems(self, shape: Shape) -> Iterator[Problem]:
-        if not shape.own_clocks:
-            yield "fault", "skew_clock needs adjustable clocks: set cluster.clock: adjustable"
-        if self.target.of_controllers or shape.combined:
-            yield (
-                "target",
-                "the controllers' clocks date the run's events: only brokers that are not "
-                "controllers can have wrong clocks",
-            )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)
@@ -125,15 +142,57 @@ class SkewClock(Fault):
             proofs.append(f"broker {node} logs with a clock that is {most:+.1f} s off")
         return Evidence.joined(proofs)
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
-        for node in nodes:
-            cluster.clocks.shift(node, 0)
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
-        if not super().verify_healed(cluster, nodes, done):
-            return False
-        try:
-            offsets = [clock_offset(cluster, node, within_s=self.within) for node in nodes]
-        except FaultError:  # another fault may have stopped the broker
-            return False
-        return all(least <= _TOLERANCE_S and most >= -_TOLERANCE_S for least, most in offsets)
+class DriftClock(_WrongClock):
+    """Let the clocks of running brokers run too fast or too slowly; heal sets them right."""
+
+    occupies: ClassVar[str] = "clock"
+    fault: Literal["drift_clock"] = "drift_clock"
+    proof: ClassVar[str] = "the times of lines that the broker is made to log, until 3 s are off"
+    per_minute: Offset = Field(
+        ge=-30,
+        le=60,
+        description="what the clocks gain in a minute, or lose if negative; at least 3 s",
+        examples=["30s", "-30s"],
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Skews(by=self._off(self.heal_after or _DAY_S)),)
+
+    def _off(self, seconds: float) -> float:
+        """Return how far the clocks are ahead after these seconds."""
+        return self.per_minute / 60 * seconds
+
+    @field_validator("per_minute")
+    @classmethod
+    def _fast_enough(cls, per_minute: float) -> float:
+        if abs(per_minute) < 3:
+            raise ValueError(f"{per_minute:g} s takes too long to observe: write 3s or more")
+        return per_minute
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> datetime:
+        require_running(cluster, nodes)
+        for node in nodes:
+            cluster.clocks.shift(node, 0, drift=self._off(1))
+        return datetime.now(UTC)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: datetime) -> Evidence:
+        """Read each clock until it is clearly wrong, and each time by what it should be."""
+        proofs = []
+        for node in nodes:
+            expected = 0.0
+            while abs(expected) < 3 * _TOLERANCE_S:
+                least, most = clock_offset(cluster, node, within_s=self.within)
+                expected = self._off((datetime.now(UTC) - done).total_seconds())
+                if not least - _TOLERANCE_S <= expected <= most + _TOLERANCE_S:
+                    raise FaultError(
+                        f"broker {node}'s clock is {least:.1f} to {most:.1f} s ahead, not "
+                        f"{expected:.1f} s"
+                    )
+            proofs.append(f"broker {node} logs with a clock that is {most:+.1f} s off and drifts")
+        return Evidence.joined(proofs)
+
+
+#: The longest that a drift is assumed to last, seconds.
+_DAY_S = 24 * 3600.0

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ackproof.advise.disks import NodeDisks
 from ackproof.advise.outage import Outage
@@ -53,25 +52,6 @@ class Lookup:
     undecided: dict[TopicPartition, int] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
     problems: LogProblems = field(default_factory=LogProblems)
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "acked": self.acked,
-            "present": self.present,
-            "removed": self.removed,
-            "without_offset": self.without_offset,
-            "undecided": [[*place, count] for place, count in self.undecided.items()],
-            "torn_lines": len(self.problems.torn),
-            "missing": [
-                {
-                    **one.send.model_dump(mode="json", exclude_none=True),
-                    "certain": one.certain,
-                    "why": one.why,
-                    "on_disk_of": list(one.disks),
-                }
-                for one in self.missing
-            ],
-        }
 
 
 def look_up(

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ackproof.errors import ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -27,6 +28,8 @@ from ackproof_model.advice import (
     sequences,
     with_failure,
 )
+
+Verdict = Literal["keeps everything", "may lose", "loses", "not decided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Alternative:
         return all(one.complete for one in self.outcomes.values())
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         if not self.decided:
             return "not decided"
         if not self.at_risk:

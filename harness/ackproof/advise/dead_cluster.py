@@ -64,7 +64,7 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
     if not copies:
         raise ScenarioError(
             f"no disk has the metadata log ({METADATA})",
-            hint="Name the disks of the controllers, too. ZooKeeper mode is not read yet.",
+            hint="Name the disks of the controllers, too, or a dump with --metadata-dump.",
         )
     client, image = connect(), images.ensure(kafka).reference
     dumps = []

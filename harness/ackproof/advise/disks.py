@@ -97,7 +97,12 @@ def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
 
 def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
     meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
-    name, cluster = meta.get("node.id") or meta.get("broker.id"), meta.get("cluster.id")
+    if "broker.id" in meta and "node.id" not in meta:
+        raise ScenarioError(
+            f"{folder} is of a cluster in ZooKeeper mode",
+            hint="Clusters in KRaft mode are read, whose controllers keep a metadata log.",
+        )
+    name, cluster = meta.get("node.id"), meta.get("cluster.id")
     if name is None or not name.isdigit() or cluster is None:
         raise ScenarioError(f"{folder / 'meta.properties'} has no node.id and cluster.id")
     node = nodes.setdefault(int(name), NodeDisks(node=int(name), cluster=cluster))

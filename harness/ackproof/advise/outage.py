@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
 
 from ackproof.advise.dead_cluster import Settings
 from ackproof.advise.disks import NodeDisks
@@ -319,45 +318,3 @@ def _by_holders(
 
 def _moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-
-
-def document(past: Mapping[TopicPartition, Outage]) -> list[dict[str, Any]]:
-    """Return the past of all partitions as JSON."""
-    return [
-        {
-            "topic": topic,
-            "partition": number,
-            "replicas": list(one.replicas),
-            "compared_with": one.compared,
-            "terms": [
-                {
-                    "epoch": term.epoch,
-                    "leader": term.leader,
-                    "elected_at": term.elected_at.isoformat(),
-                    "election": str(term.election),
-                    "start": term.start,
-                    "isr": list(term.changes[-1][1]),
-                }
-                for term in one.terms
-            ],
-            "truncations": [
-                {"at": cut.at.isoformat(), "broker": cut.broker, "to": cut.to, "end": cut.end}
-                for cut in one.truncations
-            ],
-            "gone": [
-                {
-                    "first": gone.offsets.first,
-                    "last": gone.offsets.last,
-                    "epoch": gone.epoch,
-                    "reason": gone.reason,
-                    "acks": list(gone.acks),
-                    "committed": gone.committed,
-                    "on_disk_of": list(gone.disks),
-                    "times": [at.isoformat() for at in gone.times] if gone.times else None,
-                }
-                for gone in one.gone
-            ],
-            "undecided": list(one.undecided),
-        }
-        for (topic, number), one in past.items()
-    ]

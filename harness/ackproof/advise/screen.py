@@ -1,12 +1,10 @@
-"""Advice in the terminal, and as JSON."""
+"""Advice in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,7 +15,7 @@ from ackproof.advise.dead_cluster import ClusterState
 from ackproof.advise.outage import Gone, Outage
 from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import Elect, MinIsr, Outcome, Step
+from ackproof_model.advice import Elect, MinIsr, Outcome
 from ackproof_spark.forensics.sentences import how
 
 _TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
@@ -48,14 +46,15 @@ def print_advice(
     failures: one more failure during the best steps, by acks.
     """
     total = len(cluster.situations)
-    for acks, judged in _together(by_acks):
+    for acks, judged in together(by_acks):
         console.print(f"Records acknowledged with {acks}:", style="bold")
         best = judged[0]
         steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
         words = _words(best, total, counted=cluster.offsets_known)
         first = "Best: " if len(judged) > 1 else ""
         console.print(f"{first}{steps}: {words}.", style="bold", highlight=False)
-        _print_groups(console, best, counted=cluster.offsets_known)
+        for line in group_lines(best, counted=cluster.offsets_known):
+            console.print(f"  {line}", highlight=False, markup=False)
         for failure in failures.get(acks.partition(" ")[0].removeprefix("acks="), ()):
             _print_failure(console, failure, total)
         table = Table(box=None, pad_edge=False)
@@ -90,9 +89,9 @@ def print_advice(
         console.print(f"unknown: {len(cluster.unknown) - _MOST} more", style="yellow")
 
 
-def _together(
-    by_acks: dict[str, list[Alternative]],
-) -> Iterator[tuple[str, list[Alternative]]]:
+def together(
+    by_acks: Mapping[str, Sequence[Alternative]],
+) -> Iterator[tuple[str, Sequence[Alternative]]]:
     """Yield the answers, and equal ones once."""
     first, *others = by_acks.items()
     if others and first[1] == others[0][1]:
@@ -112,7 +111,7 @@ def _print_failure(console: Console, failure: Failure, total: int) -> None:
 
 
 def _words(alternative: Alternative, total: int, *, counted: bool) -> str:
-    text = alternative.verdict
+    text: str = alternative.verdict
     if alternative.at_risk and counted:
         text += f" {alternative.at_risk:,} offsets"
     if alternative.unavailable:
@@ -120,11 +119,12 @@ def _words(alternative: Alternative, total: int, *, counted: bool) -> str:
     return text
 
 
-def _print_groups(console: Console, alternative: Alternative, *, counted: bool) -> None:
+def group_lines(alternative: Alternative, *, counted: bool) -> Iterator[str]:
+    """Yield a line for each group of partitions with the same outcome."""
     for places, one in groups(alternative):
         names = ", ".join(map(_name, places[:_MOST]))
         more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
-        console.print(f"  {names}{more}: {_of_partition(one, counted=counted)}", highlight=False)
+        yield f"{names}{more}: {_of_partition(one, counted=counted)}"
 
 
 def _of_partition(one: Outcome, *, counted: bool) -> str:
@@ -170,64 +170,6 @@ def _name(place: TopicPartition) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def document(
-    cluster: ClusterState,
-    by_acks: dict[str, list[Alternative]],
-    failures: Mapping[str, list[Failure]],
-) -> dict[str, Any]:
-    """Return the advice as JSON: alternatives by acks, the best first, each with its partitions."""
-    return {
-        "schema": "ackproof.advise.start/1",
-        "offsets_known": cluster.offsets_known,
-        "answers": [
-            {
-                "acks": acks,
-                "alternatives": [
-                    {
-                        "steps": [_step(step) for step in one.steps],
-                        "verdict": one.verdict,
-                        "offsets_at_risk": one.at_risk,
-                        "offsets_lost_for_certain": one.certain,
-                        "partitions": [
-                            {"topic": topic, "partition": number, **_outcome(outcome)}
-                            for (topic, number), outcome in one.outcomes.items()
-                        ],
-                    }
-                    for one in judged
-                ],
-                "if_one_more_fails": [asdict(one) for one in failures.get(acks, ())],
-            }
-            for acks, judged in by_acks.items()
-        ],
-        "gone": [
-            {"topic": topic, "partition": number, "first": gone.first, "last": gone.last}
-            for (topic, number), (*_, one) in cluster.situations.items()
-            if (gone := one.gone)
-        ],
-        "defaults_used": list(cluster.defaults),
-        "unknown": list(cluster.unknown),
-    }
-
-
-def _step(step: Step) -> dict[str, Any]:
-    brokers = getattr(step, "brokers", None) or [
-        getattr(step, name) for name in ("broker", "to") if hasattr(step, name)
-    ]
-    return {"step": type(step).__name__.lower(), "brokers": list(brokers), "text": str(step)}
-
-
-def _outcome(one: Outcome) -> dict[str, Any]:
-    return {
-        "may_lose": [[offsets.first, offsets.last] for offsets in one.may_lose],
-        "loses": [[offsets.first, offsets.last] for offsets in one.loses],
-        "on_disk_of": list(one.disks),
-        "leaders": list(one.leaders),
-        "reads": str(one.reads),
-        "writes": str(one.writes),
-        "complete": one.complete,
-    }
-
-
 def print_restart(
     console: Console, broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
 ) -> None:
@@ -268,30 +210,6 @@ def print_restart(
         console.print(f"  and {len(against) - _MOST} more; --json has all")
 
 
-def restart_document(
-    broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
-) -> dict[str, Any]:
-    """Return the answer about a restart as JSON."""
-    return {
-        "schema": "ackproof.advise.restart/1",
-        "broker": broker,
-        "partitions": [
-            {
-                "topic": topic,
-                "partition": number,
-                "acks": one.acks,
-                "isr": list(one.isr),
-                "min_insync_replicas": one.min_insync_replicas,
-                "may_lose": one.may_lose,
-                "stops_writes": one.stops_writes,
-                "common_rule_says_safe": one.rule,
-                "complete": one.down.complete and one.whole.complete,
-            }
-            for (topic, number), one in judged
-        ],
-    }
-
-
 def print_outages(
     console: Console, past: Mapping[TopicPartition, Outage], lookup: Lookup | None
 ) -> None:
@@ -309,7 +227,9 @@ def print_outages(
     else:
         say(f"No acknowledged offset of {len(past)} partitions is known to be gone.")
     for place, one in list(concerned.items())[:_MOST]:
-        against = f"; compared with the log of broker {one.compared}" if one.compared else ""
+        against = ""
+        if one.compared is not None:
+            against = f"; compared with the log of broker {one.compared}"
         say(f"{_name(place)}: replicas {list(one.replicas)}{against}", "bold")
         for _, line in sorted((*_terms(one), *_cuts(one))):
             say(f"  {line}")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.audit.answer import Effect, Failure, Runs
+from ackproof.audit.setup import Setup
+from ackproof.kafka_versions import numbers
 from ackproof_model.configuration import Configuration, Truncation
 
 #: Written by `ci/audit_cases.py`.
@@ -22,15 +24,27 @@ def _cases() -> dict[str, Any]:
     return cases
 
 
-def runs_of(case: str, effect: Effect) -> Runs | None:
-    """Return the stored runs of a case that showed an effect; None if no arm expects it."""
-    counted = _cases().get(case, {}).get(effect.value)
-    return Runs(showed=counted[0], of=counted[1]) if counted else None
+def runs_of(case: str, effect: Effect, kafka: str) -> Runs | None:
+    """Return the stored runs of a case, of the version nearest to `kafka`, and their effect.
+
+    None if no arm expects the effect.
+    """
+    by_version = _cases().get(case, {}).get(effect.value)
+    if not by_version:
+        return None
+    nearest = min(by_version, key=lambda one: abs(_line(one) - _line(kafka)))
+    showed, of = by_version[nearest]
+    return Runs(showed=showed, of=of, kafka=nearest)
 
 
-def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
+def _line(version: str) -> int:
+    major, minor = numbers(version)[:2]
+    return major * 100 + minor
+
+
+def loss(setup: Setup, failures: Iterable[Failure]) -> str:
     """Return the case of a loss of acked records; '' if the catalogue has none like it."""
-    counts = Counter(failures)
+    configuration, counts = setup.partition, Counter(failures)
     taken = any(counts[one] for one in (Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
     sole = configuration.replication_factor == 1 and taken
     if configuration.acks != "all" and not sole:
@@ -44,8 +58,15 @@ def loss(configuration: Configuration, failures: Iterable[Failure]) -> str:
     if profile.truncation is Truncation.HIGH_WATERMARK:
         return "B10"
     if configuration.unclean_election:
-        return "B4" if counts[Failure.LAG] or not profile.truncates_first else "B11"
+        later = not profile.truncates_first
+        return by_unclean_election(setup) if counts[Failure.LAG] or later else "B11"
     return ""
+
+
+def by_unclean_election(setup: Setup) -> str:
+    """Return the case of an election outside the ISR: with transactions markers are lost, too."""
+    transactional = setup.producer and "transactional.id" in setup.producer.settings
+    return "B54" if transactional else "B4"
 
 
 def _by_lost_log(configuration: Configuration, counts: Counter[Failure]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
+from ackproof.audit.cases import by_unclean_election
 from ackproof.audit.effective import of_topic
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
@@ -46,7 +47,7 @@ def _by_unclean_election(setup: Setup) -> Iterator[Risk]:
             (Failure.LAG, failure),
             "a replica that was not in sync is elected (unclean election), and the others drop "
             "what it lacks",
-            case="B4",
+            case=by_unclean_election(setup),
             at_risk="records that were acked after that replica had left the ISR",
             trace=[
                 "The followers fall behind and leave the ISR, one after the other.",

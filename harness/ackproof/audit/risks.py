@@ -118,7 +118,10 @@ def _argument(setup: Setup, loss: Loss) -> Iterator[str]:
         yield f"{phrase(_failures(loss.failures)).capitalize()}: the connection or the leader ends."
         yield "What was sent and not yet appended is gone, and the producer reports no error."
         return
-    yield f"All {replicas} replicas have the acked records, in part only in memory."
+    if "lag" in loss.failures:
+        yield "The followers leave the ISR; the leader acks alone, as min.insync.replicas=1 allows."
+    else:
+        yield f"All {replicas} replicas have the acked records, in part only in memory."
     yield f"{phrase(_failures(loss.failures), replicas).capitalize()}: {loss.reason}."
     yield "The leader that is elected afterwards lacks these records: they are lost."
 

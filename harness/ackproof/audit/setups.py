@@ -30,6 +30,7 @@ KAFKA = "kafka.version"
 CLIENT = "producer.version"
 LIBRARY = "producer.library"
 ELR = "eligible.leader.replicas.version"
+RACKS = "racks"
 
 #: The topic that stands for those that no file names.
 ANY_TOPIC = Topic(name="")
@@ -105,7 +106,8 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
         names = ", ".join(sorted(one.name for one in own.topics)) or "none"
         raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
     versions = tuple(_versions(own))
-    for one in topics or [ANY_TOPIC]:
+    named = bool(topic) or any(not one.internal for one in topics)
+    for one in [*([] if named else [ANY_TOPIC]), *topics]:
         for producer in own.producers or [None]:
             yield tuple(_of(own, one, producer, versions))
 
@@ -124,7 +126,7 @@ def _of(
         zookeeper = _zookeeper(own, kafka)
         minima = tuple(_minima(own, topic, kafka))
         writing = tuple(_producers(producer, kafka))
-        for factor, minimum, writes in product(replicas, minima, writing):
+        for factor, minimum, writes, racks in product(replicas, minima, writing, _racks(own)):
             unclean = _effective(own, topic, UNCLEAN, str(Profile.of(kafka).unclean_by_default))
             flushed = _flushed(own, topic)
             stated = {
@@ -149,7 +151,7 @@ def _of(
                     minimum=minimum[0],
                     unclean=stated[UNCLEAN].value == "true",
                 ),
-                when={**version.when, **factor[2], **minimum[2], **writes.when},
+                when={**version.when, **factor[2], **minimum[2], **writes.when, **racks[2]},
                 settings={key: one for key, one in stated.items() if one.source},
                 topic_settings={
                     **{key: given.value for key, given in topic.settings.items()},
@@ -159,7 +161,7 @@ def _of(
                 zookeeper=zookeeper,
                 controllers=_whole(own.controllers, 0),
                 combined=_whole(own.combined, 0) > 0,
-                racks=len({given.value for given in own.racks.values()}),
+                racks=racks[0],
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 refusal=writes.refusal,
             )
@@ -249,6 +251,17 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
     for number in _USUAL_REPLICAS:
         if number <= most:
             yield number, Given(str(number), ""), {REPLICAS: str(number)}
+
+
+def _racks(own: OwnConfig) -> Sequence[_Assumed]:
+    """Return the number of racks; a label of Kubernetes' nodes has a value for each of their zones.
+
+    Its number is unknown: two or three.
+    """
+    values = {given.value: given for given in own.racks.values()}
+    if label := next((given for value, given in values.items() if "/" in value), None):
+        return [(number, label, {RACKS: str(number)}) for number in (2, 3)]
+    return [(len(values), Given(str(len(values)), ""), {})]
 
 
 def _minima(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
@@ -373,7 +386,7 @@ def _librdkafka(producer: Client) -> _Producer:
     idempotence = on.value.strip().lower() == "true"
     in_flight = values.get("max.in.flight.requests.per.connection")
     timeout = values.get("delivery.timeout.ms")
-    return _checked(
+    writes = _Producer(
         acks=acks,
         idempotence=idempotence,
         retries=_number(values.get("retries"), _UNLIMITED),
@@ -386,6 +399,7 @@ def _librdkafka(producer: Client) -> _Producer:
         when={},
         refusal=refusal,
     )
+    return _checked(writes)
 
 
 def _number(given: Given | None, default: int) -> int:
@@ -406,7 +420,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
         effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
     acks, idempotence, retries, in_flight = effective
     default = f"default of the Java client {release}"
-    return _checked(
+    writes = _Producer(
         acks=acks,
         idempotence=idempotence,
         retries=retries,
@@ -420,32 +434,17 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
         when=when,
         refusal=refusal,
     )
+    return _checked(writes)
 
 
-def _checked(
-    *,
-    acks: AcksValue,
-    idempotence: bool,
-    retries: int,
-    max_in_flight: int,
-    delivery_timeout_ms: int,
-    settings: Mapping[str, Given],
-    when: Mapping[str, str],
-    refusal: str,
-) -> _Producer:
+def _checked(writes: _Producer) -> _Producer:
     try:
         require_legal(
-            idempotence=idempotence, acks=acks, retries=retries, max_in_flight=max_in_flight
+            idempotence=writes.idempotence,
+            acks=writes.acks,
+            retries=writes.retries,
+            max_in_flight=writes.max_in_flight,
         )
     except ValueError as error:
-        refusal = refusal or str(error)
-    return _Producer(
-        acks=acks,
-        idempotence=idempotence,
-        retries=retries,
-        max_in_flight=max_in_flight,
-        delivery_timeout_ms=delivery_timeout_ms,
-        settings=settings,
-        when=when,
-        refusal=refusal,
-    )
+        return replace(writes, refusal=writes.refusal or str(error))
+    return writes

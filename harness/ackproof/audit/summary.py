@@ -162,7 +162,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
         how=how.trace if how else (),
         how_case=how.case if how else "",
         how_when=condition(how.when) if how else "",
-        changes=answer.alternatives[-1].changes if answer.alternatives else (),
+        changes=_changes(answer),
         notes=tuple(_notes(answer)),
         accepted=tuple(
             f"{risk.case or risk.effect} after {phrase(risk.failures)}: {risk.accepted}"
@@ -170,6 +170,14 @@ def _summary(group: Sequence[Answer]) -> Summary:
             if risk.accepted
         ),
     )
+
+
+def _changes(answer: Answer) -> tuple[Decision, ...]:
+    """Return the changes, the most useful first; of a refused configuration its own only."""
+    refused = next((r for r in answer.risks if r.effect is Effect.REFUSED and not r.when), None)
+    if refused:
+        return tuple(refused.decided_by)
+    return answer.alternatives[-1].changes if answer.alternatives else ()
 
 
 def _question(topics: Sequence[str], cluster: str) -> str:
@@ -231,8 +239,12 @@ def _notes(answer: Answer) -> Iterator[str]:
     for risk in answer.risks:
         if risk.effect not in (Effect.LOST, *STOPS) and not risk.accepted:
             said.setdefault((EFFECTS[risk.effect], risk.text), risk)
+    above = {(one.setting, one.change) for one in _changes(answer)}
     for (effect, text), risk in said.items():
-        changes = [f"{one.setting}={one.change} ({one.source})" for one in risk.decided_by[:1]]
-        remedy = f" To end that: {changes[0]}." if changes else ""
+        remedy = ""
+        for one in risk.decided_by[:1]:
+            listed = (one.setting, one.change) in above
+            change = f"To end that: {one.setting}={one.change} ({one.source})."
+            remedy = " A change above ends that." if listed else f" {change}"
         held = f" {condition(risk.when)}" if risk.when else ""
         yield f"{effect.capitalize()}{held}: {text.rstrip('.')}.{remedy}"

@@ -43,6 +43,12 @@ OneMoreFailure = Annotated[
 ]
 
 
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="A page.", show_default=False),
+]
+
+
 @app.command("start")
 def start(
     disks: advise_input.MaybeDisks = None,
@@ -56,6 +62,7 @@ def start(
     dump: advise_input.Dump = None,
     fail_on: FailOn = "none",
     one_more_failure: OneMoreFailure = False,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     """Say which brokers to start, in which order, and what is lost otherwise.
@@ -77,7 +84,14 @@ def start(
         server=server,
         dump=dump,
     )
-    _answer(question, alternatives, fail_on, one_more_failure=one_more_failure, as_json=as_json)
+    _answer(
+        question,
+        alternatives,
+        fail_on,
+        one_more_failure=one_more_failure,
+        html=html,
+        as_json=as_json,
+    )
 
 
 @app.command("what-if")
@@ -104,6 +118,7 @@ def what_if(
     dump: advise_input.Dump = None,
     fail_on: FailOn = "none",
     one_more_failure: OneMoreFailure = False,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     """Say what your own steps do, such as a replaced disk; nothing is run.
@@ -129,6 +144,7 @@ def what_if(
         lambda states: [judge(states, taken)],
         fail_on,
         one_more_failure=one_more_failure,
+        html=html,
         as_json=as_json,
     )
 
@@ -139,11 +155,14 @@ def _answer(
     fail_on: str,
     *,
     one_more_failure: bool,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
-    from ackproof.advise import screen
+    from ackproof.advise import document, screen
     from ackproof.advise.alternatives import if_one_more_fails
+    from ackproof.report.html import write_advice_page
+    from ackproof.runs.directory import disk_errors
 
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
@@ -162,8 +181,11 @@ def _answer(
                 failures[each] = if_one_more_fails(states, by_acks[each][0].steps)
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
+    if html:
+        with disk_errors(html):
+            write_advice_page(html, cluster, by_acks)
     if as_json:
-        print_json(screen.document(cluster, by_acks, failures))
+        print_json(document.of_advice(cluster, by_acks, failures))
     else:
         screen.print_advice(stdout(), cluster, by_acks, failures)
     best = [judged[0] for judged in by_acks.values()]
@@ -206,7 +228,7 @@ def restart(
     broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
-    from ackproof.advise import live, rolling, screen
+    from ackproof.advise import document, live, rolling, screen
     from ackproof.advise.bundle import read_evidence
 
     wanted = advise_input.wanted(acks)
@@ -227,7 +249,7 @@ def restart(
         )
     judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
     if as_json:
-        print_json(screen.restart_document(broker, judged))
+        print_json(document.of_restart(broker, judged))
     else:
         screen.print_restart(stdout(), broker, judged)
     risky = any(one.may_lose for _, one in judged)

@@ -61,9 +61,9 @@ def collect(
     if from_cluster:
         evidence.live = live.ask(from_cluster, advise_input.client(client_config))
     print_warnings(warnings)
-    document = bundle.document(evidence)
-    size = bundle.write(document, out)
-    contents = bundle.contents(document)
+    collected = bundle.document(evidence)
+    size = bundle.write(collected, out)
+    contents = bundle.contents(collected)
     if as_json:
         print_json({"bundle": str(out), "bytes": size, "contents": contents, "warnings": warnings})
     else:
@@ -102,8 +102,8 @@ def outage(
     [bold]ackproof advise outage /snapshots/* --kafka 3.9.1 --log 1=server.log[/]
     """
     from ackproof.advise import acked as acked_sends
+    from ackproof.advise import document, screen
     from ackproof.advise import outage as past_outage
-    from ackproof.advise import screen
     from ackproof.advise.dead_cluster import Settings
 
     advise_input.check_kafka(kafka)
@@ -122,13 +122,7 @@ def outage(
         raise ScenarioError("no partition can be judged: the metadata log has none")
     lookup = acked_sends.look_up(acked, past, evidence.nodes) if acked else None
     if as_json:
-        print_json(
-            {
-                "schema": "ackproof.advise.outage/1",
-                "partitions": past_outage.document(past),
-                "acked": lookup.document() if lookup else None,
-            }
-        )
+        print_json(document.of_outage(past, lookup))
     else:
         screen.print_outages(stdout(), past, lookup)
     missing = lookup.missing if lookup else [g for one in past.values() for g in one.gone if g.acks]

@@ -156,8 +156,11 @@ def schema(
     audit: Annotated[
         bool, typer.Option("--audit", help="Of what `ackproof audit --json` prints.")
     ] = False,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Of what `ackproof advise … --json` prints.")
+    ] = False,
 ) -> None:
-    """Print the JSON Schema of scenario files, of acked logs, or of audits.
+    """Print the JSON Schema of scenario files, of acked logs, of audits, or of advice.
 
     Example: [bold]ackproof schema > scenario.v1.json[/]
     """
@@ -169,6 +172,10 @@ def schema(
         from ackproof.audit import document
 
         options.print_json(document.json_schema())
+    elif advise:
+        from ackproof.advise.document import json_schema as of_advice
+
+        options.print_json(of_advice())
     else:
         from ackproof.scenario.model import json_schema
 

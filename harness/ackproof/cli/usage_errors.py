@@ -28,7 +28,21 @@ def of(error: typer.TyperException, command_line: Sequence[str], tree: Any) -> A
     command = " ".join(["ackproof", *words])
     known = "commands" if re.match("No such command", str(given.message)) else "options"
     hint = f"`{command} --help` lists its {known}."
+    word = re.search(r"'(.*?)'", str(given.message)) if known == "commands" else None
+    if word and (meant := _meant(command, word[1])):
+        hint = f"`{meant}` does that."
     return ScenarioError(_message(given, command), hint=hint)
+
+
+def _meant(command: str, word: str) -> str:
+    """Return what is probably meant by a word that is no command; '' if it is not known."""
+    if word in ("help", "version"):
+        return f"{command} --{word}" if word == "help" else "ackproof --version"
+    if command == "ackproof scenarios":
+        from ackproof.scenario.shipped import find
+
+        return f"{command} show {word}" if find(word) else ""
+    return ""
 
 
 def _commands(command_line: Sequence[str], tree: Any) -> list[str]:

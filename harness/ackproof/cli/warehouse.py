@@ -222,7 +222,7 @@ def queries(
 
     Example: [bold]ackproof warehouse queries loss-rate[/]
     """
-    from ackproof_spark.warehouse.views import queries as shipped
+    from ackproof_spark.warehouse.sql_files import queries as shipped
 
     every = shipped(schema)
     if name and name not in every:

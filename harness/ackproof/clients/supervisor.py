@@ -72,23 +72,15 @@ CONSUME_S = 120.0
 #: Seconds in which the probe must connect to a healthy cluster.
 PROBE_START_S = 60.0
 
-#: A producer is the bottleneck if its thread used the CPU for more than this share of the time,
+#: A producer is the bottleneck if its thread used the CPU for more than this share of the time.
 SATURATED = 0.9
 
-#: or if its thread stalled during more than this share of the acks.
+#: Times are upper bounds if a producer's thread stalled during more than this share of its acks.
 LATE = 0.02
 
-
-def bottleneck(*, busy: float, late: float) -> str:
-    """Return why a producer, not the cluster, determined the throughput; empty if it did not.
-
-    `busy` is its share of CPU time, `late` its share of acks that it served late.
-    """
-    if busy > SATURATED:
-        return f"was busy {busy:.0%} of the time"
-    if late > LATE:
-        return f"took {late:.0%} of the acks too late to time them"
-    return ""
+#: With a greater share of late acks, this machine cannot keep up, and producers send at the share
+#: (percent) of their rate: a workload that lasts longer leaves faults the time that they need.
+TOO_LATE, SLOWED = 0.05, 25
 
 
 class ClientSupervisor:
@@ -218,12 +210,34 @@ class ClientSupervisor:
                 troubles.append(f"{producer.name} ended before it was to be interrupted")
         return troubles
 
+    def slow_down(self) -> str:
+        """Lower the rate of all producers, once, if this machine cannot keep up; return why.
+
+        Java's producers keep theirs, and do not count late acks.
+        """
+        own = [producer for producer in self.producers if producer.spec.java is None]
+        if not any(one.late_share > TOO_LATE and not one.page.share for one in own):
+            return ""
+        for producer in own:
+            producer.page.share = SLOWED
+        return self.late()[0]
+
     def bottlenecks(self) -> list[str]:
         """Return the producers that limited the throughput instead of the cluster."""
         return [
-            f"{producer.name} {reason}"
+            f"{producer.name} sent at {producer.page.share} % of its rate"
+            if producer.page.share
+            else f"{producer.name} was busy {producer.busy_share:.0%} of the time"
             for producer in self.producers
-            if (reason := bottleneck(busy=producer.busy_share, late=producer.late_share))
+            if producer.page.share or producer.busy_share > SATURATED
+        ]
+
+    def late(self) -> list[str]:
+        """Return the producers that served acks late, because they got no CPU time."""
+        return [
+            f"{producer.name} took {producer.late_share:.0%} of the acks late"
+            for producer in self.producers
+            if producer.late_share > LATE
         ]
 
     def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:

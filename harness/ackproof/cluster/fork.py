@@ -24,9 +24,12 @@ from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 
 
-def copy_disks(cluster: KafkaCluster, folder: Path) -> None:
-    """Copy the log directories of all nodes to <folder>/<node>; the nodes may be stopped."""
-    for node in cluster.nodes.values():
+def copy_disks(cluster: KafkaCluster, folder: Path, numbers: Collection[int] | None = None) -> None:
+    """Copy the log directories of nodes to <folder>/<node>; the nodes may be stopped.
+
+    numbers: those nodes, which were started once; all without it.
+    """
+    for node in [cluster.nodes[number] for number in numbers or cluster.nodes]:
         for directory in node.directories:
             stream, _ = node.container.get_archive(directory)
             with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:

@@ -252,8 +252,8 @@ class BrokerVolumes(Volumes, Clocks):
         if not self.cluster.topology.zookeeper:
             self.cluster.nodes[broker].renew_identity(self.cluster.topology.cluster_id)
 
-    def shift(self, broker: int, by_s: float) -> None:
-        result = self.run(broker, fake_clock.offset_script(by_s))
+    def shift(self, broker: int, by_s: float, *, drift: float = 0.0) -> None:
+        result = self.run(broker, fake_clock.offset_script(by_s, drift))
         if result.exit_status != 0:
             name = self.cluster.nodes[broker].name
             raise ClusterError(f"the clock of {name} cannot be set: {result.output}")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 from pydantic import Field
 
@@ -61,8 +62,8 @@ class Measures(Record):
     recovery_s: float | None
     acked_per_s: float
     ack_latency_ms: Latency | None
-    #: Whether a slow producer makes latency and availability unreliable.
-    untimed: bool = False
+    ack_latency_at_most_ms: Latency | None = None
+    times: Literal["measured", "at most", "unknown"] = "measured"
     safer: Safer | None = None
 
     @property
@@ -73,7 +74,7 @@ class Measures(Record):
 
 #: The measures of pairs besides loss; None if a trial has no value.
 MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
-    "unavailability_s": lambda m: m.unavailability_s,
+    "unavailability_s": lambda m: m.unavailability_s if m.times == "measured" else None,
     "recovery_s": lambda m: m.recovery_s,
     "ack_latency_p50_ms": lambda m: m.ack_latency_ms.p50 if m.ack_latency_ms else None,
     "ack_latency_p99_ms": lambda m: m.ack_latency_ms.p99 if m.ack_latency_ms else None,
@@ -83,7 +84,6 @@ MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
 
 def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
     metrics, faults = verdict.metrics, verdict.faults
-    latency = metrics.ack_latency_ms
     recoveries = [
         (fault.recovered_at - fault.healed_at).total_seconds()
         for fault in faults
@@ -110,9 +110,9 @@ def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
         unavailability_s=metrics.unavailability_s,
         recovery_s=max(recoveries, default=None),
         acked_per_s=metrics.acked_per_s,
-        # With acks=0 it is the time until the client has written to its socket.
-        ack_latency_ms=None if verdict.configuration.get("acks") in (0, "0") else latency,
-        untimed=latency is None and verdict.observed.get("acked", 0) > 0,
+        ack_latency_ms=metrics.ack_latency_ms,
+        ack_latency_at_most_ms=metrics.ack_latency_at_most_ms,
+        times=metrics.times,
         safer=safer,
     )
 

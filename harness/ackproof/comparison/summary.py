@@ -22,7 +22,7 @@ from ackproof.comparison.store import (
 from ackproof.errors import AckproofError
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.runs.overview import Safer
-from ackproof.runs.verdict import Likelihood, Record, Verdict, Word
+from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
 from ackproof.scenario.loader import load
 from ackproof.scenario.types import setting_text
 
@@ -72,15 +72,17 @@ class Cell(Record):
     unknown: Spread | None
     duplicated: Spread | None
     stopped: dict[str, int]
-    #: Trials in which a slow producer makes latency and availability unreliable.
+    #: Trials without reliable times, and those whose times are upper bounds.
     untimed: int
+    late: int
     duration_s: Spread | None
     fault_s: Spread | None
     unavailability_s: Spread | None
     recovery_s: Spread | None
     acked_per_s: Spread | None
-    #: Empty with acks=0: no broker answers.
+    #: Both are empty with acks=0: no broker answers.
     ack_latency_ms: dict[str, Spread]
+    ack_latency_at_most_ms: dict[str, Spread]
     safer: Safer | None
 
 
@@ -293,12 +295,16 @@ def _cell(
     own_losses = [(item, item.lost - item.lost_to_cut) for item in losing]
     own_losses = [(item, lost) for item, lost in own_losses if lost]
     interval = statistics.interval(count, progress.design, progress.look_of[name])
-    latencies = [item.ack_latency_ms for item in counted if item.ack_latency_ms]
     stopped = Counter(error for item in measured for error in set(item.stopped))
 
     def spread(measure: str) -> Spread | None:
         values = [getattr(item, measure) for item in counted]
         return _spread([value for value in values if value is not None])
+
+    def latency(values: Sequence[Latency | None]) -> dict[str, Spread]:
+        known = [value for value in values if value]
+        spreads = {key: _spread([getattr(each, key) for each in known]) for key in _QUANTILES}
+        return {key: each for key, each in spreads.items() if each}
 
     return Cell(
         configuration=name,
@@ -326,17 +332,15 @@ def _cell(
         unknown=spread("unknown"),
         duplicated=spread("duplicated"),
         stopped=dict(stopped),
-        untimed=sum(item.untimed for item in counted),
+        untimed=sum(item.times == "unknown" for item in counted),
+        late=sum(item.times == "at most" for item in counted),
         duration_s=spread("duration_s"),
         fault_s=spread("fault_s"),
         unavailability_s=spread("unavailability_s"),
         recovery_s=spread("recovery_s"),
         acked_per_s=spread("acked_per_s"),
-        ack_latency_ms={
-            key: each
-            for key in _QUANTILES
-            if (each := _spread([getattr(item, key) for item in latencies])) is not None
-        },
+        ack_latency_ms=latency([item.ack_latency_ms for item in counted]),
+        ack_latency_at_most_ms=latency([item.ack_latency_at_most_ms for item in counted]),
         safer=next((item.safer for item in counted if item.safer), None),
     )
 

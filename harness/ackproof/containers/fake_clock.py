@@ -1,10 +1,10 @@
 """Adjustable clocks: an offset between the time of day in a node's JVM and the machine's.
 
 A small preload (`dockerfiles/clock/clock.c`) replaces `clock_gettime`, `gettimeofday` and `time`,
-and adds an offset that it reads from a file on the node's volume. Monotonic clocks are unchanged.
-This machine's C compiler compiles it once. It is not linked with a library, so it works with glibc
-and musl. It is loaded only with `cluster.clock: adjustable`. libfaketime supports more, but the
-start of a broker's JVM takes thirty times as much CPU with it.
+and adds an offset, which may grow, that it reads from a file on the node's volume. Monotonic clocks
+are unchanged. This machine's C compiler compiles it once. It is not linked with a library, so it
+works with glibc and musl. It is loaded only with `cluster.clock: adjustable`. libfaketime supports
+more, but the start of a broker's JVM takes thirty times as much CPU with it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ LIBRARY = "clock.so"
 _OFFSET = f"{VOLUME_DIR}/clock"
 
 PRELOAD = f"""
-[ -f {_OFFSET} ] || head -c 8 /dev/zero > {_OFFSET}
+[ -f {_OFFSET} ] || head -c 24 /dev/zero > {_OFFSET}
 export LD_PRELOAD={CONFIG_DIR}/{LIBRARY}
 """
 """The end of a node's start script before its JVM is executed."""
@@ -79,11 +80,18 @@ def library(client: DockerClient) -> bytes:
     return cached.read_bytes()
 
 
-def offset_script(seconds: float) -> str:
-    """Return a script that sets a node's offset; run it where the node's volume is mounted."""
-    content = "".join(f"\\x{byte:02x}" for byte in struct.pack("=q", round(seconds * 1e9)))
-    # The JVM has the file mapped, so it is overwritten in place and not truncated.
-    return f"[ -f {_OFFSET} ] && printf '{content}' | dd of={_OFFSET} conv=notrunc status=none"
+def offset_script(seconds: float, drift: float = 0.0) -> str:
+    """Return a script that sets a node's offset; run it where the node's volume is mounted.
+
+    The clock gains `drift` seconds in each second from now on.
+    """
+    numbers = struct.pack("=qd", round(seconds * 1e9), drift)
+    # The JVM has the file mapped, so it is overwritten in place and not truncated. Its numbers are
+    # written one by one; a drift keeps its beginning until it has ended.
+    since, skipped = (struct.pack("=q", time.time_ns()), 0) if drift else (b"", 1)
+    content = "".join(f"\\x{byte:02x}" for byte in since + numbers)
+    dd = f"dd of={_OFFSET} bs=8 seek={skipped} conv=notrunc status=none"
+    return f"[ -f {_OFFSET} ] && printf '{content}' | {dd}"
 
 
 def _compiler() -> str | None:

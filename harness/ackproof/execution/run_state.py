@@ -34,6 +34,7 @@ class RunState:
         self.reused = False
         self.unobserved: list[str] = []
         self.bottlenecks: list[str] = []
+        self.late: list[str] = []
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
         #: Lets the live job read up to these end offsets and end; None without a live view.
@@ -79,6 +80,7 @@ class RunState:
             replays=self.replays,
             unobserved=self.unobserved,
             bottlenecks=self.bottlenecks,
+            late=self.late,
             readers=self.readers,
             clocks=self.clocks,
         )

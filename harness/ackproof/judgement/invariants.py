@@ -95,12 +95,19 @@ def _unseen(evidence: Evidence) -> Iterator[str]:
 
 def _bottlenecks(evidence: Evidence) -> Iterator[str]:
     if evidence.scenario.expect.availability is not None:
-        yield from unreported(evidence.record.bottlenecks)
+        yield from unreported(evidence.record.bottlenecks, evidence.record.late)
 
 
-def unreported(doubts: Sequence[str]) -> list[str]:
-    """Return the metrics that cannot be reported because of `doubts` about times."""
-    return [f"the cluster's latency and availability, as {', '.join(doubts)}"] if doubts else []
+def unreported(doubts: Sequence[str], late: Sequence[str]) -> list[str]:
+    """Return what cannot be reported: metrics with `doubts` about times, or just their exactness.
+
+    A client that takes acks `late` makes times longer, never shorter.
+    """
+    if doubts:
+        return [f"the cluster's latency and availability, as {', '.join(doubts)}"]
+    if late:
+        return [f"more than upper bounds of latency and unavailability, as {', '.join(late)}"]
+    return []
 
 
 def _duration(evidence: Evidence) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
 from ackproof.judgement.client_checks import client_counts, stopped_producers
@@ -162,15 +162,38 @@ def _reported(evidence: Evidence, audit: Audit) -> tuple[Metrics, list[str]]:
     """Return the reliable metrics, and the metrics and counts that cannot be reported."""
     metrics, record = evidence.metrics, evidence.record
     doubts = [*record.bottlenecks, *audit.of(Consequence.UNTIMED)]
-    if doubts:
-        metrics = metrics.model_copy(update={"ack_latency_ms": None})
-    unobserved = [*record.unobserved, *invariants.unreported(doubts)]
+    unanswered = all(sends.settings.acks == "0" for sends in evidence.scenario.sends.values())
+    metrics = with_times(
+        metrics,
+        "unknown" if doubts else "at most" if record.late else "measured",
+        answered=not unanswered,
+    )
+    unobserved = [*record.unobserved, *invariants.unreported(doubts, record.late)]
     if removed := evidence.observed.get("removed", 0):
         unobserved.append(
             f"whether {removed:,} acked sends had been lost before retention or compaction "
             "removed them"
         )
     return metrics, unobserved
+
+
+def with_times(
+    metrics: Metrics, times: Literal["measured", "at most", "unknown"], *, answered: bool
+) -> Metrics:
+    """Return the metrics with the latency where `times` allows it.
+
+    Unless brokers have `answered`, it is the time until the client wrote to its socket, and is left
+    out.
+    """
+    latency = metrics.ack_latency_ms if answered else None
+    exact, bound = times == "measured", times == "at most"
+    return metrics.model_copy(
+        update={
+            "times": times,
+            "ack_latency_ms": latency if exact else None,
+            "ack_latency_at_most_ms": latency if bound else None,
+        }
+    )
 
 
 def _expect(

@@ -271,9 +271,15 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     if all(key.startswith("spring.cloud.stream.kafka.streams.") for key in binder):
         return streams(source, of_streams, "spring")
     consumer = {key: value for key, value in consumer.items() if not is_producers(key)}
+    bindings = [match[1].lower() for key in pairs if (match := _BINDING.match(key))]
+    channels: dict[tuple[str, str], dict[str, Text]] = {}
+    if producer or not bindings or any("out" in name for name in bindings):
+        channels["producer", ""] = producer
+    if consumer or any("in-" in name or "input" in name for name in bindings):
+        channels["consumer", ""] = consumer
     return clients(
         source,
-        {("producer", ""): producer, **({("consumer", ""): consumer} if consumer else {})},
+        channels,
         framework="Spring Cloud Stream",
         shape="spring",
         defaults={"acks": "1"},
@@ -281,6 +287,7 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     )
 
 
+_BINDING = re.compile(r"spring\.cloud\.stream\.bindings\.([^.]+)\.", re.IGNORECASE)
 _STREAMS_BINDER = re.compile(
     r"spring\.cloud\.stream\.kafka\.streams\.binder\.(?:configuration\.)?(?P<key>.+)", re.I
 )
@@ -350,3 +357,31 @@ def micronaut(source: Source, pairs: Mapping[str, Text]) -> Part | None:
 
 def _dotted(key: str) -> str:
     return key.replace("-", ".")
+
+
+#: Shippers of logs and metrics: the path to their output, and their default of required_acks.
+_SHIPPERS = (
+    ("the OpenTelemetry Collector", re.compile(r"exporters\.kafka[^.]*\.(?:producer\.)?(.+)"), "1"),
+    ("Beats", re.compile(r"output\.kafka\.(.+)"), "1"),
+)
+
+
+def shipper(source: Source) -> Part | None:
+    """Read the output to Kafka of an OpenTelemetry Collector, or of a Beat such as Filebeat."""
+    for root in source.documents:
+        pairs = flat(root) if isinstance(root, Block) else {}
+        for name, path, acks in _SHIPPERS:
+            own = {
+                match[1]: value for key, value in pairs.items() if (match := path.fullmatch(key))
+            }
+            if own:
+                stated = own.get("required_acks")
+                return clients(
+                    source,
+                    {("producer", ""): {"acks": stated} if stated else {}},
+                    shape="shipper",
+                    framework=name,
+                    defaults={"acks": acks, "enable.idempotence": "false"},
+                    origin=f"default of {name}",
+                )
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -67,6 +68,7 @@ def combine(
         combined=_sum(combined) or _voters(combined, at_least=1),
     )
     _contradictions(own, notes)
+    notes += _illegal(own)
     notes += _misspelt(own)
     return replace(own, warnings=tuple(dict.fromkeys(notes)))
 
@@ -305,6 +307,29 @@ def _contradictions(own: OwnConfig, notes: list[str]) -> None:
             f"{own.below.source}: shows a Kafka below 4.0, but {own.kafka.source} says "
             f"{own.kafka.value}"
         )
+
+
+_NUMBERS = re.compile(r".*(replicas|replication\.factor|\.isr)|(log\.)?flush.*messages")
+_SWITCHES = re.compile(r".*\.enable")
+
+
+def _illegal(own: OwnConfig) -> list[str]:
+    """Return a warning for each value that keeps a broker from starting."""
+    return [
+        f"{given.source}: {key}={given.value} is {problem}: Kafka refuses it"
+        for settings in (own.broker, *(topic.settings for topic in own.topics))
+        for key, given in settings.items()
+        if not given.source.startswith("default of")
+        if (problem := _problem(key, given.value.strip()))
+    ]
+
+
+def _problem(key: str, value: str) -> str:
+    if _NUMBERS.fullmatch(key) and not re.fullmatch(r"-?\d+", value):
+        return "not a whole number"
+    if _SWITCHES.fullmatch(key) and value.lower() not in ("true", "false"):
+        return "neither true nor false"
+    return ""
 
 
 def _misspelt(own: OwnConfig) -> list[str]:

@@ -107,4 +107,5 @@ class OwnConfig:
         """The version with all its numbers, `3.6.0` for `3.6`; '' if it is not stated."""
         if self.kafka is None:
             return ""
-        return self.kafka.value + ".0" * (2 - self.kafka.value.count("."))
+        stated = self.kafka.value
+        return stated + ".0" * (2 - stated.count(".")) if stated[:1].isdecimal() else stated

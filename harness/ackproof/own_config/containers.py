@@ -15,6 +15,9 @@ from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
 from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, Text, block, items, text
 
+#: Other software with Kafka's protocol.
+_OTHERS = re.compile(r"redpanda(?!data/(console|connect))|warpstream|automq|bufstream")
+
 
 @dataclass
 class _Found:
@@ -26,6 +29,7 @@ class _Found:
     consumers: list[Client] = field(default_factory=list)
     topics: list[Topic] = field(default_factory=list)
     versions: list[Given] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
     def container(
         self,
@@ -37,6 +41,11 @@ class _Found:
         command: Sequence[Text] = (),
     ) -> None:
         """Add a container: a node, or an application with clients."""
+        if image and _OTHERS.search(image):
+            other = f"{image} is not Kafka, and its rules differ"
+            self.others.append(other)
+            self.source.warnings.append(f"{self.source.name}:{image.line}: {other}: not used")
+            return
         settings = environment.broker_settings(variables, str(image or ""), self.source)
         starts = any("kafka-server-start" in one for one in command)
         bare = image is not None and environment.is_kafka(image) and (starts or not command)
@@ -46,10 +55,6 @@ class _Found:
                 environment.node(name, settings, self.source, image=str(image or ""), count=count)
             )
             stated = environment.version(image, self.source) if image else None
-            if image and "redpanda" in image:
-                self.source.warnings.append(
-                    f"{self.source.name}:{image.line}: {image} is not Kafka: its rules differ"
-                )
             self.versions += [stated] if stated else []
         if part := environment.clients(variables, self.source, name):
             self.add(part)
@@ -115,6 +120,8 @@ def compose(source: Source) -> Part | None:
     part = found.part("compose")
     if not part.nodes and not part.producers and not part.consumers and not part.topics:
         names = ", ".join([*services][:5])
+        if found.others:
+            raise RefusalError(found.others[0])
         raise RefusalError(
             f"{UNKNOWN}: a compose file whose services ({names}) have no image of Kafka, and no "
             "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"

@@ -78,6 +78,8 @@ def _strimzi(source: Source, resources: Sequence[Block]) -> Part:
     clusters, pools = of_kind.get("Kafka", []), of_kind.get("KafkaNodePool", [])
     kafka = block(clusters[0], "spec", "kafka") if clusters else Block()
     settings = source.settings(flat(block(kafka, "config")))
+    if rack := text(kafka, "rack", "topologyKey"):
+        settings = {**settings, "broker.rack": source.given(rack)}
     nodes = [_pool(source, pool, settings) for pool in pools]
     if clusters and not pools:
         nodes.append(
@@ -172,7 +174,20 @@ def _connect(source: Source, resource: Block) -> Part | None:
         pairs |= flat(block(cluster, "config"))
     target = block(resource, "spec", "target", "config")
     pairs |= flat(target)
-    return _worker(source, resource, pairs)
+    part = _worker(source, resource, pairs)
+    mirrors = [
+        flat(block(mirror, "sourceConnector", "config"))
+        for mirror in items(resource, "spec", "mirrors")
+    ]
+    replicas = [one["replication.factor"] for one in mirrors if "replication.factor" in one]
+    if part and replicas:
+        topic = Topic(
+            name="mirrored topics",
+            replication_factor=source.settings({"replicas": replicas[0]}).get("replicas"),
+            source=source.where(replicas[0]),
+        )
+        part = replace(part, topics=(*part.topics, topic))
+    return part
 
 
 def _worker(source: Source, resource: Block, pairs: dict[str, Text]) -> Part | None:

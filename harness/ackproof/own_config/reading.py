@@ -82,6 +82,7 @@ READERS: tuple[Reader, ...] = (
     terraform.read,
     environment.read,
     applications.read,
+    _yaml(applications.shipper),
     literals.python,
     _yaml(literals.helm),
     _yaml(literals.mapping),
@@ -238,7 +239,8 @@ def _data(path: Path) -> tuple[str, bytes | str]:
         folder = path.parent
         near = get_close_matches(path.name, [one.name for one in folder.glob("*")], n=1)
         guess = f" Did you mean {folder / near[0]}?" if near else ""
-        raise ScenarioError(f"{path}: no such file.{guess}", hint=_READ) from None
+        hint = "Name files or folders that exist; `ackproof audit --help` lists what is read."
+        raise ScenarioError(f"{path}: no such file.{guess}", hint=hint) from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise
@@ -294,7 +296,7 @@ def _understood(source: Source) -> Part:
 
 def _of_ackproof(text: str) -> str:
     """Return which of ackproof's own files a text is; '' if it is none."""
-    if re.match(r"\s*\{[^\n]*\}\s*\n\s*\{", text):
+    if re.match(r"\s*(\{[^\n]*\}\s*\n|\{[^{}]*\})\s*\{", text):
         return (
             "lines of JSON: an acked log? `ackproof check --acked FILE --bootstrap HOST:PORT` "
             "checks it against a cluster"
@@ -342,7 +344,7 @@ _SOURCES = (
     (r"^package \w+$|sarama\.[A-Z]|kafka\.ConfigMap|^\s*\w+ := ", "Go"),
     (r"^import java|public (static|class|final)|ProducerConfig\.[A-Z_]+", "Java"),
     (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python"),
-    (r"\bconst \w+ = |=>|require\(", "JavaScript"),
+    (r"\bconst \w+ = |\) => |require\(", "JavaScript"),
     (r"^using [\w.]+;|new (Producer|Consumer)Config", "C#"),
 )
 

@@ -55,7 +55,7 @@ _OPTIONAL = re.compile(r"(?m)^([ \t]*([\w.\"-]+)\s*[=:]\s*)\$\{\?([\w.]+)\}[ \t]
 
 
 def hocon(source: Source) -> Part | None:
-    """Read HOCON, such as `akka.kafka.producer { kafka-clients { acks = all } }`."""
+    """Read HOCON, such as `akka.kafka.producer { kafka-clients { acks = all } }`, and Logstash."""
     if not _BLOCK.search(source.text) or source.text.lstrip()[:1] == "{":
         return None
     for match in _OPTIONAL.finditer(source.text):
@@ -64,7 +64,7 @@ def hocon(source: Source) -> Part | None:
             source.warnings.append(
                 f"{source.name}:{line}: {match[3]} replaces {match[2]} if it is set"
             )
-    root = attributes(_OPTIONAL.sub("", source.text))
+    root = attributes(_OPTIONAL.sub("", source.text).replace("=>", "= "))
     found = [
         {key.rpartition("kafka-clients.")[2]: one for key, one in node.items()}
         for node in mappings(root)

@@ -7,7 +7,7 @@ of a setting, and its grammar takes longer to load than everything else that rea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ackproof.own_config.configuration import Given, Topic
@@ -140,9 +140,8 @@ def read(source: Source) -> Part | None:
         return None
     root = _Reader(source.text).body()
     variables = _variables(source, root)
-    nodes: list[Node] = []
+    clusters: list[tuple[Block, Node | None, Given | None]] = []
     topics: list[Topic] = []
-    versions: list[Given] = []
     kinds = []
     resources = [*items(root, "resource"), *items(root, "module")]
     for resource in resources:
@@ -155,9 +154,8 @@ def read(source: Source) -> Part | None:
             topics.append(make(source, resource))
         elif kind in _CLUSTERS:
             node, version = _CLUSTERS[kind](source, resource)
-            nodes += [node] if node else []
-            versions += [version] if version else []
-    if not (nodes or topics or versions):
+            clusters += [(resource, node, version)] if node or version else []
+    if not (clusters or topics):
         has, reads = ", ".join(sorted(set(kinds))) or "none", ", ".join([*_TOPICS, *_CLUSTERS])
         raise RefusalError(
             f"{UNKNOWN}: Terraform with these resources: {has}. These are read: {reads}"
@@ -168,17 +166,52 @@ def read(source: Source) -> Part | None:
             "unclean.leader.election.enable=true without tiered storage, min.insync.replicas=2 in "
             "three zones and 1 in two"
         )
+    tiered = any(text(resource, "storage_mode") == "TIERED" for resource in resources)
+    parts = []
+    for group in _grouped(clusters):
+        nodes = [node for _, node, _ in group if node]
         stated = {key for node in nodes for key in node.settings}
-        if any(text(resource, "storage_mode") == "TIERED" for resource in resources):
-            stated.add("unclean.leader.election.enable")
-        missing = {key: given for key, given in _MSK.items() if key not in stated}
-        nodes = [replace(node, settings={**missing, **node.settings}) for node in nodes]
-    return Part(
-        shape="terraform",
-        kafka=versions[0] if versions else None,
-        nodes=tuple(nodes),
-        topics=tuple(topics),
-    )
+        stated |= {"unclean.leader.election.enable"} if tiered else set()
+        amazon = any("aws_msk" in _name(resource) for resource, _, _ in group) or "module" in kinds
+        missing = {key: given for key, given in _MSK.items() if amazon and key not in stated}
+        parts.append(
+            Part(
+                shape="terraform",
+                cluster=_name(group[0][0]) if len(clusters) > len(group) else "",
+                kafka=next((version for _, _, version in group if version), None),
+                nodes=tuple(replace(node, settings={**missing, **node.settings}) for node in nodes),
+            )
+        )
+    if len(parts) == 1:
+        return replace(parts[0], topics=tuple(topics))
+    return Part(shape="terraform", topics=tuple(topics), others=tuple(parts))
+
+
+def _grouped(
+    found: Sequence[tuple[Block, Node | None, Given | None]],
+) -> list[list[tuple[Block, Node | None, Given | None]]]:
+    """Return the resources of each cluster: one, and the configurations to which it refers.
+
+    The only configuration of a file belongs to its only cluster.
+    """
+    configurations = [one for one in found if _name(one[0]).startswith("aws_msk_configuration")]
+    groups = [[one] for one in found if one not in configurations]
+    for one in configurations:
+        homes = [group for group in groups if f"{_name(one[0])}." in _texts(group[0][0])]
+        if not homes and len(configurations) == len(groups) == 1:
+            homes = groups
+        for home in homes:
+            home.append(one)
+        if not homes:
+            groups.append([one])
+    return groups
+
+
+def _texts(node: object) -> str:
+    """Return all values of a block."""
+    if isinstance(node, dict | list):
+        return " ".join(_texts(one) for one in (node.values() if isinstance(node, dict) else node))
+    return str(node)
 
 
 def _variables(source: Source, root: Block) -> dict[str, Text]:

@@ -3,10 +3,10 @@
 It runs in a thread of this process, so it ends with the harness. Without a rule, it forwards every
 message as soon as the message is complete.
 
-It reads only Kafka's framing. A message is a length (int32) and that number of bytes. A request
-begins with API key (int16), API version (int16), correlation id (int32) and client id (nullable
-string); a response with the correlation id. This is the same in every version
-(`RequestHeader.json`, `ResponseHeader.json`).
+It reads only Kafka's framing, and the responses whose error codes a rule sets. A message is a
+length (int32) and that number of bytes. A request begins with API key (int16), API version (int16),
+correlation id (int32) and client id (nullable string); a response with the correlation id. This is
+the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ackproof.errors import ClusterError
-from ackproof_faults.interfaces.kafka_proxy import API_KEYS, Direction, Link, Rule
+from ackproof.proxy.produce_response import with_error
+from ackproof_faults.interfaces.kafka_proxy import API_KEYS, ERROR_CODES, Direction, Link, Rule
 
 T = TypeVar("T")
 
@@ -211,23 +212,28 @@ class LinkProxy(Link):
                     pending[header.correlation_id] = header
                 else:
                     header = answered(pending, message)
-                copies = await self._copies(route, direction, header)
-                if copies is None:
+                forwarded = await self._forwarded(route, direction, header, message)
+                if forwarded is None:
                     return
-                for _ in range(copies):
-                    writer.write(_LENGTH.pack(len(message)) + message)
+                for each in forwarded:
+                    writer.write(_LENGTH.pack(len(each)) + each)
                 await writer.drain()
 
-    async def _copies(
-        self, route: Route, direction: Direction, header: RequestHeader | None
-    ) -> int | None:
-        """Wait if a rule holds the message; return how often to forward it, None to disconnect."""
+    async def _forwarded(
+        self, route: Route, direction: Direction, header: RequestHeader | None, message: bytes
+    ) -> Sequence[bytes] | None:
+        """Wait if a rule holds the message; return what to forward, None to disconnect."""
         if header is None:
-            return 0  # clients reject a second response (to a duplicated request)
+            return ()  # clients reject a second response (to a duplicated request)
         active = self._matching(route, direction, header)
         if active is None:
-            return 1
+            return (message,)
         rule = active.rule
+        if rule.action == "error":
+            changed = with_error(message, header.api_version, ERROR_CODES[rule.error])
+            if changed is None:
+                return (message,)  # so that the fault is not verified
+            message = changed
         self._note(active, route, header)
         if rule.action in ("hold", "delay"):
             active.holding += 1
@@ -237,8 +243,8 @@ class LinkProxy(Link):
                     await asyncio.wait_for(active.removed.wait(), limit)
             finally:
                 active.holding -= 1
-            return 1
-        return {"drop": 0, "duplicate": 2}.get(rule.action)
+        copies = {"drop": 0, "duplicate": 2}.get(rule.action, 1)
+        return None if rule.action == "cut" else (message,) * copies
 
     def _matching(
         self, route: Route, direction: Direction, header: RequestHeader

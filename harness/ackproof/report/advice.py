@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ackproof.comparison.summary import Cell, Summary
 from ackproof.report import comparison as trials
 from ackproof.report import formatting as fmt
+from ackproof.report import wording
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
@@ -141,14 +142,12 @@ def _proven(verdict: Verdict) -> bool:
 
 
 def _price(verdict: Verdict) -> str:
-    latency = verdict.metrics.ack_latency_ms
-    if latency is None:  # a producer was slower than the cluster
+    p99 = wording.latencies(verdict).get("p99")
+    if p99 is None:  # a producer was slower than the cluster
         return "Its cost in availability and latency was not observed."
-    down = fmt.seconds(verdict.metrics.unavailability_s)
-    p99 = fmt.duration(latency.p99)
     return (
-        f"It costs: here the worst partition acked nothing for {down}, and ack latency was {p99} "
-        "at p99."
+        "It costs: here the worst partition acked nothing for "
+        f"{wording.unavailable(verdict)}, and ack latency was {p99} at p99."
     )
 
 

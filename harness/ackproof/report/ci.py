@@ -54,15 +54,14 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for verdict in verdicts:
-        latency = verdict.metrics.ack_latency_ms
         outcome = wording.outcome(verdict)
         cells = (
             _SIGN[verdict.verdict],
             wording.name(verdict),
             verdict.predicted.get("lost", "-"),
             outcome.text,
-            fmt.seconds(verdict.metrics.unavailability_s),
-            fmt.duration(latency.p99) if latency else "-",
+            wording.unavailable(verdict),
+            wording.latencies(verdict).get("p99", "-"),
             outcome.as_expected,
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

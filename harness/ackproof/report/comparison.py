@@ -10,10 +10,13 @@ from pathlib import Path
 
 from ackproof.comparison.summary import Cell, Spread, Summary
 from ackproof.report import formatting as fmt
+from ackproof.report.wording import ACKS_0
 from ackproof.runs.verdict import Verdict
 
 #: A cell without a number.
 _NOTHING = "-"
+#: Precedes an upper bound.
+_AT_MOST = "≤ "
 #: Seconds of difference that are reported.
 _NOTICED_S = 1.0
 #: Faults whose times differ by no more than this factor lasted equally long.
@@ -169,21 +172,31 @@ def _away(summary: Summary, cell: Cell) -> Answer:
         least = min(map(unavailable_s, alike))
         more = unavailable_s(cell) - least
         if more > _NOTICED_S:
-            note += f": {fmt.seconds(least)} with any of these, {fmt.seconds(more)} with this one"
+            own = _limit(cell) + fmt.seconds(more)
+            note += f": {fmt.seconds(least)} with any of these, {own} with this one"
     if cell.untimed:
-        note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was late itself"
-    return Answer(text=_times(cell.unavailability_s, fmt.seconds), note=note)
+        note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was the bottleneck"
+    times = _times(cell.unavailability_s, fmt.seconds)
+    return Answer(text=_limit(cell) + times, note=note)
+
+
+def _limit(cell: Cell) -> str:
+    return _AT_MOST if cell.late else ""
 
 
 def _latency(cell: Cell) -> Answer:
-    if not cell.ack_latency_ms:
-        asked = cell.settings.get("acks") == "0"
-        return Answer(text=_NOTHING, note="acks=0 waits for no ack" if asked else "not measured")
-    p50, p99 = (cell.ack_latency_ms[key].median for key in ("p50", "p99"))
+    latency = cell.ack_latency_ms or cell.ack_latency_at_most_ms
+    if not latency:
+        acked = bool(cell.acked and cell.acked.high)
+        return Answer(
+            text=_NOTHING, note="not measured" if cell.untimed else ACKS_0 if acked else ""
+        )
+    limit = "" if cell.ack_latency_ms else _AT_MOST
+    p50, p99 = (limit + fmt.duration(latency[key].median) for key in ("p50", "p99"))
     note = ""
     if cell.acked and cell.sent and cell.acked.median < _ALL * cell.sent.median:
         note = f"of the {fmt.about(cell.acked.median / cell.sent.median)} that were acked"
-    return Answer(text=f"{fmt.duration(p50)} / {fmt.duration(p99)}", note=note)
+    return Answer(text=f"{p50} / {p99}", note=note)
 
 
 def _stopped(cell: Cell) -> Answer:
@@ -234,6 +247,11 @@ def notes(summary: Summary) -> list[str]:
     """Return sentences on shared settings, unequal times, and trials that do not count."""
     shared = ", ".join(f"{key} {value}" for key, value in summary.shared.items())
     lines = [f"All configurations: {shared}."] if shared else []
+    if any(cell.late for cell in summary.cells):
+        lines.append(
+            f"{_AT_MOST}at most: a producer of this configuration got too little CPU time and "
+            "served acks late, so the cluster was faster than that or as fast."
+        )
     groups = {tuple(c.configuration for c in comparable(cell, summary)) for cell in summary.cells}
     unequal = [_unequal([summary.cell(name) for name in group]) for group in sorted(groups)]
     lines += filter(None, unequal)
@@ -294,29 +312,26 @@ def price(best: Cell, summary: Summary) -> str:
         return ""
     other = min(others, key=unavailable_s)
     parts = []
-    late = best.untimed or other.untimed
-    if best.unavailability_s and other.unavailability_s and not late:
-        parts.append(
-            f"no acks for {fmt.seconds(unavailable_s(best))} instead of "
-            f"{fmt.seconds(unavailable_s(other))}"
-        )
-    for what, ours, theirs in (
+    untimed = best.untimed or other.untimed
+    if best.unavailability_s and other.unavailability_s and not untimed:
+        ours, theirs = (_limit(c) + fmt.seconds(unavailable_s(c)) for c in (best, other))
+        parts.append(f"no acks for {ours} instead of {theirs}")
+    for what, more, less in (
         ("refused", best.refused, other.refused),
         ("unknown", best.unknown, other.unknown),
     ):
-        if ours and theirs and ours.median > theirs.median:
+        if more and less and more.median > less.median:
             parts.append(
-                f"{fmt.count(round(ours.median))} sends {what} instead of "
-                f"{fmt.count(round(theirs.median))}"
+                f"{fmt.count(round(more.median))} sends {what} instead of "
+                f"{fmt.count(round(less.median))}"
             )
-    if p99_ms(best) < math.inf and p99_ms(other) < math.inf:
-        parts.append(
-            f"99 % of acks within {fmt.duration(p99_ms(best))} instead of "
-            f"{fmt.duration(p99_ms(other))}"
-        )
+    latencies = [c.ack_latency_ms or c.ack_latency_at_most_ms for c in (best, other)]
+    if all(latencies):
+        ours, theirs = (fmt.duration(each["p99"].median) for each in latencies)
+        parts.append(f"99 % of acks within {ours} instead of {theirs}")
     against = f"Its price against {fmt.quoted(other.configuration)}"
-    if late:
-        parts.append("the time without acks was not measured, as a producer was late itself")
+    if untimed:
+        parts.append("the time without acks was not measured, as a producer was the bottleneck")
     return f"{against}: {fmt.listing(parts)}." if parts else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +105,6 @@ def figures(trends: Trends) -> list[Figure]:
     colours = _colours(trends.runs)
     plots = [
         _losing_runs(trends.losses),
-        _losses(trends.losses),
         _causes(trends.causes),
         _over_time(trends.runs, colours, "availability"),
         _over_time(trends.runs, colours, "latency"),
@@ -137,31 +136,29 @@ def _label(row: dict[str, Any]) -> str:
 
 
 def _losing_runs(rows: _Rows) -> Figure | None:
-    return _shares(
-        rows,
+    """Plot the share of runs that lost, with its interval, for each configuration."""
+    if not rows:
+        return None
+    shown = []
+    for row in rows:
+        share, low, high = (
+            100 * row[f"runs_with_loss_share{end}"] for end in ("", "_low", "_high")
+        )
+        text = (
+            f"{_label(row)}: {row['runs_with_loss']} of {row['runs']} runs lost records\n"
+            f"95 % interval {low:.3g} to {high:.3g} %"
+        )
+        shown.append(Interval(label=_label(row), text=text, share=share, low=low, high=high))
+    keys = list(map(_key, rows))
+    figure = intervals(
+        shown,
+        _by_row([row.label for row in shown], title="runs, %", keys=keys),
         name="losing-runs",
         title="Runs that lost records",
         caption="Share of conclusive runs, with 95 % intervals.",
-        column="runs_with_loss_share",
-        axis="runs, %",
-        describe=lambda row: f"{row['runs_with_loss']} of {row['runs']} runs lost records",
     )
-
-
-def _losses(rows: _Rows) -> Figure | None:
-    return _shares(
-        rows,
-        name="losses",
-        title="Loss rate",
-        caption="Of the acked records of conclusive runs, with 95 % intervals from the variance "
-        "between runs.",
-        column="lost_share",
-        axis="lost, % of acked records",
-        describe=lambda row: (
-            f"{fmt.share(row['lost'], row['acked'])} of "
-            f"{fmt.count(row['acked'])} acked records lost"
-        ),
-    )
+    figure.traces[0].meta = keys
+    return figure
 
 
 def _causes(rows: _Rows) -> Figure | None:
@@ -205,31 +202,6 @@ def _causes(rows: _Rows) -> Figure | None:
             annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
         ),
     )
-
-
-def _shares(
-    rows: _Rows, *, column: str, axis: str, describe: Callable[[dict[str, Any]], str], **texts: str
-) -> Figure | None:
-    """Plot `column` for each configuration, with its interval if there is one."""
-    if not rows:
-        return None
-    shown = []
-    for row in rows:
-        share, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
-        text = f"{_label(row)}: {describe(row)}"
-        if low is None:
-            low = high = share
-        else:
-            text += f"\n95 % interval {100 * low:.3g} to {100 * high:.3g} %"
-        shown.append(
-            Interval(
-                label=_label(row), text=text, share=100 * share, low=100 * low, high=100 * high
-            )
-        )
-    keys = list(map(_key, rows))
-    figure = intervals(shown, _by_row([row.label for row in shown], title=axis, keys=keys), **texts)
-    figure.traces[0].meta = keys
-    return figure
 
 
 def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
@@ -301,7 +273,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _value(what: str, value: float) -> str:
-    return f"{100 * value:.2f} %" if what == "availability" else fmt.duration(value)
+    return f"{100 * value:.1f} %" if what == "availability" else fmt.duration(value)
 
 
 def _hover(run: dict[str, Any], value: str) -> str:

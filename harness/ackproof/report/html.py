@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -42,6 +42,10 @@ from ackproof.runs.verdict import FaultReport, Verdict, Word
 from ackproof.safe_files import replacing
 from ackproof_model import Diagram
 from ackproof_spark.tables import LOCATION
+
+if TYPE_CHECKING:
+    from ackproof.advise.alternatives import Alternative
+    from ackproof.advise.dead_cluster import ClusterState
 
 #: Maximum number of time bins of a run, and of a page, which limits its size.
 _BINS_OF_A_RUN = 600
@@ -105,7 +109,7 @@ class Run:
             return []
         happened = None
         if overview.histories:
-            happened = sequence.of_history(overview.histories[0], overview.windows)
+            happened = sequence.of_history(overview.histories[0], overview)
         return [
             (diagram, title, caption)
             for diagram, title, caption in (
@@ -262,7 +266,13 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
                 run,
                 anchor=f"run-{number}",
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=figures(run.overview, run.timeline),
+                figures=[
+                    figure
+                    for figure in figures(run.overview, run.timeline)
+                    if figure.name != "quantiles"
+                    or run.verdict is None
+                    or wording.latencies(run.verdict)
+                ],
                 advice=advice.of_run(alone, run.overview.safer) if alone else "",
             )
         )
@@ -287,6 +297,29 @@ def write_audit_page(path: Path, audit: Audit, difference: Difference | None = N
             difference=difference,
             summaries=summaries(audit)[:_MOST_GROUPS],
             tones=_AUDIT_TONES,
+        )
+    )
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_advice_page(
+    path: Path, cluster: ClusterState, by_acks: Mapping[str, Sequence[Alternative]]
+) -> None:
+    """Write a page with the steps of an operator; it works offline and has no script."""
+    from ackproof.advise.screen import distinct, group_lines, together
+
+    text = (
+        environment()
+        .get_template("advise.html.j2")
+        .render(
+            title="Which steps keep acknowledged records?",
+            style=asset("report.css"),
+            cluster=cluster,
+            by_acks=[(acks, distinct(judged)) for acks, judged in together(by_acks)],
+            groups=lambda one: list(group_lines(one, counted=cluster.offsets_known)),
+            most=_MOST_GROUPS,
+            tones={"keeps everything": "kept", "loses": "lost"},
         )
     )
     with replacing(path) as partial:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from ackproof.report import formatting as fmt
-from ackproof.runs.overview import History
+from ackproof.runs.overview import History, Overview
 from ackproof.runs.verdict import FaultReport
 from ackproof_model import Diagram, Line
 
@@ -15,7 +16,7 @@ _PRODUCER, _CONTROLLER, _FIRST_BROKER = range(3)
 _Event = tuple[datetime, Line]
 
 
-def of_history(history: History, windows: Sequence[FaultReport]) -> Diagram | None:
+def of_history(history: History, run: Overview) -> Diagram | None:
     """Return the diagram of a history; None without a leader.
 
     Events without a time and faults of other brokers are left out.
@@ -26,9 +27,10 @@ def of_history(history: History, windows: Sequence[FaultReport]) -> Diagram | No
     brokers = sorted({broker for broker in known if broker is not None})
     column = {broker: _FIRST_BROKER + index for index, broker in enumerate(brokers)}
     events = [
-        *_faults(windows, column),
+        *_faults(run.windows, column),
         *_acks(history, column[history.leader]),
         *_election(history, column),
+        *_isr_changes(history, run),
     ]
     events.sort(key=lambda event: event[0])
     last = history.truncated_at or history.elected_at
@@ -58,6 +60,20 @@ def _faults(windows: Sequence[FaultReport], column: Mapping[int, int]) -> list[_
                 line = Line(at=fmt.clock(moment), text=text, marks=marks, kind="fault")
                 lines.append((moment, line))
     return lines
+
+
+def _isr_changes(history: History, run: Overview) -> list[_Event]:
+    changes = [
+        (run.origin + timedelta(seconds=after.start), f"the ISR is {fmt.brokers_set(after.isr)}")
+        for lane in run.lanes
+        if (lane.topic, lane.partition) == (history.topic, history.partition) and run.origin
+        for before, after in pairwise(lane.spans)
+        if before.isr != after.isr
+    ]
+    return [
+        (moment, Line(at=fmt.clock(moment), text=text, marks=(_CONTROLLER,)))
+        for moment, text in changes
+    ]
 
 
 def _acks(history: History, leader: int) -> list[_Event]:

@@ -25,8 +25,10 @@ from ackproof.runs.verdict import FaultReport, Verdict, Word
 #: Colours of `Outcome.as_expected`.
 _EXPECTED = {"yes": "green", "no": "bold red", "undecided": "bold yellow"}
 _FINDING = "bold red"
-#: The table of a comparison needs this width.
+#: From this width on, the table of a comparison has its questions in full.
 _WIDE = 110
+#: The least width of a configuration in that table.
+_CONFIGURATION = 15
 
 
 def print_comparison(
@@ -43,7 +45,6 @@ def print_comparison(
     for line in comparison.outages(summary):
         _say(console, line, style=_FINDING)
     _print_advice(console, advice.of_comparison(summary))
-    console.print()
     _print_columns(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         _say(console, line)
@@ -65,31 +66,30 @@ def print_comparison(
 
 
 def _print_columns(console: Console, summary: Summary) -> None:
-    """Print the table of a comparison; on a narrow terminal a list for each configuration."""
-    first, *columns = comparison.columns(summary)
-    rows = [
-        (Text(first.answers[number].text, style="bold"), [_answer(c, number) for c in columns])
-        for number in range(len(summary.cells))
-    ]
-    if console.width >= _WIDE:
-        table = _table()
-        table.add_column(first.question, overflow="fold", ratio=1)
-        for column in columns:
-            table.add_column(column.question, overflow="fold", ratio=1)
-        for name, texts in rows:
-            table.add_row(name, *texts)
-        console.print(table)
-        return
-    for cell, (_, texts) in zip(summary.cells, rows, strict=True):
-        console.print(Text(cell.configuration, style="bold"), highlight=False)
-        for column, text in zip(columns, texts, strict=True):
-            print_item(
-                console,
-                f"  {column.brief}: ",
-                text.plain.replace("\n", "; "),
-                style=str(text.style),
+    """Print the table of a comparison: a row for each question, a column for each configuration.
+
+    Configurations that do not fit side by side follow in a further table.
+    """
+    columns = comparison.columns(summary)
+    labels = [c.question if console.width >= _WIDE else c.brief for c in columns]
+    fitting = max(1, (console.width - max(map(len, labels))) // _CONFIGURATION)
+    for first in range(0, len(summary.cells), fitting):
+        table = Table(box=box.SIMPLE, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column(no_wrap=True)
+        names = True
+        for number, (label, column) in enumerate(zip(labels, columns, strict=True)):
+            answers = range(first, min(first + fitting, len(summary.cells)))
+            names = names and column.brief != "lost"
+            last = names and columns[number + 1].brief == "lost"
+            table.add_row(
+                label,
+                *(_answer(column, answer) for answer in answers),
+                style="bold" if names else "",
+                end_section=last,
             )
-    console.print()
+        for column_ in table.columns[1:]:
+            column_.overflow, column_.ratio = "fold", 1
+        console.print(table)
 
 
 def _answer(column: comparison.Column, number: int) -> Text:
@@ -150,20 +150,15 @@ def _print_advice(console: Console, lines: Sequence[str]) -> None:
 
 def _cost(verdict: Verdict) -> str:
     sends = ", ".join(f"{fmt.count(count)} {what}" for what, count in verdict.sends.items())
-    latency = verdict.metrics.ack_latency_ms
-    acks = (
-        f"; ack latency p50 {fmt.duration(latency.p50)}, p99 {fmt.duration(latency.p99)}"
-        if latency
-        else ""
-    )
+    latencies = [f"{quantile} {time}" for quantile, time in wording.latencies(verdict).items()]
+    acks = f"; ack latency {', '.join(latencies)}" if latencies else ""
     probe = verdict.metrics.probe
     probed = (
         f"; readable {fmt.share(probe.read.share, 1)}, writable {fmt.share(probe.write.share, 1)}"
         if probe
         else ""
     )
-    unavailable = fmt.number(verdict.metrics.unavailability_s)
-    return f"{sends}; unavailable {unavailable} s{probed}{acks}"
+    return f"{sends}; unavailable {wording.unavailable(verdict)}{probed}{acks}"
 
 
 def _print_expectations(console: Console, verdict: Verdict) -> None:

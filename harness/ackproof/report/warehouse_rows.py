@@ -141,7 +141,7 @@ def _judged(
         "acked_per_s": metrics.acked_per_s,
         "unavailability_s": metrics.unavailability_s,
         "availability": 1 - metrics.unavailability_s / metrics.duration_s
-        if metrics.duration_s
+        if metrics.duration_s and metrics.times != "unknown"
         else None,
         **{
             f"ack_latency_{name}_ms": getattr(latency, name) if latency else None

@@ -223,6 +223,34 @@ def stopped_sentences(verdict: Verdict) -> list[str]:
     ]
 
 
+#: Without an ack, the time until the client wrote to its socket is no latency.
+ACKS_0 = "acks=0 waits for no ack"
+
+
+def unavailable(verdict: Verdict) -> str:
+    """Return for how long the worst partition had no acks."""
+    limit = "≤ " if verdict.metrics.times == "at most" else ""
+    return limit + fmt.seconds(verdict.metrics.unavailability_s)
+
+
+def latencies(verdict: Verdict) -> dict[str, str]:
+    """Return p50 and p99 of the ack latency, or their upper bounds; empty if neither is known."""
+    metrics = verdict.metrics
+    latency, limit = metrics.ack_latency_ms, ""
+    if latency is None:
+        latency, limit = metrics.ack_latency_at_most_ms, "≤ "
+    if latency is None:
+        return {}
+    return {name: limit + fmt.duration(getattr(latency, name)) for name in ("p50", "p99")}
+
+
+def no_latency(verdict: Verdict) -> str:
+    """Return why an ack latency is not reported."""
+    if not verdict.observed.get("acked"):
+        return "nothing acked"
+    return ACKS_0 if str(verdict.configuration.get("acks")) == "0" else "not claimed"
+
+
 def unobserved_sentences(verdict: Verdict) -> list[str]:
     return [f"Not observed: {line}" for line in verdict.unobserved]
 

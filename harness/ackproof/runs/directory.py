@@ -101,6 +101,8 @@ class RunRecord(Record):
     unobserved: list[str] = Field(default_factory=list)
     #: Clients slower than the cluster. Latency and availability are then not reported.
     bottlenecks: list[str] = Field(default_factory=list)
+    #: Clients that took acks late. Latency and unavailability are then upper bounds.
+    late: list[str] = Field(default_factory=list)
     #: Whether an earlier run of the suite used the same cluster.
     reused: bool = False
     #: The id of the replayed run, or empty.

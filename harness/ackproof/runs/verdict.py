@@ -219,8 +219,9 @@ class Metrics(Record):
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
     gaps longer than `unavailability_gap_s`; of the worst partition, or of a producer that stopped
     for good, until the faults had ended. `duration_s`: from the first send to the last outcome, or
-    to that end. `ack_latency_ms` is None if nothing was acked. `unacked_partitions` had sends but
-    no ack.
+    to that end. `unacked_partitions` had sends but no ack.
+    `times`: "at most" if a producer served acks late: `unavailability_s` is an upper bound, and
+    `ack_latency_at_most_ms` has the latency. Both latencies are None with acks=0 or without acks.
     """
 
     duration_s: float
@@ -228,6 +229,8 @@ class Metrics(Record):
     unavailability_s: float
     unavailability_gap_s: float
     ack_latency_ms: Latency | None
+    ack_latency_at_most_ms: Latency | None = None
+    times: Literal["measured", "at most", "unknown"] = "measured"
     unacked_partitions: list[str] = []
     #: None without `workload.probe`.
     probe: ProbeMetrics | None = None

@@ -19,6 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
 from ackproof import safe_files
 from ackproof.errors import ScenarioError
+from ackproof.scenario.shipped import names
 from ackproof.scenario.types import YamlPath
 
 #: YAML is read at some 0.15 ms a line.
@@ -58,8 +59,9 @@ def parse(path: Path) -> CommentedMap:
                 )
             document = YAML().load(text)
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
-        guess = f" Did you mean {path.parent / near[0]}?" if near else ""
+        beside = [str(path.parent / file.name) for file in path.parent.glob("*.y*ml")]
+        near = difflib.get_close_matches(str(path), [*beside, *names()])
+        guess = f" Did you mean {near[0]}?" if near else ""
         raise ScenarioError(
             f"{path}: no such scenario file.{guess}",
             hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "
@@ -73,9 +75,10 @@ def parse(path: Path) -> CommentedMap:
             hint="A scenario is a YAML file in UTF-8 that you may read.",
         ) from error
     except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise ScenarioError(
-            f"{path}:{line}: not valid YAML: {shortened(str(error.problem))}"
+            f"{path}:{line}: not valid YAML: column {column}: {shortened(str(error.problem))}"
         ) from error
     except (YAMLError, RecursionError, ValueError, TypeError) as error:
         problem = shortened(" ".join(str(error).split()))

@@ -200,6 +200,13 @@ def _validate(
             lines.append(f"{path}:{line}: {dotted}: {problem}{configuration}")
         if (more := len(errors) - _MOST_ERRORS) > 0:
             lines.append(f"{path}: and {more:,} more errors")
+        missing = {error["loc"] for error in errors if error["type"] == "missing"}
+        if {("name",), ("topics",), ("workload",)} <= missing:
+            raise ScenarioError(
+                f"{path}: this is no scenario: it has no name, topics and workload",
+                hint="`ackproof audit FILE` answers about configuration files, and `ackproof init "
+                "--config FILE` makes a scenario of them.",
+            ) from invalid
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 

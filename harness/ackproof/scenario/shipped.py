@@ -40,6 +40,11 @@ def case_id(path: Path) -> str | None:
     return f"{match[1]}{match[2]}".upper() if match else None
 
 
+def names() -> list[str]:
+    """Return the words by which shipped files are found: their names and the numbers of cases."""
+    return [name for path in files() for name in (path.stem, case_id(path)) if name]
+
+
 def name_of(path: Path) -> str:
     """Return the name of a shipped file: its path in the folder, without suffix."""
     return path.relative_to(folder()).with_suffix("").as_posix()

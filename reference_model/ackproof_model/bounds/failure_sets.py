@@ -39,6 +39,8 @@ _MOST = 3
 
 _AT_ONCE = "every replica's log may lose what was not flushed"
 _UNFLUSHED = "records that no replica had flushed to its disk"
+_ONLY_THERE = "no other replica has what the leader acked alone in the ISR"
+_ACKED_ALONE = "records acked while the leader was alone in the ISR"
 _EMPTIED = "every replica's disk is empty"
 _UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker received it"
 _IN_FLIGHT = "records that were sent while no leader received them"
@@ -99,7 +101,12 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
         if any(_contains(failures, one.failures) for one in losing):
             continue
-        verdict = _loss(exposed, failures) or logs.get(failures) or _excluded(exposed, failures)
+        verdict = (
+            _loss(exposed, failures)
+            or logs.get(failures)
+            or _alone(exposed, failures)
+            or _excluded(exposed, failures)
+        )
         if isinstance(verdict, Loss):
             losing.append(verdict)
         elif verdict:
@@ -181,6 +188,14 @@ def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
         return None
     certain = exposed.question.replicas == 1 and failures == (DISK_REPLACED,)
     return Loss(failures=failures, found=found, certain=certain)
+
+
+def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
+    """Return the loss of what a leader acked alone in the ISR: no election can bring it back."""
+    taken = DISK_REPLACED in failures or (POWER_LOSS in failures and not exposed.flushed)
+    if exposed.question.min_insync_replicas == 1 and LAG in failures and taken:
+        return Loss(failures=failures, reason=_ONLY_THERE, at_risk=_ACKED_ALONE)
+    return None
 
 
 def _excluded(exposed: Exposed, failures: Failures) -> bool:

@@ -103,12 +103,19 @@ def _resent(model: Model, numbers: Sequence[int], before: State, after: State) -
     return f"The producer sends {_record(numbers[0])} to {name(before.client.leader)}.{acked}"
 
 
-def _elected(before: State, after: State) -> str:
-    """Return how leader, ISR and ELR have changed; of a state that omits the ISR, the leader."""
+def _elected(before: State, after: State, fenced: int = 0) -> str:
+    """Return how leader, ISR and ELR have changed. `fenced` brokers (a bitmask) left the ISR.
+
+    A state that omits the ISR has none of its own: after an election it follows from the state
+    before, and otherwise only the leader is in the sentence.
+    """
     old, new = before.controller, after.controller
     isr = f" The ISR is {_set(new.isr)}" + (f", the ELR {_set(new.elr)}." if new.elr else ".")
     if after.run.alone:
-        isr = ""
+        clean = old.isr >> new.leader & 1
+        known = not clean or (fenced and not before.run.alone)
+        remaining = old.isr & ~fenced if clean else 1 << new.leader
+        isr = f" The ISR is {_set(remaining)}." if known else ""
     if new.leader == old.leader:
         return isr.lstrip()
     if new.leader == NOBODY:
@@ -124,7 +131,7 @@ def _elected(before: State, after: State) -> str:
 
 def _fenced(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
     return f"The controller fences {name(numbers[0])}: its session has expired. " + _elected(
-        before, after
+        before, after, 1 << numbers[0]
     )
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.warehouse.schemas import RUN_DATE, TABLES, comment_of
+from ackproof_spark.warehouse.sql_files import SCHEMA
 from ackproof_spark.warehouse.storage import Storage
 
 
@@ -23,9 +24,6 @@ class Format(StrEnum):
     ICEBERG = "iceberg"
     PARQUET = "parquet"
 
-
-#: The folder of all tables, and their namespace in a catalog.
-SCHEMA = "ackproof"
 
 #: Parquet needs a file to have the columns of a table without rows.
 _NO_ROWS = f"{RUN_DATE}=1970-01-01/no-rows.parquet"

@@ -17,8 +17,9 @@ from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.configuration import digest
-from ackproof_spark.warehouse.formats import SCHEMA, commented, frame
+from ackproof_spark.warehouse.formats import commented, frame
 from ackproof_spark.warehouse.schemas import LOAD_ID, RUN_DATE, TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.sql_files import SCHEMA
 from ackproof_spark.warehouse.storage import ArrowFiles, Storage, is_here
 from ackproof_spark.warehouse.timelines import events, per_second, renamed
 from ackproof_spark.warehouse.warehouse import Warehouse, read_head
@@ -208,7 +209,11 @@ def _frames(
         "fault_windows": renamed(fault_windows),
         "partition_states": renamed(partition_states),
         "events": timeline.unionByName(_rows(spark, "events", troubles).select(*timeline.columns)),
-        "metrics": per_second(ledger, table("reads")),
+        "metrics": per_second(
+            ledger,
+            table("reads"),
+            timed=[run.run_id for run in runs if run.run["ack_latency_max_ms"] is not None],
+        ),
         "anomalies": renamed(table("anomalies")),
     }
     if with_sends:

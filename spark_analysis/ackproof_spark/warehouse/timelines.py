@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ackproof_spark.spark.functions import Column, DataFrame, F, Window, union
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
@@ -140,20 +142,23 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 _ACCURACY = 10_000
 
 
-def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
+def per_second(
+    ledger: DataFrame, reads: DataFrame, *, timed: Sequence[str] | None = None
+) -> DataFrame:
     """Return `run_id` and the columns of `schemas.METRICS`, for each second of a run.
 
-    A run without sends has no row. A send without an outcome, because its producer died, counts
-    when it was sent.
+    `timed`: the runs whose latency counts, by default all. A run without sends has no row. A send
+    without an outcome, because its producer died, counts when it was sent.
     """
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
+    counts_latency = F.lit(True) if timed is None else F.col("run_id").isin(*timed)
     sends = workload.where("sent_at is not null or resolved_at is not null").select(
         *PARTITION,
         "outcome",
         second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),
         second(F.coalesce("resolved_at", "sent_at")).alias("done_s"),
         F.when(
-            F.col("outcome") == Outcome.ACKED,
+            (F.col("outcome") == Outcome.ACKED) & counts_latency,
             F.unix_micros("resolved_at") - F.unix_micros("sent_at"),
         ).alias("latency"),
     )

@@ -13,9 +13,10 @@ from ackproof_spark.errors import WarehouseError
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, Window
 from ackproof_spark.warehouse.configuration import configuration_name, digest
-from ackproof_spark.warehouse.formats import SCHEMA, Format, Tables, frame
+from ackproof_spark.warehouse.formats import Format, Tables, frame
 from ackproof_spark.warehouse.load import conform
 from ackproof_spark.warehouse.schemas import RUN_DATE, TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.sql_files import SCHEMA
 from ackproof_spark.warehouse.storage import Storage
 from ackproof_spark.warehouse.timelines import renamed
 from ackproof_spark.warehouse.warehouse import OLDEST_UPGRADED, Head, Warehouse, read_head

@@ -1,24 +1,12 @@
-"""The views of a warehouse, by which a plain Spark reads it, and its example queries."""
+"""The views of a warehouse, by which a plain Spark reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 
-from ackproof_spark.warehouse.formats import SCHEMA, Format, Tables, text
+from ackproof_spark.warehouse.formats import Format, Tables, text
 from ackproof_spark.warehouse.schemas import LOAD_ID, TABLES, comment_of
-
-#: Views over the views of the tables, each a file of `views`; later ones may use earlier ones.
-ANALYSES = (
-    "settings",
-    "trials",
-    "loss_rates",
-    "loss_causes",
-    "recovery_times",
-    "duplicates",
-    "cost",
-    "trend",
-)
+from ackproof_spark.warehouse.sql_files import ANALYSES, SCHEMA, view
 
 _HEAD = """\
 -- The views of the ackproof warehouse {address}
@@ -74,27 +62,8 @@ def script(tables: Tables, *, reports: str = "", schema: str = SCHEMA, tables_in
     return _HEAD.format(address=tables.address) + "".join(f"\n{one};\n" for one in every)
 
 
-def view(name: str, within: str = "") -> str:
-    """Return the query of a view of `ANALYSES`; `within` precedes the names of other views."""
-    return _file("views", name, within)
-
-
-def queries(schema: str = SCHEMA) -> dict[str, str]:
-    """Return the example queries over the views, by name."""
-    names = sorted(path.name for path in (files(__package__) / "sql" / "queries").iterdir())
-    return {
-        name.removesuffix(".sql"): _file("queries", name, f"{schema}." if schema else "") + "\n"
-        for name in names
-    }
-
-
 def _value(column: str, reports: str) -> str:
     if column == "report" and reports:
         page = f"concat({text(reports.rstrip('/') + '/')}, d.run_folder, '/report.html')"
         return f"CASE WHEN d.report IS NOT NULL THEN {page} END AS report"
     return f"d.{column}"
-
-
-def _file(folder: str, name: str, within: str) -> str:
-    path = files(__package__) / "sql" / folder / f"{name.removesuffix('.sql')}.sql"
-    return path.read_text(encoding="utf-8").strip().replace("{schema}", within)

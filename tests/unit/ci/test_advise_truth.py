@@ -15,7 +15,11 @@ def test_draws_are_repeated_and_stop_only_what_runs() -> None:
         for what, broker in one.events:
             assert (broker in up) == (what != "start")
             up ^= {broker}
+            if broker == one.without_power:
+                last = what
         assert up
+        if one.without_power in {broker for _, broker in one.events}:
+            assert last != "stop"
 
 
 def test_the_table_counts_right_and_exact_answers_by_verdict() -> None:

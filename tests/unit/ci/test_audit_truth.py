@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from random import Random
 
+import audit_schedules
 import audit_truth
 import pytest
-from audit_truth import LOSES, SURVIVES, Drawn
+from audit_schedules import LOSES, SURVIVES, Drawn, Schedule
 
 from ackproof.audit.risks import found_sets
-from ackproof.scenario.loader import load
+from ackproof_model.planning import Operation, OperationKind
 
 SAFE = Drawn(
     kafka="3.8.1",
@@ -24,52 +23,102 @@ SAFE = Drawn(
 )
 
 
-def trials(drawn: Drawn) -> list[audit_truth.Trial]:
-    ((setup,),) = audit_truth.setups(drawn.own())
-    return list(audit_truth.trials(setup, chance=Random(1), most=2))
+def operations(*steps: tuple[OperationKind, int]) -> tuple[Operation, ...]:
+    return tuple(Operation(kind=kind, broker=broker) for kind, broker in steps)
+
+
+LAG_THEN_POWER = Schedule(
+    operations=operations(
+        (OperationKind.LAG, 1),
+        (OperationKind.LOSE_POWER, 0),
+        (OperationKind.START, 0),
+    )
+)
 
 
 def test_draws_are_repeated_and_differ():
-    drawn = [audit_truth.draw(41, number) for number in range(40)]
-    assert drawn == [audit_truth.draw(41, number) for number in range(40)]
+    drawn = [audit_schedules.draw(41, number) for number in range(40)]
+    assert drawn == [audit_schedules.draw(41, number) for number in range(40)]
     assert len(set(drawn)) > 30
     assert all(one.minimum <= one.replicas for one in drawn)
 
 
-def test_loss_becomes_a_schedule_that_loses_and_a_survived_set_one_that_does_not(tmp_path: Path):
-    found = trials(SAFE)
-    planned = [one for one in found if one.plans]
-    assert {one.word for one in planned} == {LOSES, SURVIVES}
-    for trial in planned:
-        assert all(bool(plan.lost) == (trial.word == LOSES) for plan in trial.plans)
-        for path in audit_truth._write(SAFE, trial, tmp_path):
-            (configured,) = load(path)
-            assert configured.scenario.faults
-            assert configured.scenario.expect.loss == ("some" if trial.word == LOSES else "none")
+def test_schedule_is_read_as_it_was_written():
+    schedule = replace(LAG_THEN_POWER, extra="controllers", wiped=True)
+    assert Schedule.of(schedule.document()) == schedule
+    assert str(schedule) == "lag 2, lose power 1, start 1, disks wiped, controllers"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "replicas", "failures"),
+    [
+        pytest.param(LAG_THEN_POWER, 3, ("lag", "power_loss"), id="healing is no failure"),
+        pytest.param(
+            replace(LAG_THEN_POWER, wiped=True, extra="controllers"),
+            3,
+            ("controllers", "disk_replaced", "lag"),
+            id="wiped, and controllers",
+        ),
+        pytest.param(
+            Schedule(operations=operations(*((OperationKind.LAG, one) for one in (0, 1, 2)))),
+            3,
+            ("lag", "lag"),
+            id="more followers than a topic has",
+        ),
+    ],
+)
+def test_schedule_makes_an_operators_failures(
+    schedule: Schedule, replicas: int, failures: tuple[str, ...]
+):
+    assert schedule.failures(replicas) == failures
+
+
+def test_same_schedule_loses_with_weak_settings_and_keeps_with_strong_ones():
+    weak = audit_schedules.claim(replace(SAFE, minimum=1, replicas=2), LAG_THEN_POWER)
+    assert weak is not None
+    assert (weak.word, weak.failures) == (LOSES, ("lag", "power_loss"))
+    assert weak.plan.lost
+    strong = audit_schedules.claim(replace(SAFE, kafka="4.4.0"), LAG_THEN_POWER)
+    assert strong is not None
+    assert (strong.word, strong.contradicted) == (SURVIVES, False)
+
+
+def test_topic_without_the_broker_says_nothing():
+    assert audit_schedules.claim(replace(SAFE, replicas=1, minimum=1), LAG_THEN_POWER) is None
 
 
 def test_survived_set_that_loses_in_the_model_is_a_contradiction(monkeypatch: pytest.MonkeyPatch):
-    assert not any(one.contradicted for one in trials(SAFE))
-
     def wrong(setup):
         found = found_sets(setup)
         return replace(found, losing=(), survived=(("lag", "power_loss"),))
 
-    monkeypatch.setattr(audit_truth, "found_sets", wrong)
-    assert [one.contradicted for one in trials(SAFE)] == [True]
+    monkeypatch.setattr(audit_schedules, "found_sets", wrong)
+    said = audit_schedules.claim(replace(SAFE, minimum=1, replicas=2), LAG_THEN_POWER)
+    assert said is not None
+    assert (said.word, said.contradicted) == (SURVIVES, True)
 
 
 def test_table_counts_what_runs_showed():
-    ran = {"verdict": "holds", "lost": 3}
-    kept = {"verdict": "holds", "lost": 0}
-    unclear = {"verdict": "inconclusive", "lost": 0}
-    told = {"failures": ["crash"], "schedules": 1, "contradicted": False}
-    results = [
-        {"trials": [{**told, "word": LOSES, "tries": [kept, ran]}]},
-        {"trials": [{**told, "word": SURVIVES, "tries": [ran]}]},
-        {"trials": [{**told, "word": SURVIVES, "tries": [unclear, kept]}]},
+    def run(number: int, word: str, lost: int | None, acked: int = 500):
+        return {
+            "number": number,
+            "word": word,
+            "failures": ["crash"],
+            "acked": acked,
+            "lost": lost,
+        }
+
+    tries = [
+        [run(1, LOSES, 0), run(1, LOSES, 3)],
+        [run(2, SURVIVES, 3), run(3, SURVIVES, 0)],
+        [run(4, SURVIVES, None), run(5, SURVIVES, 0, acked=2)],
     ]
-    assert list(audit_truth.table(results))[3:] == [
-        "| loses | crash | 1 | 1 | 1 | 1 | 2 | 1 | 0 |",
-        "| survives | crash | 2 | 2 | 2 | 1 | 2 | 1 | 0 |",
+    assert list(audit_truth.table([{"tries": one} for one in tries])) == [
+        "5 configurations, 3 schedules",
+        "| word | failures | configurations | runs | lost | right | undecided |",
+        "|---|---|---|---|---|---|---|",
+        "| loses | all | 1 | 2 | 1 | 1 | 0 |",
+        "| loses | crash | 1 | 2 | 1 | 1 | 0 |",
+        "| survives | all | 2 | 2 | 1 | 1 | 2 |",
+        "| survives | crash | 2 | 2 | 1 | 1 | 2 |",
     ]

@@ -22,6 +22,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "change_replication_factor": {"topic": "orders", "replication_factor": 2},
     "crash_client": {"client": "producer 0"},
     "pause_client": {"client": "consumers"},
+    "drift_clock": {"per_minute": "30s"},
     "skew_clock": {"by": "-90m"},
     "skew_timestamps": {"by": "90m"},
     "slow_client": {"client": "producers", "delay": "1s"},

@@ -13,6 +13,7 @@ from ackproof_model.effects import (
     Effect,
     Ends,
     Intercepts,
+    Skews,
     Unreachable,
 )
 from unit.faults.registered_faults import fault
@@ -44,6 +45,8 @@ def test_a_fault_from_outside_may_do_anything() -> None:
         ("crash_loop", {"times": 4}, [Ends(times=4)]),
         ("power_loss", {"partitions": "a-0"}, [Ends(log="fsynced", partitions=("a-0",))]),
         ("lying_disk", {}, [Ends(log="prefix")]),
+        ("drift_clock", {"heal_after": "10s"}, [Skews(by=5.0)]),
+        ("drift_clock", {"per_minute": "-6s"}, [Skews(by=-8640.0)]),
         ("rolling_restart", {}, [Ends(clean=True, one_by_one="in_sync")]),
         ("rolling_restart", {"stop": "hard", "wait": "none"}, [Ends(one_by_one="started")]),
         ("docker", {"action": "stop"}, [Ends(clean=True)]),

@@ -12,7 +12,7 @@ from ackproof_faults import (
     FaultError,
     inject,
 )
-from ackproof_faults.process.skew_clock import SkewClock
+from ackproof_faults.process.skew_clock import DriftClock, SkewClock
 from integration.command import clock
 from support.fake_cluster import FakeCluster, FakeNetwork
 
@@ -26,7 +26,11 @@ class LoggingNetwork(FakeNetwork):
     def run(self, node: int, script: str) -> CommandResult:
         assert f"/dev/tcp/10.0.0.{node}/9092" in script
         off = 0.0 if self.stuck else self.state.clock_offsets.get(node, 0.0)
-        now = datetime.now(UTC) + timedelta(seconds=off)
+        now = datetime.now(UTC)
+        drift, since = self.state.clock_drifts.get(node, (0.0, now))
+        if not self.stuck:
+            off += drift * (now - since).total_seconds()
+        now += timedelta(seconds=off)
         stamp = f"{now:{self.written}},{now.microsecond // 1000:03}"
         line = f"[{stamp}] WARN Unexpected error from /10.0.0.{node}; closing (Selector)"
         self.state.logged = [line]
@@ -117,3 +121,29 @@ def test_a_broker_that_is_down_is_not_skewed() -> None:
 def test_a_skew_that_is_too_small_or_malformed_is_refused(by: object) -> None:
     with pytest.raises(ValidationError):
         SkewClock.model_validate({"target": 1, "by": by})
+
+
+@pytest.mark.parametrize("per_minute", ["60s", "-30s"])
+def test_a_drift_is_observed_until_it_is_clear(
+    monkeypatch: pytest.MonkeyPatch, per_minute: str
+) -> None:
+    cluster = logging_cluster()
+    fault = DriftClock(target=1, per_minute=per_minute)
+    # It began 7 s ago: as injected now, it would take as long to observe.
+    began = fault.inject(cluster, [1]) - timedelta(seconds=7)
+    drift, _ = cluster.clock_drifts[1]
+    cluster.clock_drifts[1] = drift, began
+    assert "s off and drifts" in fault.verify(cluster, [1], began).text
+    cluster.network.stuck = True  # type: ignore[attr-defined]
+    with pytest.raises(FaultError, match=r"s ahead, not -?[3-9]"):
+        fault.verify(cluster, [1], began)
+    cluster.network.stuck = False  # type: ignore[attr-defined]
+    fault.heal(cluster, [1], began)
+    assert cluster.clock_drifts[1][0] == 0
+    assert fault.verify_healed(cluster, [1], began)
+
+
+@pytest.mark.parametrize("per_minute", [0, "2s", "61s", "-31s", "5"])
+def test_a_drift_that_is_too_slow_or_too_fast_is_refused(per_minute: object) -> None:
+    with pytest.raises(ValidationError):
+        DriftClock.model_validate({"target": 1, "per_minute": per_minute})

@@ -39,6 +39,13 @@ def test_a_replica_has_its_log_end_epochs_and_checkpointed_high_watermark(nodes)
     assert (nodes[1].clean, nodes[2].clean) == (False, True)
 
 
+def test_a_log_begins_where_its_checkpoint_says(tmp_path: Path) -> None:
+    disk(tmp_path, 1, records=9)
+    assert read_disks([tmp_path])[1].logs["orders", 0].begin == 0
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 4\n")
+    assert read_disks([tmp_path])[1].logs["orders", 0].begin == 4
+
+
 def test_a_torn_or_damaged_batch_ends_the_log(tmp_path: Path) -> None:
     segment = disk(tmp_path, 1, records=9) / "orders-0" / f"{0:020}.log"
     content = bytearray(segment.read_bytes())
@@ -149,6 +156,12 @@ def test_a_disk_that_is_not_given_is_answered_for_each_possibility(nodes) -> Non
         (
             lambda at: [disk(at / str(n), n, records=3, cluster=str(n)) for n in (1, 2)],
             "of different clusters: 1, 2",
+        ),
+        (
+            lambda at: (disk(at, 1, records=3) / "meta.properties").write_text(
+                "version=0\nbroker.id=1\ncluster.id=c\n"
+            ),
+            "is of a cluster in ZooKeeper mode",
         ),
     ],
 )

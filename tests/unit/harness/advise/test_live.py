@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from typer.testing import CliRunner
 
 from ackproof.advise.alternatives import Alternative, alternatives, if_one_more_fails, parsed_step
 from ackproof.advise.bundle import Evidence, document, write
+from ackproof.advise.document import json_schema
 from ackproof.advise.live import LiveCluster, possible, state
 from ackproof.cli.main import app
 from ackproof.cluster.admin import PartitionView
@@ -17,6 +19,7 @@ from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
 from support.dead_disks import DUMP, disk
 
+ROOT = Path(__file__).parents[4]
 PLACE = ("orders", 0)
 
 
@@ -55,6 +58,8 @@ def test_unknown_eligible_replicas_are_each_a_possibility() -> None:
     states = possible(live, PLACE, kafka="4.3.1")
     assert {one.elr_members for one in states} >= {frozenset({one}) for one in (1, 2, 3)}
     assert {one.last_known_leader for one in states} == {None, 1, 2, 3}
+    # Whether they stopped cleanly decides whether they stay eligible.
+    assert {one.replicas[0].clean for one in states} == {True, False}
     assert any("which replica is eligible" in one for one in state(live, "4.3.1").unknown)
 
 
@@ -146,8 +151,14 @@ def test_own_steps_are_judged_from_disks(tmp_path: Path) -> None:
     code, text = run(*words, "--step", "replace the disk of 1", "--fail-on", "certain")
     assert code == 1
     assert "loses offsets 0 to 8" in text
-    code, text = run(*words, "--step", "start 1", "--step", "replace the disk of 2")
+    page = tmp_path / "advice.html"
+    steps = ("--step", "start 1", "--step", "replace the disk of 2")
+    code, text = run(*words, *steps, "--html", page)
     assert "keeps everything" in text
+    assert "<li>replace the disk of 2</li>" in page.read_text()
+    assert 'class="pill kept">keeps everything' in page.read_text()
+    run(*words, "--step", "replace the disk of 1", "--html", page)
+    assert 'class="pill lost">loses' in page.read_text()
     with pytest.raises(ScenarioError, match="a broker has two replicas"):
         run(*words, "--step", "move replicas from 1 to 2")
 
@@ -158,3 +169,37 @@ def test_own_steps_are_judged_from_disks(tmp_path: Path) -> None:
 def test_one_source_is_needed(words) -> None:
     with pytest.raises(ScenarioError, match="name log directories or bundles, or a running"):
         run(*words, "--kafka", "3.9.1")
+
+
+def test_json_follows_the_stored_schema(tmp_path: Path) -> None:
+    stored = json.loads((ROOT / "docs" / "advise.v1.json").read_text())
+    assert stored == json_schema(), "run: ackproof schema --advise > docs/advise.v1.json"
+    bundle, dump = tmp_path / "bundle", tmp_path / "metadata.dump"
+    write(document(Evidence(live=cluster(None, (1,)))), bundle)
+    disk(tmp_path / "a", 1, records=9)
+    disk(tmp_path / "b", 2, records=5)
+    dump.write_text(DUMP)
+    disks = (tmp_path / "a", tmp_path / "b", "--kafka", "3.9.1", "--metadata-dump", dump)
+    log = tmp_path / "acked.jsonl"
+    log.write_text('{"topic": "orders", "partition": 0, "offset": 30, "key": "k"}\n')
+    running = (bundle, "--kafka", "3.9.1", "--json")
+    for words in (
+        ("start", *disks, "--json"),
+        ("start", *running, "--one-more-failure"),
+        ("what-if", *running, "--step", "replace the disk of 1", "--step", "min.insync.replicas=2"),
+        ("outage", *disks, "--acked", log, "--json"),
+    ):
+        answer = json.loads(run(*words)[1])
+        jsonschema.validate(answer, stored)
+        answer["schema"] = "ackproof.advise/9"
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(answer, stored)
+    live = LiveCluster(
+        brokers=frozenset({1, 2, 3}),
+        partitions={PLACE: PartitionView(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))},
+        settings={},
+        refused={},
+    )
+    bundle.unlink()
+    write(document(Evidence(live=live)), bundle)
+    jsonschema.validate(json.loads(run("restart", 2, *running)[1]), stored)

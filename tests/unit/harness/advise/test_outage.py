@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ackproof.advise.acked import look_up
@@ -16,6 +17,7 @@ from ackproof.advise.dead_cluster import Settings
 from ackproof.advise.disks import read_disks
 from ackproof.advise.outage import Outage, outages
 from ackproof.advise.records import read_records
+from ackproof.advise.screen import print_outages
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log
@@ -236,9 +238,26 @@ def test_records_of_every_codec_are_read_as_they_were_sent(tmp_path: Path) -> No
     assert [one.offset for one in read_records(tmp_path, Offsets(4, 7))] == [4, 5, 6, 7]
 
 
+@pytest.mark.parametrize(("attributes", "timestamp"), [(0, 1000), (8, 2000)])
+def test_a_record_has_its_own_time_or_that_of_the_append(tmp_path, attributes, timestamp) -> None:
+    segment = batch(0, payload=records("a"), attributes=attributes)
+    (tmp_path / f"{0:020}.log").write_bytes(segment)
+    (found,) = read_records(tmp_path, Offsets(0, 0))
+    assert found.timestamp == timestamp
+
+
 def test_a_damaged_batch_is_refused_by_its_offset(tmp_path: Path) -> None:
     content = bytearray(REAL.read_bytes())
     content[70] ^= 1
     (tmp_path / f"{0:020}.log").write_bytes(bytes(content))
     with pytest.raises(ScenarioError, match="the batch at offset 0 is damaged"):
         list(read_records(tmp_path, Offsets(0, 3)))
+
+
+def test_the_screen_names_broker_0_as_compared() -> None:
+    one = Outage(
+        replicas=(0, 1), leader=0, compared=0, terms=(), truncations=(), gone=(), undecided=("x",)
+    )
+    console = Console(record=True, width=200)
+    print_outages(console, {("orders", 0): one}, None)
+    assert "compared with the log of broker 0" in console.export_text()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
 from ackproof.audit import availability, cases, clients, consumers, defects, refused, removed
 from ackproof.audit.answer import Effect, Failure, Risk
+from ackproof.audit.auditing import audit
 from ackproof.audit.setups import setups
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
-from ackproof_model.configuration import Configuration
+from ackproof.scenario import shipped
+from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.model import Scenario
 
 FILE = "app.properties"
 IDEMPOTENT = {"acks": "all", "enable.idempotence": "true"}
@@ -312,6 +318,22 @@ def test_lost_offsets_of_unknown_consumers_depend_on_where_they_begin():
         }
 
 
+@pytest.mark.parametrize(
+    ("reset", "effect"),
+    [
+        ("earliest", Effect.REPROCESSED),
+        ("latest", Effect.UNPROCESSED),
+        ("by_duration:PT1H", Effect.UNPROCESSED),
+        ("none", Effect.READS_STOP),
+    ],
+)
+def test_group_without_offsets_repeats_skips_or_stops(reset: str, effect: Effect) -> None:
+    for broker in ({"offsets.topic.replication.factor": "1"}, {"offsets.retention.minutes": "60"}):
+        found = risks(broker=broker, consumer={"auto.offset.reset": reset})
+        of_offsets = [one for one in found if "find no offset" in " ".join(one.trace)]
+        assert {one.effect for one in of_offsets} == {effect}
+
+
 def test_decision_names_the_setting_where_it_stands_and_what_it_costs():
     broker = {"offsets.topic.replication.factor": "1"}
     (risk,) = [one for one in risks(broker=broker, consumer={}) if "disk_replaced" in one.failures]
@@ -335,44 +357,78 @@ def test_writes_that_stop_name_a_change_that_the_model_finds_sufficient():
     assert risk.trace[-1] == "B leads; the ISR is {B}."
 
 
-def configuration(**changes: object) -> Configuration:
-    settings: dict[str, object] = {
-        "kafka_version": "3.9.1",
-        "acks": "all",
-        "idempotence": False,
-        "retries": 3,
-        "max_in_flight": 5,
-        "replication_factor": 3,
-        "min_insync_replicas": 2,
-    }
-    return Configuration(**settings | changes)
+def own_config(scenario: Scenario) -> OwnConfig:
+    """Return a scenario's configuration as if files stated it."""
+    settings = scenario.workload.settings
+    producer = {"acks": settings.acks, "enable.idempotence": str(settings.idempotence).lower()}
+    if scenario.workload.transactions is not None:
+        producer["transactional.id"] = "t"
+    topic = {key: str(value).lower() for key, value in scenario.topic.settings.items()}
+    return OwnConfig(
+        kafka=Given(scenario.kafka, FILE),
+        brokers=Given(str(scenario.cluster.brokers), FILE),
+        controllers=Given("3", FILE),
+        topics=(
+            Topic(
+                name="orders",
+                replication_factor=Given(str(scenario.topic.replication_factor), FILE),
+                settings=given(topic),
+            ),
+        ),
+        producers=(Client(name="p", library="librdkafka", settings=given(producer)),),
+    )
 
 
-@pytest.mark.parametrize(
-    ("case", "failures", "changes"),
-    [
-        ("B1", ("crash",), {"acks": "0"}),
-        ("B2", ("crash",), {"acks": "1"}),
-        ("B5", ("power_loss",), {"acks": "1", "replication_factor": 1}),
-        ("B3", ("lost_session",), {"acks": "1"}),
-        ("B4", ("lag", "crash"), {"unclean_leader_election": True}),
-        ("B5", ("lag", "power_loss"), {"min_insync_replicas": 1}),
-        ("B6", ("lag", "power_loss"), {}),
-        ("B7", ("power_loss", "crash"), {"kafka_version": "4.3.1"}),
-        ("B8", ("power_loss", "crash"), {"kafka_version": "2.6.2"}),
-        ("B9", ("power_loss", "power_loss", "power_loss"), {}),
-        ("B10", ("crash", "crash"), {"kafka_version": "0.10.2.2"}),
-        ("B11", ("crash", "crash"), {"kafka_version": "1.1.1", "unclean_leader_election": True}),
-        ("B34", ("lag", "disk_replaced"), {}),
-        ("B53", ("leader_move",), {"acks": "1"}),
-        ("B53", ("clean_restart",), {"acks": "1"}),
-        ("", ("crash",), {}),
-    ],
-)
-def test_loss_is_the_case_of_the_catalogue(case, failures, changes):
-    assert cases.loss(configuration(**changes), [Failure(one) for one in failures]) == case
-    shown = cases.runs_of(case, Effect.LOST)
-    assert shown is not None if case else shown is None
+#: The failures that faults make, and those that only make followers lag.
+FAILURES_OF = {
+    "kill": "crash",
+    "restart": "clean_restart",
+    "rolling_restart": "clean_restart",
+    "power_loss": "power_loss",
+    "wipe_partition": "disk_replaced",
+    "wipe_volume": "disk_replaced",
+    "split": "lost_session",
+    "isolate_replication": "lag",
+    "link": "lag",
+    "preferred_election": "leader_move",
+    "reassign": "leader_move",
+}
+#: The arms that lose; those of B11 and B31 contain the failures of B2 and B6.
+OF_CATALOGUE = [
+    pytest.param(arm, id=f"{arm.scenario.case.id} {arm.name}")
+    for path in shipped.files()
+    for arm in load(path)
+    if arm.scenario.case
+    and re.fullmatch(r"B([1-9]|10|34|53|54)", arm.scenario.case.id)
+    and str(arm.scenario.expect.loss) == "some"
+]
+
+
+@pytest.mark.parametrize("arm", OF_CATALOGUE)
+def test_loss_of_the_catalogue_is_found_under_its_number(arm: Configured) -> None:
+    case, expect = arm.scenario.case, arm.scenario.expect
+    made: Counter[str] = Counter()
+    for fault in arm.scenario.every_fault:
+        if failure := FAILURES_OF.get(fault.name):
+            brokers = 3 if "all" in str(fault.target) else 1
+            made[failure] += 1 if failure == "lag" else brokers
+    (answer,) = audit(own_config(arm.scenario)).answers
+    found = [
+        risk.case
+        for risk in answer.risks
+        if risk.effect is Effect.LOST and not Counter(map(str, risk.failures)) - made
+    ]
+    assert case is not None
+    assert {case.id, expect.cause} & {*found}, (dict(made), found)
+
+
+def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -> None:
+    ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
+    sole = replace(setup.partition, idempotence=False, acks="1", replication_factor=1)
+    alone = replace(setup, partition=replace(sole, min_insync_replicas=1))
+    assert cases.loss(alone, [Failure.POWER_LOSS]) == "B5"
+    clean = replace(setup.partition, unclean_leader_election=False)
+    assert cases.loss(replace(setup, partition=clean), [Failure.CRASH]) == ""
 
 
 def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None:

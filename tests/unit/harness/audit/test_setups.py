@@ -186,6 +186,13 @@ def test_flushes_and_racks_are_taken() -> None:
     assert not only(own()).flushes_every_record
 
 
+def test_racks_of_unknown_number_have_an_answer_for_two_and_for_three() -> None:
+    label = own(racks={"pool": Given("topology.kubernetes.io/zone", "kafka.yaml:8")})
+    assert assumed(label, "racks") == ["2", "3"]
+    [group] = setups(label)
+    assert [one.racks for one in group] == [2, 3]
+
+
 @pytest.mark.parametrize("mode", ["", "kraft"])
 def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> None:
     releases = ["1.0.2", "2.2.2", "2.5.1", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "4.1.2", "4.4.0"]
@@ -261,3 +268,11 @@ def test_transactions_make_a_producer_idempotent(library: str) -> None:
 def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
     with pytest.raises(ScenarioError, match="there is no Kafka"):
         only(own(kafka=Given(version, "--kafka")))
+
+
+def test_data_are_answered_beside_the_internal_topics_of_connect() -> None:
+    internal = Topic(name="connect-configs", replication_factor=Given("1", "c:1"), internal=True)
+    named = Topic(name="orders", replication_factor=Given("3", "t:1"))
+    topics = ((internal,), (internal, named))
+    of = [[one[0].topic.name for one in setups(own(topics=of))] for of in topics]
+    assert of == [["", "connect-configs"], ["connect-configs", "orders"]]

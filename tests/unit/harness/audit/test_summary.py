@@ -125,6 +125,12 @@ def test_refused_configuration_is_no_loss() -> None:
     assert "the configuration is refused" in only(answer).verdict_text
 
 
+def test_a_refused_configuration_has_its_own_change_only() -> None:
+    answer = orders(risks=(risk(Effect.REFUSED, (), decided_by=()),))
+    assert orders().alternatives
+    assert only(answer).changes == ()
+
+
 def test_alike_topics_are_one_group_and_the_weakest_is_first() -> None:
     weak = [orders(topic=f"weak-{number}") for number in range(5_000)]
     strong = [orders(topic=f"strong-{number}", risks=()) for number in range(5_000)]

@@ -44,6 +44,21 @@ def test_an_error_of_a_command_line_is_said_as_every_other(
     assert not any(words in err for words in theirs)
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("help", "ackproof --help"),
+        ("version", "ackproof --version"),
+        ("scenarios acks", "ackproof scenarios show acks"),
+    ],
+)
+def test_a_word_that_is_no_command_has_what_is_meant(
+    capsys: pytest.CaptureFixture[str], line: str, meant: str
+) -> None:
+    assert ackproof(*line.split()) == ExitCode.USAGE
+    assert f"`{meant}` does that" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("line", ["", "baseline"])
 def test_commands_that_are_groups_show_their_help(
     capsys: pytest.CaptureFixture[str], line: str

@@ -15,6 +15,7 @@ import pytest
 from ackproof.containers import fake_clock
 from ackproof.errors import EngineError
 from support.fake_engine import FakeEngine
+from waiting import until
 
 PRINT_CLOCKS = (
     "import sys, time\nfor _ in sys.stdin: print(time.time(), time.monotonic(), flush=True)"
@@ -32,7 +33,7 @@ HERE = engine(fake_clock._ENGINES.get(fake_clock.platform.machine()))
 def offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file with the offset, in place of the one in a node's volume."""
     path = tmp_path / "clock"
-    path.write_bytes(bytes(8))
+    path.write_bytes(bytes(24))
     monkeypatch.setattr(fake_clock, "_OFFSET", str(path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return path
@@ -77,10 +78,24 @@ def test_a_running_program_sees_the_offset_and_the_machine_does_not(
 ) -> None:
     for seconds in (0, 5400, -5400, 1.25, -1.25, 0):
         subprocess.run(["bash", "-c", fake_clock.offset_script(seconds)], check=True)
-        assert offset.stat().st_size == 8
+        assert offset.stat().st_size == 24
         least, most, monotonic = ahead(program)
         assert least - 1e-3 <= seconds <= most + 1e-3
         assert monotonic <= time.monotonic()
+
+
+def test_a_running_program_sees_a_drift(program: subprocess.Popen[str], offset: Path) -> None:
+    drift, began = -100.0, time.time()
+    subprocess.run(["bash", "-c", fake_clock.offset_script(7, drift)], check=True)
+    begun = time.time()
+    until(lambda: ahead(program)[1] < 0)
+    asked = time.time()
+    least, most, _ = ahead(program)
+    assert most >= 7 + drift * (time.time() - began)
+    assert least <= 7 + drift * (asked - begun)
+    subprocess.run(["bash", "-c", fake_clock.offset_script(0)], check=True)
+    least, most, _ = ahead(program)
+    assert least - 1e-3 <= 0 <= most + 1e-3
 
 
 def test_without_the_file_a_program_has_the_machines_clock(library: Path, offset: Path) -> None:

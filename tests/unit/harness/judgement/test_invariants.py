@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -20,8 +20,9 @@ from ackproof.judgement import expectations, invariants
 from ackproof.judgement.cluster_checks import ended_nodes
 from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
+from ackproof.judgement.judge import with_times
 from ackproof.ledger import conversion
-from ackproof.runs.verdict import Metrics
+from ackproof.runs.verdict import Latency, Metrics
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 from spark_histories import parse
@@ -901,6 +902,13 @@ case(
     each(AVAILABLE, lambda run: run.change_record(bottlenecks=[SLOW])),
     f"the cluster's latency and availability, as {SLOW}",
 )
+LATE = "producer 0 took 6% of the acks late"
+case(
+    "plain",
+    "bottlenecks",
+    each(AVAILABLE, lambda run: run.change_record(late=[LATE])),
+    f"more than upper bounds of latency and unavailability, as {LATE}",
+)
 case(
     "plain",
     "duration",
@@ -920,6 +928,28 @@ case(
     ),
     "step alone: perhaps readable",
 )
+
+
+@pytest.mark.parametrize(
+    ("times", "answered", "exact", "bound"),
+    [
+        ("measured", True, True, False),
+        ("at most", True, False, True),
+        ("unknown", True, False, False),
+        ("measured", False, False, False),
+        ("at most", False, False, False),
+    ],
+)
+def test_a_latency_is_exact_a_bound_or_left_out(
+    times: Literal["measured", "at most", "unknown"], answered: bool, exact: bool, bound: bool
+) -> None:
+    latency = Latency(p50=1, p95=2, p99=3, p999=4, max=5)
+    metrics = METRICS.model_copy(update={"ack_latency_ms": latency})
+    made = with_times(metrics, times, answered=answered)
+    assert (made.ack_latency_ms == latency, made.ack_latency_at_most_ms == latency) == (
+        exact,
+        bound,
+    )
 
 
 @pytest.mark.parametrize("world", WORLDS)

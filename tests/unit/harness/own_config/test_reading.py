@@ -154,6 +154,17 @@ def test_kafkas_precedence_decides_between_files(
     assert any(warning in text for text in own.warnings)
 
 
+def test_values_that_no_broker_starts_with_are_reported() -> None:
+    own = texts(
+        a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
+        "default.replication.factor=3\n"
+    )
+    assert own.warnings == (
+        "a:2: min.insync.replicas=two is not a whole number: Kafka refuses it",
+        "a:3: unclean.leader.election.enable=yes is neither true nor false: Kafka refuses it",
+    )
+
+
 def test_the_stated_version_outranks_that_of_a_file() -> None:
     compose = (
         b"services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"
@@ -305,3 +316,41 @@ def test_a_large_file_is_refused_without_being_read(
 def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(ScenarioError, match="no such file"):
         read([FILES / "nothing.properties"])
+
+
+def test_clusters_of_terraform_are_told_apart_by_the_configuration_that_they_name() -> None:
+    def configuration(name: str, minimum: int) -> str:
+        return (
+            f'resource "aws_msk_configuration" "{name}" {{\n  server_properties = <<EOT\n'
+            f"min.insync.replicas={minimum}\nEOT\n}}\n"
+        )
+
+    def cluster(name: str, kafka: str, arn: str) -> str:
+        return (
+            f'resource "aws_msk_cluster" "{name}" {{\n  kafka_version = "{kafka}"\n'
+            f"  configuration_info {{\n    arn = aws_msk_configuration.{arn}.arn\n  }}\n}}\n"
+        )
+
+    found = clusters_of(
+        main_tf=configuration("a", 1)
+        + configuration("b", 2)
+        + configuration("spare", 3)
+        + cluster("new", "3.9.1", "b")
+        + cluster("old", "3.6.0", "a")
+    )
+    assert {
+        own.cluster: (own.kafka and own.kafka.value, own.broker["min.insync.replicas"].value)
+        for own in found
+    } == {
+        "aws_msk_cluster.new": ("3.9.1", "2"),
+        "aws_msk_cluster.old": ("3.6.0", "1"),
+        "aws_msk_configuration.spare": (None, "3"),
+    }
+
+
+def test_rack_label_of_strimzi_is_the_rack_of_its_nodes() -> None:
+    own = texts(
+        kafka_yaml="apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: a}\nspec:\n"
+        "  kafka:\n    replicas: 3\n    rack: {topologyKey: topology.kubernetes.io/zone}\n"
+    )
+    assert own.racks == {"a": Given("topology.kubernetes.io/zone", "kafka.yaml:7")}

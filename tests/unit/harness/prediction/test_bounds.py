@@ -171,6 +171,10 @@ def test_a_drawn_deletion_is_not_certain() -> None:
     ("fields", "says"),
     [
         ({"direction": "response", "action": "drop"}, {"unanswered"}),
+        (
+            {"direction": "response", "action": "error", "error": "NOT_LEADER_OR_FOLLOWER"},
+            {"unanswered"},
+        ),
         ({"direction": "request", "action": "hold"}, {"unanswered", "late"}),
         ({"direction": "request", "action": "duplicate"}, {"repeated"}),
         ({"direction": "response", "action": "duplicate"}, set()),

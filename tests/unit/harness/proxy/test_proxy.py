@@ -186,6 +186,14 @@ def test_a_dropped_message_does_not_arrive(link: Link) -> None:
     assert server.received == [1, 2, 4]
 
 
+def test_a_response_that_is_not_readable_gets_no_error(link: Link) -> None:
+    proxy, _, client = link
+    falsify = rule("error", error="NOT_LEADER_OR_FOLLOWER")
+    proxy.add(falsify)
+    assert client.ask(PRODUCE, 1) == 1  # this server's responses have no body
+    assert proxy.hits(falsify, at_least=1, within_s=0) == []
+
+
 def test_a_duplicated_request_arrives_twice_and_has_one_response(link: Link) -> None:
     proxy, server, client = link
     proxy.add(rule("duplicate", "request"))

@@ -103,9 +103,9 @@ def test_page_and_plot_show_clients_and_topics_of_faults(
 
 
 def test_a_diagram_marks_no_broker_for_a_fault_of_a_client(hits: tuple[Path, Verdict]) -> None:
-    run_dir, verdict = hits
-    [history, *_] = overview_of(run_dir).histories
-    diagram = sequence.of_history(history, verdict.faults)
+    run_dir, _ = hits
+    overview = overview_of(run_dir)
+    diagram = sequence.of_history(overview.histories[0], overview)
     assert diagram is not None
     drawn = [line for line in diagram.lines if line.kind == "fault"]
     assert "F1 pause_client of producer 0 in force" in [line.text for line in drawn]
@@ -123,11 +123,14 @@ def test_the_catalogue_shows_clients_and_topics_of_faults(hits: tuple[Path, Verd
 
 
 def test_a_loss_is_drawn_in_the_order_of_its_events(explained) -> None:
-    most, single = overview_of(explained.directory).histories
-    diagram = sequence.of_history(most, explained.verdict.faults)
+    overview = overview_of(explained.directory)
+    most, single = overview.histories
+    diagram = sequence.of_history(most, overview)
     assert diagram is not None
     assert diagram.participants == ("producer", "controller", "broker 1", "broker 2", "broker 3")
-    said = [line.text.partition(" ")[0] for line in diagram.lines]
+    changes = [line.text for line in diagram.lines if line.text.startswith("the ISR is")]
+    assert changes == ["the ISR is {2, 3}"]
+    said = [line.text.partition(" ")[0] for line in diagram.lines if line.text not in changes]
     assert said == ["F2", "sends", "acked", "the", "F3", "elected", "F3", "F2", "truncates", "each"]
     times = [line.at for line in diagram.lines[:-1]]
     assert times == sorted(times)
@@ -135,8 +138,8 @@ def test_a_loss_is_drawn_in_the_order_of_its_events(explained) -> None:
     assert arrows == [(0, 2), (2, 0), (2, 0), (1, 3)]
     assert diagram.lines[-1].text == f"each of {most.count} records is in no replica's log"
     kept = single.model_copy(update={"held_by": [3]})
-    alone = sequence.of_history(kept, explained.verdict.faults)
+    alone = sequence.of_history(kept, overview)
     assert alone is not None
     assert [line.arrow for line in alone.lines if line.arrow] == [(0, 2), (2, 0), (1, 3)]
     assert alone.lines[-1].text.endswith("is only in the log of broker 3, and cannot be read")
-    assert sequence.of_history(single.model_copy(update={"leader": None}), ()) is None
+    assert sequence.of_history(single.model_copy(update={"leader": None}), overview) is None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.console import Console
 
-from ackproof.comparison.summary import Spread, Summary
+from ackproof.comparison.store import MEASURES
+from ackproof.comparison.summary import Spread, Summary, summary_of
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.report import certainty, comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
-from support.trial_summaries import RISKY, SAFE, WORSE, summary
+from ackproof.runs.verdict import Verdict
+from support.trial_summaries import RISKY, SAFE, WORSE, summary, trial
 from unit.harness.report.browser import look, needs_browser
+
+STORED = Path(__file__).parents[3] / "results" / "compared_runs.jsonl"
 
 
 def answers(made: Summary, brief: str) -> list[comparison.Answer]:
@@ -105,15 +111,30 @@ def test_the_time_that_every_configuration_lost_is_told_apart() -> None:
 
 
 def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
-    late = changed(summary(), SAFE, untimed=3)
-    assert "not reliable in 3 of 12" in answers(late, "no acks")[2].note
+    slow = changed(summary(), SAFE, untimed=3)
+    assert "not reliable in 3 of 12" in answers(slow, "no acks")[2].note
     assert "not reliable" not in answers(summary(), "no acks")[2].note
     # The advice does not quote them either.
-    for made, said in ((late, False), (summary(), True)):
+    for made, said in ((slow, False), (summary(), True)):
         [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
         price = comparison.price(safe, made)
         assert ("no acks for" in price) == said
         assert ("was not measured" in price) != said
+
+
+def test_times_of_a_late_producer_are_upper_bounds() -> None:
+    [safe] = [cell for cell in summary().cells if cell.configuration == SAFE]
+    late = changed(
+        summary(), SAFE, late=12, ack_latency_ms={}, ack_latency_at_most_ms=safe.ack_latency_ms
+    )
+    for brief in ("no acks", "ack p50 / p99"):
+        (_, _, exact), (_, _, bound) = answers(summary(), brief), answers(late, brief)
+        assert bound.text.split(" / ") == [f"≤ {each}" for each in exact.text.split(" / ")]
+    [note] = [note for note in comparison.notes(late) if "≤" in note]
+    assert "faster than that or as fast" in note
+    assert not any("≤" in note for note in comparison.notes(summary()))
+    [safe] = [cell for cell in late.cells if cell.configuration == SAFE]
+    assert "no acks for ≤ " in comparison.price(safe, late)
 
 
 def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
@@ -155,12 +176,16 @@ def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_terminal_shows_configurations_side_by_side(width: int, times: int) -> None:
     stream = io.StringIO()
-    print_comparison(Console(file=stream, width=width), summary(), [], [], Path("report.html"))
+    made = summary().model_copy(update={"cells": summary().cells * times})
+    print_comparison(Console(file=stream, width=width), made, [], [], Path("report.html"))
     lines = stream.getvalue().splitlines()
-    assert "acks=all" in lines if width == 80 else any(line.startswith(" all ") for line in lines)
-    assert "no, in 12 runs" in " ".join(stream.getvalue().split())
+    rows = [line.split()[1:] for line in lines if line.startswith(" acks  ")]
+    assert [name for row in rows for name in row] == ["0", "1", "all"] * times
+    assert len(rows[0]) >= 3
+    assert stream.getvalue().count("10 % of") == 2 * times  # two configurations lost
     assert all(len(line) <= width for line in lines)
     assert lines[-1] == "Report: report.html"
 
@@ -215,3 +240,46 @@ def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
     browser.write_text("#!/bin/sh\n")
     browser.chmod(0o755)
     require_writable(tmp_path / "decision.pdf")
+
+
+def test_real_runs_give_the_table_that_their_verdicts_support(tmp_path: Path) -> None:
+    """Runs of `ci/demo` on Kafka 4.4.0; a busy machine made the producers of acks=all late."""
+    run_dirs, verdicts = [], []
+    for number, line in enumerate(STORED.read_text(encoding="utf-8").splitlines()):
+        stored = json.loads(line)
+        run_dirs.append(tmp_path / str(number))
+        run_dirs[-1].mkdir()
+        (run_dirs[-1] / "scenario.yaml").write_text(stored["scenario"], encoding="utf-8")
+        verdicts.append(Verdict.model_validate(stored["verdict"]))
+    made = summary_of(verdicts, run_dirs)
+    assert [(cell.late, cell.untimed) for cell in made.cells] == [(0, 0), (0, 0), (1, 0)]
+    shown = {c.question: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
+    assert shown["Are acked records lost?"] == [
+        ("2,915", "7.0 % of sends, 303 per second of faults; the model: certain"),
+        ("1,386", "5.5 % of sends, 200 per second of faults; the model: certain"),
+        ("no", "the model: impossible"),
+    ]
+    assert shown["How long are there no acks?"] == [
+        ("4.9 s", "of 28.0 s"),
+        ("4.2 s", "of 17.0 s"),
+        ("≤ 7.5 s", "of 16.7 s: 4.2 s with any of these, ≤ 3.4 s with this one"),
+    ]
+    assert shown["How long does an ack take?"] == [
+        ("-", "acks=0 waits for no ack"),
+        ("26.8 ms / 3.7 s", ""),
+        ("≤ 168 ms / ≤ 6.2 s", ""),
+    ]
+    assert made.shared["Kafka"] == "4.4.0"
+    assert all(len(set(shown[key])) > 1 for key in ("Configuration", "enable.idempotence"))
+
+
+@pytest.mark.parametrize(
+    ("times", "measured"), [("measured", True), ("at most", False), ("unknown", False)]
+)
+def test_only_measured_times_enter_the_tests_of_pairs(
+    times: Literal["measured", "at most", "unknown"], measured: bool
+) -> None:
+    made = trial(SAFE, 1, lost=0, away=3.0, p99=200).measures
+    assert made is not None
+    away = MEASURES["unavailability_s"](made.model_copy(update={"times": times}))
+    assert (away is not None) == measured

@@ -342,14 +342,26 @@ def test_a_run_with_only_a_scenario_has_a_page(tmp_path):
     assert page.figures == {}
 
 
-@pytest.mark.parametrize(("acked", "says"), [(12, "not claimed"), (0, "nothing acked")])
-def test_a_missing_latency_has_a_reason(tmp_path, acks_1, acked, says, copied):
+@pytest.mark.parametrize(
+    ("acks", "acked", "says"),
+    [
+        ("1", 12, "not claimed"),
+        ("1", 0, "nothing acked"),
+        ("0", 12, "acks=0 waits for no ack"),
+    ],
+)
+def test_a_missing_latency_has_a_reason_and_no_plot(acks_1, copied, acks, acked, says):
     directory = copied(acks_1.directory)
+    tmp_path = directory.parent
+    assert "quantiles" in str(page_of(tmp_path, directory).figures)
     verdict = json.loads((directory / "verdict.json").read_text())
     verdict["metrics"]["ack_latency_ms"] = None
     verdict["observed"]["acked"] = acked
+    verdict["configuration"]["acks"] = acks
     (directory / "verdict.json").write_text(json.dumps(verdict))
-    assert says in page_of(tmp_path, directory).text
+    page = page_of(tmp_path, directory)
+    assert says in page.text
+    assert "quantiles" not in str(page.figures)
 
 
 def test_runs_of_one_configuration_are_numbered(tmp_path, acks_1):

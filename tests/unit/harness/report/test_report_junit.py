@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ackproof.report.ci import write_junit
-from ackproof.runs.verdict import ExitCode, Verdict, Word, exit_code
+from ackproof.runs.verdict import ExitCode, StoppedProducer, Verdict, Word, exit_code
 
 
 @pytest.fixture
@@ -51,6 +51,20 @@ def test_a_failure_contains_the_evidence(written, finding):
     )
     assert "broker 1: exit status 137" in failure.text
     assert "FINDING: lost is predicted impossible, observed 3: With acks=all" in failure.text
+
+
+def test_a_fatal_error_of_a_producer_is_in_the_first_line(written, finding, acks_all):
+    stopped = [StoppedProducer(producer=0, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]
+    outage = "OUTAGE: producer 0 stopped for good: OUT_OF_ORDER_SEQUENCE_NUMBER"
+    for made in (finding, acks_all):
+        changed = made.verdict.model_copy(update={"stopped": stopped})
+        for verdict, says in ((changed, True), (made.verdict, False)):
+            suite = written(verdict).find("testsuite")
+            texts = [suite.find("system-out").text, *(each.text for each in suite.iter("failure"))]
+            assert all((outage in "\n".join(text.splitlines()[:2])) == says for text in texts)
+            properties = {each.get("name"): each.get("value") for each in suite.iter("property")}
+            assert ("stopped" in properties) == says
+    assert properties["verdict"] == "holds"
 
 
 def test_the_output_names_the_causes(written, explained):

@@ -39,11 +39,15 @@ def shown(made, **options) -> str:
     return printed(lambda console: print_run(console, made.verdict, made.directory), **options)
 
 
-def test_comparison_has_one_row_for_each_configuration(acks_0, acks_1, acks_all):
+def test_comparison_has_one_row_for_each_question(acks_0, acks_1, acks_all):
     lines = compared(acks_0, acks_1, acks_all, width=160).splitlines()
-    (line,) = [line for line in lines if line.startswith(" acks=1 ")]
-    assert f" {acks_1.verdict.observed['lost']:,} " in line
-    assert line.rstrip().endswith("yes")
+    rows = {line[:28].strip(): line[28:].split() for line in lines}
+    assert rows["Configuration"] == ["acks=0", "acks=1", "acks=all,", "min.insync.replicas=2"]
+    assert rows["Are acked records lost?"] == [
+        *(f"{each.verdict.observed['lost']:,}" for each in (acks_0, acks_1)),
+        "no",
+    ]
+    assert rows["As the scenario expects?"] == ["yes"] * 3
     assert lines[0].startswith("Advice: Use 'acks=all")
     assert "Matches prediction: yes, in all 3 configurations." in lines
     assert lines[-1] == "Report: out/report.html"

@@ -315,9 +315,29 @@ def test_what_the_yaml_library_stumbles_over_is_not_valid(tmp_path: Path) -> Non
         load(path)
 
 
+def test_a_syntax_error_has_its_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "open.yaml"
+    path.write_text("version: 1\nname: [x\ntopics: {}\n")
+    with pytest.raises(ScenarioError, match=r"open\.yaml:3: not valid YAML: column 7: expected"):
+        load(path)
+
+
 def test_a_missing_file_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
         load(SCENARIOS / "acsk.yaml")
+
+
+def test_a_missing_name_is_reported_with_the_nearest_shipped_scenario() -> None:
+    with pytest.raises(ScenarioError, match=r"akcs: no such scenario file\. Did you mean acks\?"):
+        load(Path("akcs"))
+
+
+def test_a_configuration_file_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yml"
+    path.write_text("services: {kafka: {image: apache/kafka}}\n")
+    with pytest.raises(ScenarioError, match="this is no scenario") as refused:
+        load(path)
+    assert "`ackproof audit FILE`" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "just words\n"])

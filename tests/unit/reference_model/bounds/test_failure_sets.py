@@ -65,6 +65,12 @@ B7 = exposed("4.3.1")
         pytest.param(exposed(acks="1"), (LEADER_MOVE,), exposed(), id="planned leader move"),
         pytest.param(exposed(unclean=True), (LAG, CRASH), exposed(), id="B4"),
         pytest.param(B5, (LAG, POWER_LOSS), B7, id="B5"),
+        pytest.param(
+            exposed("0.10.2.2", min_insync_replicas=1),
+            (LAG, POWER_LOSS),
+            replace(B7, flushed=True),
+            id="B5, not searched to the end",
+        ),
         pytest.param(exposed(), (LAG, POWER_LOSS), B7, id="B6"),
         pytest.param(B7, (LAG, CRASH, POWER_LOSS), replace(B7, flushed=True), id="B7"),
         pytest.param(exposed(), (POWER_LOSS,) * 3, exposed(flushed=True), id="B9"),

@@ -17,6 +17,9 @@ from unit.reference_model.schedules import (
     kill,
 )
 
+#: The leader is killed when it is alone in the ISR.
+SHRUNK = (replace(CUT, heal_when=()), kill(when=(isr(1),), heal_or_after=20.0))
+
 
 def test_the_diagram_has_a_line_for_each_step_of_the_story(configure):
     told = predict(configure(acks="1"), DEMO)
@@ -34,11 +37,24 @@ def test_the_diagram_has_a_line_for_each_step_of_the_story(configure):
 
 def test_no_trace_has_a_killed_broker_in_the_isr(configure):
     unclean = configure(min_insync_replicas=1, unclean_leader_election=True)
-    cut_off = (replace(CUT, heal_when=()), kill(when=(isr(1),), heal_or_after=20.0))
-    told = predict(unclean, cut_off).trace
+    told = predict(unclean, SHRUNK).trace
     fenced = next(number for number, one in enumerate(told) if "fences A" in one)
-    assert told[fenced].endswith("B is elected uncleanly, leader epoch 1.")
+    assert told[fenced].endswith("B is elected uncleanly, leader epoch 1. The ISR is {B}.")
     assert not any("A, B, C}" in one for one in told[fenced:])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "min_isr", "unclean", "says"),
+    [
+        (DEMO, 2, False, "B is elected from the ISR, leader epoch 1. The ISR is {B, C}."),
+        (SHRUNK, 1, True, "B is elected uncleanly, leader epoch 1. The ISR is {B}."),
+    ],
+)
+def test_every_election_in_a_trace_tells_the_isr(configure, schedule, min_isr, unclean, says):
+    made = configure(acks="1", min_insync_replicas=min_isr, unclean_leader_election=unclean)
+    elections = [one for one in predict(made, schedule).trace if " is elected " in one]
+    assert elections[0].endswith(says)
+    assert all("The ISR is {" in one for one in elections)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ackproof.errors import ExitCode
 from ackproof.report import warehouse_rows
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
-from ackproof_spark.warehouse.views import ANALYSES
+from ackproof_spark.warehouse.sql_files import ANALYSES
 from unit.spark_analysis.warehouse.conftest import copy
 
 

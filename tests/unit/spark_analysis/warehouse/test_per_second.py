@@ -63,8 +63,9 @@ def test_runs_are_kept_apart(spark):
     ]
 
 
-def metrics(spark, *sends, reads=()):
-    return per_second(frame(spark, sends, LEDGER), frame(spark, reads, READS)).collect()
+def metrics(spark, *sends, reads=(), timed=None):
+    ledger, read = frame(spark, sends, LEDGER), frame(spark, reads, READS)
+    return per_second(ledger, read, timed=timed).collect()
 
 
 def seconds(spark, *sends):
@@ -102,6 +103,12 @@ def test_latencies_are_of_sends_acked_in_the_second(spark):
     rows = metrics(spark, send(0, 0.0, 0.5), send(0, 0.5, 1.25), send(0, 0.1, 1.5, "failed"))
     assert [row["latency_p50_ms"] for row in rows] == [500.0, 750.0]
     assert [row["latency_max_ms"] for row in rows] == [500.0, 750.0]
+
+
+@pytest.mark.parametrize("timed", [[], ["another"]])
+def test_a_run_whose_times_are_not_reported_has_no_latency(spark, timed):
+    [row] = metrics(spark, send(0, 0.0, 0.5), timed=timed)
+    assert (row["acked"], row["latency_p50_ms"], row["latency_max_ms"]) == (1, None, None)
 
 
 def test_without_sends_there_is_no_row(spark):

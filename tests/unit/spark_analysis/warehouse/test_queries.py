@@ -27,7 +27,7 @@ from ackproof.waiting import wait_for
 from ackproof_spark.spark.connector import Package, jars
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
-from ackproof_spark.warehouse.views import queries, view
+from ackproof_spark.warehouse.sql_files import queries, view
 from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import COMMIT, CONFIGURATIONS, FORMATS, verdict_of
 
@@ -111,8 +111,6 @@ def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -
         row, observed = rates[configuration], verdicts[name].observed
         lost, acked = observed["lost"], observed["acked"]
         assert (int(row["runs"]), int(row["lost"]), int(row["acked"])) == (1, lost, acked)
-        assert float(row["lost_percent"]) == pytest.approx(100 * lost / acked, abs=6e-4)
-        assert row["lost_high_percent"] in (None, "NULL"), "one run has no variance"
         expected = binomtest(int(lost > 0), 1).proportion_ci(0.95, method="wilson")
         found = float(row["runs_with_loss_high_percent"])
         assert found == pytest.approx(100 * expected.high, abs=0.06)
@@ -158,30 +156,18 @@ def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -
         assert "F2 kill" in worst[verdicts[name].run_id]["faults_in_force"]
 
 
-def interval(runs: list[tuple[int, int]]) -> tuple[float, float]:
-    """Return Wilson's interval at the effective number of records, as the view defines it."""
-    lost, acked = (sum(column) for column in zip(*runs, strict=True))
-    p, n = lost / acked, len(runs)
-    spread = n / (n - 1) * sum((x - p * size) ** 2 for x, size in runs) / acked**2
-    effective = max(n, min(acked, p * (1 - p) / spread)) if spread else acked
-    z = 1.959963984540054
-    middle = (p + z * z / (2 * effective)) / (1 + z * z / effective)
-    half = z * (p * (1 - p) / effective + (z / (2 * effective)) ** 2) ** 0.5
-    half /= 1 + z * z / effective
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def test_the_interval_of_records_comes_from_the_variance_of_runs(spark):
+def test_loss_rates_count_runs_and_the_records_of_losing_runs(spark):
     runs = [(12, 1000), (40, 1100), (0, 900)]
-    rows = [("s", "c", "4.4.0", "holds", lost, acked) for lost, acked in runs]
+    rows = [("s", "c", "4.4.0", "holds", acked, lost, acked) for lost, acked in runs]
     columns = "scenario string, configuration string, kafka_version string, verdict string, "
-    frame = spark.createDataFrame(rows, columns + "lost bigint, acked bigint")
+    frame = spark.createDataFrame(rows, columns + "sent bigint, lost bigint, acked bigint")
     frame.createOrReplaceTempView("runs")
     [rates] = spark.sql(view("loss_rates")).collect()
-    low, high = interval(runs)
-    assert (rates["lost_share_low"], rates["lost_share_high"]) == pytest.approx((low, high))
     expected = binomtest(2, 3).proportion_ci(0.95, method="wilson")
-    assert rates["runs_with_loss_share_low"] == pytest.approx(expected.low)
+    interval = (rates["runs_with_loss_share_low"], rates["runs_with_loss_share_high"])
+    assert interval == pytest.approx((expected.low, expected.high))
+    assert (rates["lost"], rates["lost_median"]) == (52, 26)
+    assert (rates["lost_least"], rates["lost_most"]) == (12, 40)
 
 
 def test_the_example_queries_are_answered(loaded, run_dirs):

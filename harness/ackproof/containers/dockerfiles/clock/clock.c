@@ -1,5 +1,6 @@
-/* Stands before a program's calls for the time of day and adds what CLOCK_FILE holds: nanoseconds,
- * eight bytes. The file is mapped, so that what is written to it counts from the next call on.
+/* Stands before a program's calls for the time of day and adds what CLOCK_FILE holds: an offset, and
+ * what it gains in each nanosecond since a time. The file is mapped, so that what is written to it
+ * counts from the next call on.
  * Clocks that do not tell the time of day stay as they are.
  *
  * There is no header and no library to link with: what is called here the program has loaded
@@ -21,7 +22,7 @@ extern void *mmap(void *at, unsigned long size, int protection, int flags, int f
 extern void *dlsym(void *handle, const char *name);
 
 static int (*machine)(int clock, struct timespec *now);
-static const long *offset;
+static const volatile struct { long since, offset; double drift; } *adjusted;
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -30,9 +31,9 @@ __attribute__((constructor)) static void begin(void)
     int file = open(CLOCK_FILE, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return;
-    void *mapped = mmap(0, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    void *mapped = mmap(0, sizeof *adjusted, PROT_READ, MAP_SHARED, file, 0);
     if (mapped != (void *)-1L)
-        offset = mapped;
+        adjusted = mapped;
     close(file);
 }
 
@@ -41,9 +42,12 @@ int clock_gettime(int clock, struct timespec *now)
     if (!machine) /* somebody else's constructor came first */
         begin();
     int status = machine(clock, now);
-    if (status || !offset || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
+    if (status || !adjusted || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
         return status;
-    long by = __atomic_load_n(offset, __ATOMIC_RELAXED);
+    long by = adjusted->offset;
+    double drift = adjusted->drift;
+    if (drift)
+        by += (long)(drift * (now->tv_sec * (long)SECOND + now->tv_nsec - adjusted->since));
     long nanoseconds = now->tv_nsec + by % SECOND;
     long carry = nanoseconds < 0 ? -1 : nanoseconds >= SECOND;
     now->tv_sec += by / SECOND + carry;

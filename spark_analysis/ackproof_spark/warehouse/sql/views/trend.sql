@@ -9,7 +9,6 @@ SELECT
   count_if(verdict = 'inconclusive') AS inconclusive,
   sum(acked) AS acked,
   sum(lost) AS lost,
-  CAST(sum(lost) AS DOUBLE) / nullif(sum(acked), 0) AS lost_share,
   sum(duplicated) AS duplicated,
   avg(availability) AS availability,
   median(ack_latency_p99_ms) AS ack_latency_p99_ms

@@ -1,0 +1,315 @@
+"""Configurations drawn at random, and the schedules that test what an audit says of them.
+
+Every loss of a configuration that the planner can make is a schedule, and each is carried out on
+all configurations of a version: those that lose by it, and those that the audit says survive it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any, Self
+
+from ackproof.audit.risks import found_sets, question_of
+from ackproof.audit.setup import Setup
+from ackproof.audit.setups import setups
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof_model.adversary.successors import lost
+from ackproof_model.bounds.losing import Question
+from ackproof_model.bounds.losing import stored as stored_minima
+from ackproof_model.exposure import Budget
+from ackproof_model.planning import Operation, OperationKind, Plan, carried_out
+from ackproof_model.planning.plan import (
+    ANY,
+    MOST_OPERATIONS,
+    Allowance,
+    completed,
+    explored,
+    with_records,
+)
+
+VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "3.9.1", "4.1.2", "4.3.1", "4.4.0")
+#: Schedules of one version.
+_ROUNDS = 12
+_MOST_SCHEDULES = 5_000
+#: Failures that are perturbations of the adversary, and operations that are failures.
+_KINDS = {
+    "crash": "kills",
+    "power_loss": "power_losses",
+    "disk_replaced": "power_losses",
+    "clean_restart": "clean_stops",
+    "lost_session": "fencings",
+    "lag": "shrinks",
+}
+_OPERATIONS = {
+    "kills": OperationKind.KILL,
+    "power_losses": OperationKind.LOSE_POWER,
+    "clean_stops": OperationKind.STOP,
+    "shrinks": OperationKind.LAG,
+    "fencings": OperationKind.CUT_OFF,
+}
+_FAILURES = {
+    OperationKind.KILL: "crash",
+    OperationKind.LOSE_POWER: "power_loss",
+    OperationKind.STOP: "clean_restart",
+    OperationKind.CUT_OFF: "lost_session",
+}
+#: Further failures, put before the last one of a schedule.
+EXTRA = ("controllers", "leader_move")
+LOSES, SURVIVES = "loses", "survives"
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A configuration drawn at random."""
+
+    kafka: str
+    replicas: int
+    minimum: int
+    acks: str
+    idempotence: bool
+    unclean: bool
+    racks: int
+
+    @property
+    def topic(self) -> dict[str, str]:
+        return {
+            "min.insync.replicas": str(self.minimum),
+            "unclean.leader.election.enable": str(self.unclean).lower(),
+        }
+
+    def own(self) -> OwnConfig:
+        """Return it as if files stated all of it."""
+        racks = {str(one): f"rack-{one % self.racks}" for one in range(3)} if self.racks else {}
+        client = {"acks": self.acks, "enable.idempotence": str(self.idempotence).lower()}
+        return OwnConfig(
+            kafka=_given(self.kafka),
+            brokers=_given(3),
+            controllers=_given(1),
+            racks={broker: _given(rack) for broker, rack in racks.items()},
+            topics=(
+                Topic(
+                    name="orders",
+                    replication_factor=_given(self.replicas),
+                    settings={key: _given(value) for key, value in self.topic.items()},
+                ),
+            ),
+            producers=(
+                Client(
+                    name="drawn",
+                    library="librdkafka",
+                    settings={key: _given(value) for key, value in client.items()},
+                ),
+            ),
+        )
+
+
+@cache
+def _setup(drawn: Drawn) -> Setup:
+    ((setup,),) = setups(drawn.own())
+    return setup
+
+
+def _given(value: object) -> Given:
+    return Given(str(value), "drawn")
+
+
+def draw(seed: int, number: int) -> Drawn:
+    """Return a configuration that its client and its brokers accept."""
+    chance = random.Random(f"{seed}/{number}")  # noqa: S311
+    replicas = chance.choice((1, 2, 3, 3, 3))
+    acks = chance.choice(("0", "1", "all", "all", "all"))
+    return Drawn(
+        kafka=chance.choice(VERSIONS),
+        replicas=replicas,
+        minimum=chance.randint(1, replicas),
+        acks=acks,
+        idempotence=acks == "all" and chance.random() < 0.5,
+        unclean=chance.random() < 0.3,
+        racks=chance.choice((0, 0, 3)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Operations on all configurations, and the further arguments of `attack`."""
+
+    operations: tuple[Operation, ...]
+    wiped: bool = False
+    extra: str = ""
+
+    def __str__(self) -> str:
+        steps = [
+            f"{one.kind.value} {one.broker + 1}{'' if one.settled else ' at once'}"
+            for one in self.operations
+        ]
+        return ", ".join(
+            [*steps, *(["disks wiped"] if self.wiped else []), *filter(None, [self.extra])]
+        )
+
+    def document(self) -> Result:
+        operations = [
+            {
+                "kind": one.kind.value,
+                "broker": one.broker,
+                "settled": one.settled,
+                "ends": one.ends and one.ends.value,
+            }
+            for one in self.operations
+        ]
+        return {"operations": operations, "wiped": self.wiped, "extra": self.extra}
+
+    @classmethod
+    def of(cls, document: Result) -> Self:
+        operations = tuple(
+            Operation(
+                kind=OperationKind(one["kind"]),
+                broker=one["broker"],
+                settled=one["settled"],
+                ends=OperationKind(one["ends"]) if one["ends"] else None,
+            )
+            for one in document["operations"]
+        )
+        return cls(operations=operations, wiped=document["wiped"], extra=document["extra"])
+
+    def failures(self, replicas: int) -> tuple[str, ...]:
+        """Return the set of failures that it makes for a topic."""
+        kinds = Counter(one.kind for one in self.operations)
+        made = [_FAILURES[one.kind] for one in self.operations if one.kind in _FAILURES]
+        made += ["lag"] * math.ceil(kinds[OperationKind.LAG] / max(replicas - 1, 1))
+        if self.wiped:
+            made = ["disk_replaced" if one == "power_loss" else one for one in made]
+        return tuple(sorted([*made, *filter(None, [self.extra])]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A word of the audit that a schedule tests; contradicted: the model itself refutes it."""
+
+    word: str
+    failures: tuple[str, ...]
+    plan: Plan
+    contradicted: bool = False
+
+
+def claim(drawn: Drawn, schedule: Schedule) -> Claim | None:
+    """Return what the audit says of a schedule's failures; None if it says nothing to test."""
+    found = found_sets(_setup(drawn))
+    if any(one.broker >= drawn.replicas for one in schedule.operations):
+        return None
+    plan = _carried_out(question_of(_setup(drawn)), schedule.operations)
+    if plan is None:
+        return None
+    failures = schedule.failures(drawn.replicas)
+    if drawn.racks and not schedule.wiped and schedule.extra == "":  # a broker is a rack
+        racked = tuple(sorted("rack" if one == "power_loss" else one for one in failures))
+        failures = racked if len(schedule.operations) % 2 else failures
+    within = [
+        tuple(sorted(one.failures))
+        for one in found.losing
+        if not Counter(one.failures) - Counter(failures)
+    ]
+    if within and not schedule.extra and (plan.lost or drawn.acks == "0"):
+        exact = failures if failures in within else min(within, key=len)
+        return Claim(word=LOSES, failures=exact, plan=plan)
+    if not within and found.keeps(failures):
+        return Claim(word=SURVIVES, failures=failures, plan=plan, contradicted=bool(plan.lost))
+    return None
+
+
+def _losing(question: Question, budget: Budget) -> Plan | None:
+    """Return the schedule of the shortest stored way to a loss within a budget."""
+    known = stored_minima().get(question.key)
+    found = known.lost_by(budget) if known else None
+    if found is None or found.budget.leader_moves:
+        return None
+    return _realized(question, found.budget)
+
+
+@cache
+def _carried_out(question: Question, operations: tuple[Operation, ...]) -> Plan | None:
+    return carried_out(question.model(), operations)
+
+
+@cache
+def _realized(question: Question, budget: Budget) -> Plan | None:
+    """Return the shortest schedule within a budget that loses records, on any brokers."""
+    model = with_records(question.model())
+    allowed: Allowance = Counter(
+        {(kind, ANY): int(getattr(budget, field)) for field, kind in _OPERATIONS.items()}
+    )
+    for patient in (True, False):
+        reached = explored(model, +allowed, most=MOST_OPERATIONS, patient=patient)
+        for stages in islice(reached, _MOST_SCHEDULES):
+            if stages[-1].settled and lost(stages[-1].plan_state.state):
+                plan = completed(model, stages)
+                if plan.lost:
+                    return plan
+    return None
+
+
+def _budget(question: Question, failures: Sequence[str]) -> Budget | None:
+    """Return the perturbations of failures; None if a schedule cannot make them."""
+    counts: Counter[str] = Counter()
+    for failure in failures:
+        kind = _KINDS.get(failure)
+        if kind is None or (kind == "shrinks" and question.model().profile.zookeeper):
+            return None
+        counts[kind] += question.replicas - 1 if kind == "shrinks" else 1
+    return Budget(**counts)
+
+
+def schedules(drawn: Drawn) -> Iterator[Schedule]:
+    """Yield the schedules of a configuration's losses: attacks on configurations that survive."""
+    question = question_of(_setup(drawn))
+    for loss in found_sets(_setup(drawn)).losing:
+        yield from _as_schedule(question, loss.failures)
+
+
+def _as_schedule(question: Question, failures: tuple[str, ...]) -> Iterator[Schedule]:
+    budget = _budget(question, failures)
+    plan = _losing(question, budget) if budget else None
+    if plan is not None:
+        wiped = "disk_replaced" in failures and "power_loss" not in failures
+        for extra in ("", *EXTRA):
+            yield Schedule(operations=plan.operations, wiped=wiped, extra=extra)
+
+
+def chosen(seed: int, numbers: Sequence[int]) -> Iterator[Schedule]:
+    """Yield the schedules that together test the most words about these configurations."""
+    candidates = dict.fromkeys(
+        schedule for number in numbers for schedule in schedules(draw(seed, number))
+    )
+    claims = {
+        schedule: {
+            (number, one.word, one.failures)
+            for number, one in claims_of(seed, numbers, schedule).items()
+        }
+        for schedule in candidates
+    }
+    tested: set[object] = set()
+
+    def gain(schedule: Schedule, word: str) -> int:
+        """Return the number of failures in words of this kind that no schedule tests yet."""
+        new = claims[schedule] - tested
+        return sum(len(failures) for _, one, failures in new if one == word)
+
+    for number in range(_ROUNDS):
+        word = (LOSES, SURVIVES)[number % 2]
+        best = max(claims, key=lambda one: gain(one, word), default=None)
+        if best is not None and claims[best] - tested:
+            yield best
+            tested |= claims.pop(best)
+
+
+def claims_of(seed: int, numbers: Sequence[int], schedule: Schedule) -> dict[int, Claim]:
+    """Return the words that a schedule tests, by the number of the configuration."""
+    claims = {number: claim(draw(seed, number), schedule) for number in numbers}
+    return {number: one for number, one in claims.items() if one is not None}

@@ -1,0 +1,39 @@
+"""The SQL of a warehouse that ships with ackproof; reading it needs no Spark."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+#: The schema of the views, the folder of all tables, and their namespace in a catalog.
+SCHEMA = "ackproof"
+
+#: Views over the views of the tables, each a file of `views`; later ones may use earlier ones.
+ANALYSES = (
+    "settings",
+    "trials",
+    "loss_rates",
+    "loss_causes",
+    "recovery_times",
+    "duplicates",
+    "cost",
+    "trend",
+)
+
+
+def view(name: str, within: str = "") -> str:
+    """Return the query of a view of `ANALYSES`; `within` precedes the names of other views."""
+    return _file("views", name, within)
+
+
+def queries(schema: str = SCHEMA) -> dict[str, str]:
+    """Return the example queries over the views, by name."""
+    names = sorted(path.name for path in (files(__package__) / "sql" / "queries").iterdir())
+    return {
+        name.removesuffix(".sql"): _file("queries", name, f"{schema}." if schema else "") + "\n"
+        for name in names
+    }
+
+
+def _file(folder: str, name: str, within: str) -> str:
+    path = files(__package__) / "sql" / folder / f"{name.removesuffix('.sql')}.sql"
+    return path.read_text(encoding="utf-8").strip().replace("{schema}", within)
