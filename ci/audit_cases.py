@@ -28,7 +28,7 @@ _COUNTED = {
 
 
 def document() -> dict[str, Any]:
-    """Return, by case and effect, the number of runs that showed it, and of all.
+    """Return, by case, effect and version, the number of runs that showed it, and of all.
 
     Only arms count that expect the effect: the others are safe twins.
     """
@@ -38,14 +38,15 @@ def document() -> dict[str, Any]:
         case = arms[0].scenario.case
         if case is None:
             continue
-        runs: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        runs: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
         for arm in arms:
             for effect, observed in _expected(arm):
-                stored = catalogue_pages.runs_of(arm, results)
-                runs[effect][0] += sum(bool(one["observed"].get(observed)) for one in stored)
-                runs[effect][1] += len(stored)
-        if shown := {effect: counts for effect, counts in runs.items() if counts[1]}:
-            cases[case.id] = shown
+                for one in catalogue_pages.runs_of(arm, results):
+                    counts = runs[effect].setdefault(one["kafka"], [0, 0])
+                    counts[0] += bool(one["observed"].get(observed))
+                    counts[1] += 1
+        if runs:
+            cases[case.id] = dict(runs)
     return cases
 
 

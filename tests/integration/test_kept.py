@@ -50,6 +50,16 @@ def test_a_kept_cluster_can_be_reached_and_asked(engine: DockerClient, tmp_path:
         assert "topic: min.insync.replicas=4\n" in asked.stderr
         [prediction] = printed(asked)
         assert prediction["predicted"]["lost"] == "impossible"
+        [audit] = printed(
+            ackproof("audit", "--from-cluster", bootstrap, "--topic", "orders", "--json")
+        )
+        assert audit["kafka"]["mode"]["value"] == "kraft"
+        (answer,) = audit["answers"]
+        assert answer["settings"]["min.insync.replicas"]["value"] == "4"
+        assert answer["settings"]["replication.factor"]["value"] == "3"
+        assert "acks" in answer["unstated"]
+        lost = [one for one in answer["risks"] if one["effect"] == "lost"]
+        assert {one["when"].get("acks") for one in lost if len(one["failures"]) == 1} <= {"0", "1"}
         none = ackproof("predict", "--from-cluster", bootstrap, "--topic", "order")
         assert none.returncode == 2
         assert "it has orders" in none.stderr

@@ -45,7 +45,7 @@ def risk(
             "It loses power.",
         ),
         "decided_by": (MINIMUM,),
-        "runs": Runs(showed=10, of=10),
+        "runs": Runs(showed=10, of=10, kafka="4.3.1"),
     }
     return Risk(**(values | changes))
 
@@ -57,7 +57,7 @@ def orders(**changes: object) -> Answer:
         case="B9",
         trace=(),
         decided_by=(),
-        runs=Runs(showed=9, of=10),
+        runs=Runs(showed=9, of=10, kafka="4.3.1"),
     )
     reprocessed = risk(
         Effect.REPROCESSED,

@@ -215,7 +215,8 @@ def _assumed(setup: Setup) -> Assumed:
 def _known(setup: Setup, risk: Risk) -> Risk:
     """Return a loss with its case of the catalogue, and the runs that showed it."""
     case = cases.loss(setup, risk.failures)
-    return replace(risk, case=case, runs=cases.runs_of(case, risk.effect) if case else None)
+    runs = cases.runs_of(case, risk.effect, setup.partition.kafka_version)
+    return replace(risk, case=case, runs=runs)
 
 
 def _others(setup: Setup) -> Iterator[Risk]:

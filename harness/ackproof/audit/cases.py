@@ -11,6 +11,7 @@ from typing import Any
 
 from ackproof.audit.answer import Effect, Failure, Runs
 from ackproof.audit.setup import Setup
+from ackproof.kafka_versions import numbers
 from ackproof_model.configuration import Configuration, Truncation
 
 #: Written by `ci/audit_cases.py`.
@@ -23,10 +24,22 @@ def _cases() -> dict[str, Any]:
     return cases
 
 
-def runs_of(case: str, effect: Effect) -> Runs | None:
-    """Return the stored runs of a case that showed an effect; None if no arm expects it."""
-    counted = _cases().get(case, {}).get(effect.value)
-    return Runs(showed=counted[0], of=counted[1]) if counted else None
+def runs_of(case: str, effect: Effect, kafka: str) -> Runs | None:
+    """Return the stored runs of a case, of the version nearest to `kafka`, and their effect.
+
+    None if no arm expects the effect.
+    """
+    by_version = _cases().get(case, {}).get(effect.value)
+    if not by_version:
+        return None
+    nearest = min(by_version, key=lambda one: abs(_line(one) - _line(kafka)))
+    showed, of = by_version[nearest]
+    return Runs(showed=showed, of=of, kafka=nearest)
+
+
+def _line(version: str) -> int:
+    major, minor = numbers(version)[:2]
+    return major * 100 + minor
 
 
 def loss(setup: Setup, failures: Iterable[Failure]) -> str:

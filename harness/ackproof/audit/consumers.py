@@ -183,29 +183,41 @@ def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
     if given is None or not given.value.isdecimal() or int(given.value) >= _A_WEEK:
         return
     reset = of_consumer(setup, consumer, _RESET)
-    earliest = reset.value in EARLIEST
+    effect, then = _without_offset(reset.value)
     yield risk(
         setup,
-        Effect.REPROCESSED if earliest else Effect.UNPROCESSED,
+        effect,
         [Failure.CONSUMER_CRASH],
-        f"a group without members for {given.value} minutes loses its offsets ({_EXPIRY}), and "
-        f"starts again by {_RESET}={reset.value}",
+        f"a group without members for {given.value} minutes loses its offsets ({_EXPIRY}); its "
+        f"members start again by {_RESET}={reset.value}, and {then}",
         when={"consumers down": f"for {given.value} minutes"},
         at_risk="everything that the group has committed, or what it has not read",
         trace=[
             "All members of the group end.",
             f"After {given.value} minutes the coordinator removes the group's offsets.",
-            f"A member starts, finds no offset, and begins by {_RESET}={reset.value}.",
+            f"Members start and find no offset; by {_RESET}={reset.value} they {then}.",
         ],
         decided_by=[decision(_EXPIRY, given, _A_WEEK, "offsets of dead groups stay longer")],
     )
 
 
+def _without_offset(reset: str) -> tuple[Effect, str]:
+    """Return what a group does that finds no offset, in general and in words."""
+    if reset in EARLIEST:
+        return Effect.REPROCESSED, "repeat what is retained"
+    if reset in ("none", "error"):
+        return Effect.READS_STOP, "stop with an error until somebody sets their offsets"
+    if reset.startswith("by_duration"):
+        return Effect.UNPROCESSED, f"skip what they have not read and is older than {reset[12:]}"
+    return Effect.UNPROCESSED, "skip what they have not read"
+
+
 def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield what groups repeat or skip after the offsets topic has lost their offsets.
 
-    Of several failures only those count in which followers lag, and of more than two only those
-    that take no record of the topic itself with acks=all.
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all. If no file states the version, two failures count for each, so that
+    no version looks better than another.
     """
     replicas = of_broker(setup, _OFFSETS)
     offsets = _offsets_partition(setup, replicas)
@@ -214,29 +226,30 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     topic = replace(setup, partition=replace(setup.partition, acks="all"))
     known = [_failures(loss) for loss in found_sets(topic).losing]
     lost = [_failures(loss) for loss in found_sets(offsets).losing]
+    unknown_version = setup.own.kafka is None
     sets = [
         failures
         for failures in lost
         if len(failures) == 1
         or (
             _LAG in failures
-            and (len(failures) == 2 or not any(covers(one, failures) for one in known))
+            and (
+                (unknown_version and len(failures) == 2)
+                or not any(covers(one, failures) for one in known)
+            )
         )
     ]
-    resets: dict[bool, dict[str, str]] = {
-        of_consumer(setup, one, _RESET).value in EARLIEST: {} for one in setup.consumers
+    resets: dict[tuple[Effect, str], dict[str, str]] = {
+        _without_offset(of_consumer(setup, one, _RESET).value): {} for one in setup.consumers
     }
-    resets = resets or {True: {_RESET: "earliest"}, False: {_RESET: "latest"}}
-    for earliest, when in resets.items():
-        effect = Effect.REPROCESSED if earliest else Effect.UNPROCESSED
-        then = "repeat what is retained" if earliest else "skip what they have not read"
+    resets = resets or {_without_offset(one): {_RESET: one} for one in ("earliest", "latest")}
+    for (effect, then), when in resets.items():
         for failures in sets:
             yield risk(
                 setup,
                 effect,
                 failures,
-                f"the offsets topic ({_OFFSETS}={replicas.value}) loses what groups committed; "
-                f"they start again by {_RESET}, and {then}",
+                f"the offsets topic loses committed offsets, and groups {then}",
                 when=when,
                 case="B27",
                 at_risk="everything that the groups of that broker committed",

@@ -35,7 +35,7 @@ def risk(
         at_risk=at_risk,
         trace=tuple(trace),
         decided_by=tuple(decided_by),
-        runs=cases.runs_of(case, effect) if case else None,
+        runs=cases.runs_of(case, effect, setup.partition.kafka_version),
     )
 
 

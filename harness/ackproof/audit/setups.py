@@ -106,7 +106,8 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
         names = ", ".join(sorted(one.name for one in own.topics)) or "none"
         raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
     versions = tuple(_versions(own))
-    for one in topics or [ANY_TOPIC]:
+    named = bool(topic) or any(not one.internal for one in topics)
+    for one in [*([] if named else [ANY_TOPIC]), *topics]:
         for producer in own.producers or [None]:
             yield tuple(_of(own, one, producer, versions))
 
@@ -385,7 +386,7 @@ def _librdkafka(producer: Client) -> _Producer:
     idempotence = on.value.strip().lower() == "true"
     in_flight = values.get("max.in.flight.requests.per.connection")
     timeout = values.get("delivery.timeout.ms")
-    return _checked(
+    writes = _Producer(
         acks=acks,
         idempotence=idempotence,
         retries=_number(values.get("retries"), _UNLIMITED),
@@ -398,6 +399,7 @@ def _librdkafka(producer: Client) -> _Producer:
         when={},
         refusal=refusal,
     )
+    return _checked(writes)
 
 
 def _number(given: Given | None, default: int) -> int:
@@ -418,7 +420,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
         effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
     acks, idempotence, retries, in_flight = effective
     default = f"default of the Java client {release}"
-    return _checked(
+    writes = _Producer(
         acks=acks,
         idempotence=idempotence,
         retries=retries,
@@ -432,32 +434,17 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
         when=when,
         refusal=refusal,
     )
+    return _checked(writes)
 
 
-def _checked(
-    *,
-    acks: AcksValue,
-    idempotence: bool,
-    retries: int,
-    max_in_flight: int,
-    delivery_timeout_ms: int,
-    settings: Mapping[str, Given],
-    when: Mapping[str, str],
-    refusal: str,
-) -> _Producer:
+def _checked(writes: _Producer) -> _Producer:
     try:
         require_legal(
-            idempotence=idempotence, acks=acks, retries=retries, max_in_flight=max_in_flight
+            idempotence=writes.idempotence,
+            acks=writes.acks,
+            retries=writes.retries,
+            max_in_flight=writes.max_in_flight,
         )
     except ValueError as error:
-        refusal = refusal or str(error)
-    return _Producer(
-        acks=acks,
-        idempotence=idempotence,
-        retries=retries,
-        max_in_flight=max_in_flight,
-        delivery_timeout_ms=delivery_timeout_ms,
-        settings=settings,
-        when=when,
-        refusal=refusal,
-    )
+        return replace(writes, refusal=writes.refusal or str(error))
+    return writes

@@ -239,8 +239,12 @@ def _notes(answer: Answer) -> Iterator[str]:
     for risk in answer.risks:
         if risk.effect not in (Effect.LOST, *STOPS) and not risk.accepted:
             said.setdefault((EFFECTS[risk.effect], risk.text), risk)
+    above = {(one.setting, one.change) for one in _changes(answer)}
     for (effect, text), risk in said.items():
-        changes = [f"{one.setting}={one.change} ({one.source})" for one in risk.decided_by[:1]]
-        remedy = f" To end that: {changes[0]}." if changes else ""
+        remedy = ""
+        for one in risk.decided_by[:1]:
+            listed = (one.setting, one.change) in above
+            change = f"To end that: {one.setting}={one.change} ({one.source})."
+            remedy = " A change above ends that." if listed else f" {change}"
         held = f" {condition(risk.when)}" if risk.when else ""
         yield f"{effect.capitalize()}{held}: {text.rstrip('.')}.{remedy}"

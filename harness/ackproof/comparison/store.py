@@ -74,7 +74,7 @@ class Measures(Record):
 
 #: The measures of pairs besides loss; None if a trial has no value.
 MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
-    "unavailability_s": lambda m: m.unavailability_s,
+    "unavailability_s": lambda m: m.unavailability_s if m.times == "measured" else None,
     "recovery_s": lambda m: m.recovery_s,
     "ack_latency_p50_ms": lambda m: m.ack_latency_ms.p50 if m.ack_latency_ms else None,
     "ack_latency_p99_ms": lambda m: m.ack_latency_ms.p99 if m.ack_latency_ms else None,

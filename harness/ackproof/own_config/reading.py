@@ -296,7 +296,7 @@ def _understood(source: Source) -> Part:
 
 def _of_ackproof(text: str) -> str:
     """Return which of ackproof's own files a text is; '' if it is none."""
-    if re.match(r"\s*\{[^\n]*\}\s*\n\s*\{", text):
+    if re.match(r"\s*(\{[^\n]*\}\s*\n|\{[^{}]*\})\s*\{", text):
         return (
             "lines of JSON: an acked log? `ackproof check --acked FILE --bootstrap HOST:PORT` "
             "checks it against a cluster"

@@ -273,7 +273,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _value(what: str, value: float) -> str:
-    return f"{100 * value:.2f} %" if what == "availability" else fmt.duration(value)
+    return f"{100 * value:.1f} %" if what == "availability" else fmt.duration(value)
 
 
 def _hover(run: dict[str, Any], value: str) -> str:

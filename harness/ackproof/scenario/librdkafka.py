@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -107,8 +108,10 @@ def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[
             if difflib.get_close_matches(key, KNOWN, n=1, cutoff=_MISSPELT):
                 raise ValueError(_explained(_UNKNOWN.format(key))) from None
         return
+    silent = logging.Logger("librdkafka")  # `debug` would print all that the client does
+    silent.addHandler(logging.NullHandler())
     try:
-        getattr(confluent_kafka, client)({**settings, "log_level": 0}).close()
+        getattr(confluent_kafka, client)({**settings, "log_level": 0}, logger=silent).close()
     except confluent_kafka.KafkaException as error:
         raise ValueError(_explained(error.args[0].str())) from None
     except TypeError as error:

@@ -170,8 +170,7 @@ def called(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_templates_call_existing_commands_and_options(path: Path) -> None:
     lines = called(path)
-    audits = {"audit"} if path.parent.name == "github" else set()
-    assert {line.split()[1] for line in lines} == {"doctor", "run", "compare", "clean", *audits}
+    assert {line.split()[1] for line in lines} == {"audit", "doctor", "run", "compare", "clean"}
     assert [word for line in lines for word in unknown_words(line)] == []
 
 

@@ -318,6 +318,22 @@ def test_lost_offsets_of_unknown_consumers_depend_on_where_they_begin():
         }
 
 
+@pytest.mark.parametrize(
+    ("reset", "effect"),
+    [
+        ("earliest", Effect.REPROCESSED),
+        ("latest", Effect.UNPROCESSED),
+        ("by_duration:PT1H", Effect.UNPROCESSED),
+        ("none", Effect.READS_STOP),
+    ],
+)
+def test_group_without_offsets_repeats_skips_or_stops(reset: str, effect: Effect) -> None:
+    for broker in ({"offsets.topic.replication.factor": "1"}, {"offsets.retention.minutes": "60"}):
+        found = risks(broker=broker, consumer={"auto.offset.reset": reset})
+        of_offsets = [one for one in found if "find no offset" in " ".join(one.trace)]
+        assert {one.effect for one in of_offsets} == {effect}
+
+
 def test_decision_names_the_setting_where_it_stands_and_what_it_costs():
     broker = {"offsets.topic.replication.factor": "1"}
     (risk,) = [one for one in risks(broker=broker, consumer={}) if "disk_replaced" in one.failures]

@@ -39,7 +39,7 @@ def test_json_has_the_keys_of_the_contract() -> None:
     )
     assert first["decided_by"][0]["setting"] == "min.insync.replicas"
     assert first["decided_by"][0]["change"] == "2"
-    assert first["runs"] == {"showed": 10, "of": 10}
+    assert first["runs"] == {"showed": 10, "of": 10, "kafka": "4.3.1"}
     assert ["crash", "crash"] in answer["survives"]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.console import Console
 
+from ackproof.comparison.store import MEASURES
 from ackproof.comparison.summary import Spread, Summary, summary_of
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.report import certainty, comparison, comparison_plots
@@ -16,7 +18,7 @@ from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
 from ackproof.runs.verdict import Verdict
-from support.trial_summaries import RISKY, SAFE, WORSE, summary
+from support.trial_summaries import RISKY, SAFE, WORSE, summary, trial
 from unit.harness.report.browser import look, needs_browser
 
 STORED = Path(__file__).parents[3] / "results" / "compared_runs.jsonl"
@@ -269,3 +271,15 @@ def test_real_runs_give_the_table_that_their_verdicts_support(tmp_path: Path) ->
     ]
     assert made.shared["Kafka"] == "4.4.0"
     assert all(len(set(shown[key])) > 1 for key in ("Configuration", "enable.idempotence"))
+
+
+@pytest.mark.parametrize(
+    ("times", "measured"), [("measured", True), ("at most", False), ("unknown", False)]
+)
+def test_only_measured_times_enter_the_tests_of_pairs(
+    times: Literal["measured", "at most", "unknown"], measured: bool
+) -> None:
+    made = trial(SAFE, 1, lost=0, away=3.0, p99=200).measures
+    assert made is not None
+    away = MEASURES["unavailability_s"](made.model_copy(update={"times": times}))
+    assert (away is not None) == measured

@@ -173,3 +173,12 @@ def test_without_confluent_kafka_a_misspelt_name_is_refused(monkeypatch):
     require_accepted("Producer", {"acks": "all", "ssl.ca.location": "ca.pem"})
     with pytest.raises(ValueError, match=r'"linger\.m".*did you mean \'linger\.ms\'\?'):
         require_accepted("Producer", {"linger.m": 5})
+
+
+def test_debug_is_checked_without_printing_what_the_client_does(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    require_accepted("Producer", {"acks": "all", "debug": "all"})
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(ValueError, match="nonsense"):
+        require_accepted("Producer", {"debug": "nonsense"})
