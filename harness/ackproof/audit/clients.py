@@ -163,8 +163,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
             setup,
             Effect.DUPLICATED,
             crash,
-            "an application that starts again cannot know which of its last sends were written; "
-            "what it sends again is written twice",
+            "after a crash it cannot know which of its last sends were written",
             when={"application": "sends again after a start"},
             at_risk="sends without a response at that moment",
             trace=[begun, "It starts again, and sends them again as a new producer."],

@@ -249,8 +249,7 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
                 setup,
                 effect,
                 failures,
-                f"the offsets topic ({_OFFSETS}={replicas.value}) loses what groups committed; "
-                f"they start again by {_RESET}, and {then}",
+                f"the offsets topic loses committed offsets, and groups {then}",
                 when=when,
                 case="B27",
                 at_risk="everything that the groups of that broker committed",

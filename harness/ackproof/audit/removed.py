@@ -47,10 +47,7 @@ def _text(removal: Removal, *, by_producers: bool) -> str:
         return removal.reason.replace("may remove", "removes")
     whose = "the timestamps that producers set" if by_producers else "the brokers' timestamps"
     days = int(removal.value) / 86_400_000
-    return (
-        f"retention (retention.ms={removal.value}, {days:g} days) removes acked records; it counts "
-        f"from {whose}"
-    )
+    return f"retention removes records {days:g} days (retention.ms={removal.value}) after {whose}"
 
 
 def _remedies(setup: Setup, removal: Removal) -> Iterator[Decision]:

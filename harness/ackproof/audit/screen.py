@@ -82,7 +82,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     for footnote in summary.footnotes:
         _item(console, "  ", footnote, style="dim")
     if summary.more:
-        _say(console, f"  and {summary.more} more sets of failures (--json has all)", style="dim")
+        sets = "set" if summary.more == 1 else "sets"
+        _say(console, f"  and {summary.more} more {sets} of failures (--json has all)", style="dim")
     if summary.how:
         console.print()
         _item(console, " ", f"{summary.how_head}: {' '.join(summary.how)}")

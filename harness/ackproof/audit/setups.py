@@ -106,7 +106,8 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
         names = ", ".join(sorted(one.name for one in own.topics)) or "none"
         raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
     versions = tuple(_versions(own))
-    for one in topics or [ANY_TOPIC]:
+    named = bool(topic) or any(not one.internal for one in topics)
+    for one in [*([] if named else [ANY_TOPIC]), *topics]:
         for producer in own.producers or [None]:
             yield tuple(_of(own, one, producer, versions))
 

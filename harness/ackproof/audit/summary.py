@@ -164,12 +164,20 @@ def _summary(group: Sequence[Answer]) -> Summary:
         how_when=condition(how.when) if how else "",
         changes=_changes(answer),
         notes=tuple(_notes(answer)),
-        accepted=tuple(
-            f"{risk.case or risk.effect} after {phrase(risk.failures)}: {risk.accepted}"
-            for risk in answer.risks
-            if risk.accepted
-        ),
+        accepted=tuple(_accepted(answer)),
     )
+
+
+def _accepted(answer: Answer) -> Iterator[str]:
+    """Yield a sentence for each acceptance, with the first of its sets of failures."""
+    alike: dict[tuple[str, str], list[Risk]] = {}
+    for risk in answer.risks:
+        if risk.accepted:
+            alike.setdefault((risk.case or risk.effect, risk.accepted), []).append(risk)
+    for (name, reason), risks in alike.items():
+        others = len(risks) - 1
+        more = f", or {others} other set{'s' * (others > 1)} of failures" if others else ""
+        yield f"{name} after {phrase(risks[0].failures)}{more}: {reason}"
 
 
 def _changes(answer: Answer) -> tuple[Decision, ...]:
@@ -239,8 +247,12 @@ def _notes(answer: Answer) -> Iterator[str]:
     for risk in answer.risks:
         if risk.effect not in (Effect.LOST, *STOPS) and not risk.accepted:
             said.setdefault((EFFECTS[risk.effect], risk.text), risk)
+    above = {(one.setting, one.change) for one in _changes(answer)}
     for (effect, text), risk in said.items():
-        changes = [f"{one.setting}={one.change} ({one.source})" for one in risk.decided_by[:1]]
-        remedy = f" To end that: {changes[0]}." if changes else ""
+        remedy = ""
+        for one in risk.decided_by[:1]:
+            listed = (one.setting, one.change) in above
+            change = f"To end that: {one.setting}={one.change} ({one.source})."
+            remedy = " A change above ends that." if listed else f" {change}"
         held = f" {condition(risk.when)}" if risk.when else ""
         yield f"{effect.capitalize()}{held}: {text.rstrip('.')}.{remedy}"

@@ -37,7 +37,7 @@ _FAMILIAR: tuple[Failures, ...] = (
     (_POWER, _POWER, _POWER),
 )
 #: How many rows about losses a table has; those of three failures only if it has few others.
-_MOST_ROWS, _ENOUGH_ROWS = 10, 5
+_MOST_ROWS, _ENOUGH_ROWS, _ENOUGH_LOST = 10, 5, 2
 #: The rank of losses of old versions only.
 _OLD = 3
 #: Unstated settings of which each value has a column, the first that decides; not more values.
@@ -247,7 +247,8 @@ def _loss_rows(answer: Answer, columns: Sequence[_Column], cells: _Cells) -> tup
     ranked = sorted(short, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
     recent = [group for group in ranked if _rank(shown[group[0]]) < _OLD]
     ranked = ranked[: max(len(recent), _ENOUGH_ROWS)]
-    ranked += long[: max(0, _ENOUGH_ROWS - len(ranked))]
+    lost = [group for group in ranked if set(shown[group[0]]) != {_SAFE}]
+    ranked += long[: max(0, _ENOUGH_LOST - len(lost), _ENOUGH_ROWS - len(ranked))]
     rows = [
         _loss_row(answer, columns, group, shown[group[0]]) for group in groups if group in ranked
     ]

@@ -211,11 +211,14 @@ class ClientSupervisor:
         return troubles
 
     def slow_down(self) -> str:
-        """Lower the rate of all producers, once, if this machine cannot keep up; return why."""
-        slow = [one for one in self.producers if one.late_share > TOO_LATE and not one.page.share]
-        if not slow:
+        """Lower the rate of all producers, once, if this machine cannot keep up; return why.
+
+        Java's producers keep theirs, and do not count late acks.
+        """
+        own = [producer for producer in self.producers if producer.spec.java is None]
+        if not any(one.late_share > TOO_LATE and not one.page.share for one in own):
             return ""
-        for producer in self.producers:
+        for producer in own:
             producer.page.share = SLOWED
         return self.late()[0]
 

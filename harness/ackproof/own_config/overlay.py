@@ -75,7 +75,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     if kafka or own.kafka:
         stated = own.kafka.source if own.kafka else ""
         result.put(("kafka",), version, "--kafka" if kafka else stated)
-    result.used.append(f"Kafka {version}")
+    assumed = "" if kafka or own.kafka else " (the default: no file states it)"
+    result.used.append(f"Kafka {version}{assumed}")
     result.nodes(own, topic, document)
     if own.describes_brokers:
         result.broker_settings(own.broker)

@@ -37,7 +37,7 @@ _SELECT = {
     "losses": "SELECT * FROM loss_rates ORDER BY scenario, configuration, kafka_version",
     "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration, kafka_version",
     "recoveries": "SELECT * FROM recovery_times WHERE verified AND recovery_s IS NOT NULL "
-    "ORDER BY fault, injected_at",
+    "AND fault <> 'none' ORDER BY fault, injected_at",
     "causes": "SELECT * FROM loss_causes ORDER BY lost DESC, scenario, configuration, case_id",
     "runs": "SELECT run_id, scenario, configuration, kafka_version, commit_id, verdict, "
     "reason, outcome, report, acked, lost, duplicated, availability, ack_latency_p99_ms, "
@@ -176,7 +176,7 @@ def _causes(rows: _Rows) -> Figure | None:
     return Figure(
         name="causes",
         title="Why records were lost",
-        caption="Lost records of conclusive runs, by cause.",
+        caption="Lost records of all conclusive runs together, by cause.",
         spoken="; ".join(texts.values()) + ".",
         timed=False,
         keys=tuple(Key(colour=colours[case], text=f"{titles[case]} ({case})") for case in cases),

@@ -268,3 +268,11 @@ def test_transactions_make_a_producer_idempotent(library: str) -> None:
 def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
     with pytest.raises(ScenarioError, match="there is no Kafka"):
         only(own(kafka=Given(version, "--kafka")))
+
+
+def test_data_are_answered_beside_the_internal_topics_of_connect() -> None:
+    internal = Topic(name="connect-configs", replication_factor=Given("1", "c:1"), internal=True)
+    named = Topic(name="orders", replication_factor=Given("3", "t:1"))
+    topics = ((internal,), (internal, named))
+    of = [[one[0].topic.name for one in setups(own(topics=of))] for of in topics]
+    assert of == [["", "connect-configs"], ["connect-configs", "orders"]]
