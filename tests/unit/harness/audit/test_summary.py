@@ -94,6 +94,13 @@ def test_accepted_loss_is_said_and_does_not_count() -> None:
     )
 
 
+def test_risks_of_one_acceptance_are_one_sentence() -> None:
+    sets = [(LAG, POWER), (CRASH, POWER), (POWER, POWER)]
+    answer = orders(risks=tuple(risk(failures=one, accepted="fine (x:3)") for one in sets))
+    [sentence] = only(answer).accepted
+    assert sentence.endswith(", or 2 other sets of failures: fine (x:3)")
+
+
 def test_way_to_the_loss_and_changes_with_places() -> None:
     text = screen(audit())
     assert "How, in the fewest steps (B5): Both followers fall out of the ISR." in text
