@@ -224,3 +224,11 @@ def test_the_way_to_a_loss_is_that_of_the_newest_version_and_no_rare_defect() ->
     new = risk(failures=(LAG, POWER), case="B6", when={"kafka.version": "2.1 or later"})
     assert only(orders(risks=(old, new))).how_case == "B6"
     assert only(orders(risks=(risk(), rare))).how_case == "B5"
+
+
+def test_warnings_come_after_the_answer_and_many_are_cut_short() -> None:
+    warned = replace(audit(), warnings=tuple(f"warning {number}" for number in range(20)))
+    lines = screen(warned).splitlines()
+    assert lines[0].startswith("Can you lose acknowledged records of orders?")
+    assert "more warnings (-v shows all)" in lines[-1]
+    assert "warning 19" in screen(warned, verbose=True)
