@@ -152,7 +152,10 @@ class GoneDocument(TypedDict):
 
 
 class PastDocument(TypedDict):
-    """The past of a partition."""
+    """The past of a partition.
+
+    silent: epochs after clean elections, where nothing tells whether the former leader had more.
+    """
 
     topic: str
     partition: int
@@ -162,6 +165,7 @@ class PastDocument(TypedDict):
     truncations: list[TruncationDocument]
     gone: list[GoneDocument]
     undecided: list[str]
+    silent: list[int]
 
 
 class MissingDocument(TypedDict):
@@ -337,6 +341,7 @@ def _past(place: TopicPartition, one: Outage) -> PastDocument:
             for gone in one.gone
         ],
         "undecided": list(one.undecided),
+        "silent": list(one.silent),
     }
 
 

@@ -24,6 +24,8 @@ from ackproof_model.configuration import Acks
 from ackproof_spark.forensics import cases, sentences
 from ackproof_spark.forensics.terms import Election, Term, terms
 
+#: The end of a log that is not given.
+_OPEN = 2**62
 _ENDS = (Kind.LEADER, Kind.FOLLOWER, Kind.FETCHING, Kind.LOADED)
 _POWER_LOSS = cases.FaultKind(past_tense="lost power", takes_bytes=True)
 
@@ -68,7 +70,8 @@ class Outage:
 
     leader: at the end, -1 without one. compared: the broker with whose log the others were
     compared, None if no disk has one that counts. undecided: what the evidence does not tell, in
-    words.
+    words. silent: epochs that began with a clean election, where no disk and no log line tells
+    whether the former leader had more, which it had acknowledged with acks=1.
     """
 
     replicas: tuple[int, ...]
@@ -78,6 +81,7 @@ class Outage:
     truncations: tuple[Truncation, ...]
     gone: tuple[Gone, ...]
     undecided: tuple[str, ...]
+    silent: tuple[int, ...] = ()
 
     @property
     def compared_is_stale(self) -> bool:
@@ -103,6 +107,8 @@ def outages(
     for event in events:
         if event.topic is not None and event.partition is not None:
             of_place[event.topic, event.partition].append(event)
+    unclean = {one.broker for one in events if one.kind is Kind.UNCLEAN_START}
+    unclean |= {number for number, node in nodes.items() if not node.clean}
     lines = [asdict(one) for one in events if one.kind in (Kind.LEADER, Kind.LOADED)]
     led = terms(map(asdict, log.partitions), starts, lines)
     return {
@@ -111,6 +117,7 @@ def outages(
             nodes=nodes,
             settings=settings,
             events=of_place[state.topic, state.partition],
+            unclean=frozenset(unclean),
             terms=list(led.get((state.topic, state.partition), ())),
         ).outage()
         for state in sorted(log.latest, key=lambda one: (one.topic, one.partition))
@@ -123,6 +130,8 @@ class _Past:
     nodes: Mapping[int, NodeDisks]
     settings: Settings
     events: Sequence[BrokerEvent]
+    #: Brokers that did not stop cleanly.
+    unclean: frozenset[int]
     terms: list[Term]
 
     @property
@@ -133,8 +142,8 @@ class _Past:
         compared, undecided = self._compared()
         truncations = tuple(self._truncations())
         gone: tuple[Gone, ...] = ()
-        if compared is not None:
-            reference = self.nodes[compared].logs[self.place]
+        reference = self._by_lines() if compared is None else self.nodes[compared].logs[self.place]
+        if reference is not None:
             if self.terms and self.terms[-1].start is None:
                 self.terms[-1] = replace(self.terms[-1], start=reference.end)
             gone = tuple(self._gone(reference, truncations))
@@ -147,6 +156,7 @@ class _Past:
             truncations=truncations,
             gone=gone,
             undecided=tuple(undecided),
+            silent=tuple(self._silent(gone)),
         )
 
     def _compared(self) -> tuple[int | None, list[str]]:
@@ -159,10 +169,20 @@ class _Past:
         able = [one for one in (*state.isr, *state.elr, *state.last_known_elr) if one in have]
         if not able:
             who = f"of leader {leader}" if leader >= 0 else "of a replica that may lead"
-            return None, [f"the log {who} is not given, nor that of another in-sync replica"]
+            return None, [
+                f"the log {who} is not given, nor that of another in-sync replica; the lines of "
+                "brokers' logs are used as far as they tell"
+            ]
         best = max(able, key=lambda one: (self._logs()[one].epochs[-1:], self._logs()[one].end))
         why = "there is no leader" if leader < 0 else f"the log of leader {leader} is not given"
         return best, [f"{why}: compared with the log of broker {best}"]
+
+    def _by_lines(self) -> ReplicaLog | None:
+        """Return the epochs of the partition's log by the lines of its leaders; its end is open."""
+        starts = [(term.epoch, term.start) for term in self.terms if term.start is not None]
+        if not starts or starts[-1][0] != self.terms[-1].epoch:
+            return None
+        return ReplicaLog(end=_OPEN, epochs=tuple(starts))
 
     def _logs(self) -> dict[int, ReplicaLog]:
         place = self.place
@@ -251,8 +271,16 @@ class _Past:
                 reasons[acks] = sentences.cause(replace(found, faults=()), title, truncated)
         logs = self._logs()
         committed = any(logs[one].high_watermark > offsets.last for one in disks)
-        acks_of = both if committed else tuple(reasons)
+        # A leader that is elected cleanly has every record acked with acks=all, unless its machine
+        # lost power.
+        clean = following is not None and following.election is Election.CLEAN
+        acks_of = tuple(reasons) if clean and not committed else both
         reason = reasons.get("all") or reasons.get("1") or "no known case explains it"
+        if acked and acked.leader in self.unclean:
+            reason += (
+                f"; broker {acked.leader} did not stop cleanly: if its machine lost power, it had "
+                "more than these"
+            )
         return Gone(
             offsets=offsets,
             epoch=epoch,
@@ -286,16 +314,31 @@ class _Past:
 
     def _untold(self, gone: Sequence[Gone]) -> Iterator[str]:
         """Yield elections that may have lost records of which no evidence is left."""
-        for before, after in pairwise(self.terms):
-            known = any(one.epoch == before.epoch for one in gone)
-            if known or after.election is Election.CLEAN:
-                continue
-            where = "unknown" if after.start is None else f"{after.start:,}"
-            yield (
-                f"broker {after.leader} was elected {sentences.how(after.election)} in epoch "
-                f"{after.epoch}, its log ended at {where}: no disk and no log line tells how far "
-                f"the log of broker {before.leader} went"
+        for before, after in self._without_evidence(gone):
+            if after.election is not Election.CLEAN:
+                where = "unknown" if after.start is None else f"{after.start:,}"
+                yield (
+                    f"broker {after.leader} was elected {sentences.how(after.election)} in epoch "
+                    f"{after.epoch}, its log ended at {where}: no disk and no log line tells how "
+                    f"far the log of broker {before.leader} went"
+                )
+
+    def _silent(self, gone: Sequence[Gone]) -> Iterator[int]:
+        """Yield the epochs after clean elections of which the former leader tells nothing."""
+        for before, after in self._without_evidence(gone):
+            log = self._logs().get(before.leader)
+            stands = log is not None and log.epochs and log.epochs[-1][0] <= before.epoch
+            told = any(
+                event.broker == before.leader and event.at >= after.elected_at
+                for event in self.events
             )
+            if after.election is Election.CLEAN and not (stands or told):
+                yield after.epoch
+
+    def _without_evidence(self, gone: Sequence[Gone]) -> Iterator[tuple[Term, Term]]:
+        for before, after in pairwise(self.terms):
+            if not any(one.epoch == before.epoch for one in gone):
+                yield before, after
 
 
 def _by_holders(

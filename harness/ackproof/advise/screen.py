@@ -218,6 +218,7 @@ def print_outages(
     def say(text: str, style: str = "") -> None:
         console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
+    silent = sum(bool(one.silent) for one in past.values())
     concerned = {place: one for place, one in past.items() if one.gone or one.undecided}
     acked = sum(gone.offsets.count for one in past.values() for gone in one.gone if gone.acks)
     losing = [place for place, one in past.items() if any(gone.acks for gone in one.gone)]
@@ -239,6 +240,13 @@ def print_outages(
             say(f"  unknown: {line}", "yellow")
     if len(concerned) > _MOST:
         say(f"and {len(concerned) - _MOST} more partitions; --json has all")
+    if silent:
+        say(
+            f"unknown: {silent} of {len(past)} partitions changed their leader cleanly, and "
+            "neither the former leader's disk nor its log (--log) tells whether it had more "
+            "records, acknowledged with acks=1",
+            "yellow",
+        )
     if lookup:
         _print_lookup(say, lookup)
 

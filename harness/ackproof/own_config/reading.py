@@ -34,6 +34,8 @@ from ackproof.own_config.tree import Block, NotYamlError
 MOST_BYTES = 4_000_000
 #: Folders in which nobody has a configuration of their own.
 _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycache__", ".idea"}
+#: Names of files that a folder has beside configurations.
+_NO_CONFIGURATION = {".ackproof.yaml", "package.json", "package-lock.json"}
 #: Names of files that a folder is searched for; a file that is named itself may have any name.
 _WANTED = (
     *(".properties", ".yml", ".yaml", ".env", ".conf", ".cfg", ".ini"),
@@ -202,11 +204,7 @@ def _walk(folder: Path) -> Iterator[Path]:
         ]
         for entry in reversed(entries):
             wanted = entry.name.endswith(_WANTED) or entry.name.startswith(".env")
-            if (
-                wanted
-                and entry.is_file()
-                and entry.name not in ("package.json", "package-lock.json")
-            ):
+            if wanted and entry.is_file() and entry.name not in _NO_CONFIGURATION:
                 found += 1
                 if found > _MOST_FILES:
                     raise ScenarioError(

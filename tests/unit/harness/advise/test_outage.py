@@ -105,6 +105,14 @@ def test_after_a_clean_election_only_acks_1_was_told_of_the_records(disks: Path)
     assert "(B9)" in gone.reason
 
 
+def test_a_leader_that_did_not_stop_cleanly_may_have_had_more(disks: Path) -> None:
+    (gone,) = past(disks).gone
+    assert "broker 1 did not stop cleanly: if its machine lost power" in gone.reason
+    (disks / "1" / ".kafka_cleanshutdown").touch()
+    (gone,) = past(disks).gone
+    assert "did not stop cleanly" not in gone.reason
+
+
 def test_a_committed_offset_was_acked_whatever_the_election(disks: Path) -> None:
     (disks / "1" / "replication-offset-checkpoint").write_text("0\n1\norders 0 9\n")
     (gone,) = past(disks, CLEAN).gone
@@ -123,6 +131,43 @@ def test_a_truncation_in_a_log_line_tells_of_offsets_that_no_disk_has(disks: Pat
     (gone,) = found.gone
     assert (gone.offsets, gone.epoch, gone.disks) == (Offsets(5, 8), 4, ())
     assert "broker 1 truncated to 5 at 02:00:10" in gone.reason
+
+
+def test_without_disks_the_lines_of_all_brokers_tell_what_was_truncated() -> None:
+    led = [
+        "[2026-11-25 02:00:08,000] INFO [Broker] Leader orders-0 with topic id Some(a) starts at "
+        "leader epoch 5 from offset 5 with partition epoch 3, high watermark 3, ISR [2], adding "
+        "replicas [] and removing replicas [] . (state.change)"
+    ]
+    events = [*broker_log.parse(LINES, broker=1), *broker_log.parse(led, broker=2)]
+    settings = Settings(kafka="3.9.1", properties={}, acks="all")
+    found = outages({}, UNCLEAN, events, settings)["orders", 0]
+    assert found.compared is None
+    assert [(one.offsets, one.epoch, one.acks) for one in found.gone] == [
+        (Offsets(5, 8), 4, ("1", "all"))
+    ]
+
+
+def test_a_leader_that_is_not_elected_cleanly_may_lack_what_acks_all_was_told_of(disks) -> None:
+    # The last known leader, which another broker follows: no case of the catalogue fits.
+    last = DUMP + payload(
+        "PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=-1, isr=[], lastKnownElr=[2]
+    )
+    last += payload(
+        "PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2, isr=[2], lastKnownElr=[]
+    )
+    (gone,) = past(disks, last, kafka="4.3.1").gone
+    assert gone.acks == ("1", "all")
+
+
+def test_a_clean_change_of_the_leader_without_its_disk_or_log_is_silent(disks: Path) -> None:
+    segment = disks / "1" / "orders-0" / f"{0:020}.log"
+    segment.write_bytes((disks / "2" / "orders-0" / f"{0:020}.log").read_bytes())
+    assert past(disks, CLEAN).silent == (5,)
+    # A log line of the former leader would tell of a truncation.
+    last = LINES[1].replace("offset 9", "offset 5")
+    events_known = [line.replace("2026-11-25", "2026-11-26") for line in (LINES[0], last)]
+    assert past(disks, CLEAN, events_known).silent == ()
 
 
 def test_logs_that_agree_lost_nothing(disks: Path) -> None:

@@ -289,7 +289,9 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "x.properties").write_text("acks=1\n")
     (tmp_path / "image.properties").write_bytes(b"\0\1")
+    (tmp_path / ".ackproof.yaml").write_text("accept: []\n")
     own = read([tmp_path])
+    assert not any(".ackproof.yaml" in text for text in own.warnings)
     assert [Path(one.file).name for one in own.read] == ["server.properties"]
     assert [Path(one.file).name for one in own.refused] == ["image.properties"]
     assert own.producers == ()
