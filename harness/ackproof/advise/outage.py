@@ -107,6 +107,8 @@ def outages(
     for event in events:
         if event.topic is not None and event.partition is not None:
             of_place[event.topic, event.partition].append(event)
+    unclean = {one.broker for one in events if one.kind is Kind.UNCLEAN_START}
+    unclean |= {number for number, node in nodes.items() if not node.clean}
     lines = [asdict(one) for one in events if one.kind in (Kind.LEADER, Kind.LOADED)]
     led = terms(map(asdict, log.partitions), starts, lines)
     return {
@@ -115,6 +117,7 @@ def outages(
             nodes=nodes,
             settings=settings,
             events=of_place[state.topic, state.partition],
+            unclean=frozenset(unclean),
             terms=list(led.get((state.topic, state.partition), ())),
         ).outage()
         for state in sorted(log.latest, key=lambda one: (one.topic, one.partition))
@@ -127,6 +130,8 @@ class _Past:
     nodes: Mapping[int, NodeDisks]
     settings: Settings
     events: Sequence[BrokerEvent]
+    #: Brokers that did not stop cleanly.
+    unclean: frozenset[int]
     terms: list[Term]
 
     @property
@@ -271,6 +276,11 @@ class _Past:
         clean = following is not None and following.election is Election.CLEAN
         acks_of = tuple(reasons) if clean and not committed else both
         reason = reasons.get("all") or reasons.get("1") or "no known case explains it"
+        if acked and acked.leader in self.unclean:
+            reason += (
+                f"; broker {acked.leader} did not stop cleanly: if its machine lost power, it had "
+                "more than these"
+            )
         return Gone(
             offsets=offsets,
             epoch=epoch,

@@ -111,7 +111,9 @@ def comments(text: str, name: str, *, client: str = "") -> Iterable[Acceptance]:
         source = f"{name}:{number}"
         match = _ACCEPT.fullmatch(comment[1])
         if match is None:
-            raise ScenarioError(f"{source}: {comment[0].strip()!r} accepts no risk", hint=_LEGAL)
+            named = "accept" in comment[0] and "because" not in comment[0]
+            problem = "has no reason" if named else "accepts no risk"
+            raise ScenarioError(f"{source}: {comment[0].strip()!r} {problem}", hint=_LEGAL)
         words = match["what"].split()
         fields: dict[str, Any] = {}
         for word in words:

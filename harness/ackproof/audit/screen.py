@@ -18,6 +18,7 @@ from ackproof.audit.summary import Summary, summaries
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
+_MOST_WARNINGS = 8
 #: Characters of a screen on which known losses stand beside the failures; those of a column's head.
 _NARROW, _CELL = 100, 12
 #: Characters that the names of failures need at least, with the margins and the runs.
@@ -29,23 +30,31 @@ def print_audit(
 ) -> None:
     """Print the difference, the worst answer in full, and a line for each further group of topics.
 
-    With `verbose` every group is printed in full.
+    Warnings come last. With `verbose` every group is printed in full, and every warning.
     """
     if difference:
         _print_difference(console, difference)
     groups = summaries(audit)
-    for refused in audit.refused:
-        _say(console, f"not read: {refused.file}: {refused.reason}", style="yellow")
-    for warning in audit.warnings:
-        _say(console, f"warning: {warning}", style="yellow")
     for at, summary in enumerate(groups if verbose else groups[:1]):
-        if at or audit.refused or audit.warnings:
+        if at:
             console.print()
         _print_summary(console, audit, summary, files=[one.file for one in audit.read])
     if not verbose and len(groups) > 1:
         _print_others(console, groups[1:])
     if audit.not_looked_at:
         _item(console, "Not looked at: ", "; ".join(audit.not_looked_at) + ".", style="dim")
+    _print_warnings(console, audit, most=None if verbose else _MOST_WARNINGS)
+
+
+def _print_warnings(console: Console, audit: Audit, most: int | None) -> None:
+    lines = [f"not read: {refused.file}: {refused.reason}" for refused in audit.refused]
+    lines += [f"warning: {warning}" for warning in audit.warnings]
+    if lines:
+        console.print()
+    for line in lines[:most]:
+        _say(console, line, style="yellow")
+    if most and len(lines) > most:
+        _say(console, f"and {len(lines) - most:,} more warnings (-v shows all)", style="yellow")
 
 
 def _print_difference(console: Console, difference: Difference) -> None:

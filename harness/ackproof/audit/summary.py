@@ -164,12 +164,20 @@ def _summary(group: Sequence[Answer]) -> Summary:
         how_when=condition(how.when) if how else "",
         changes=_changes(answer),
         notes=tuple(_notes(answer)),
-        accepted=tuple(
-            f"{risk.case or risk.effect} after {phrase(risk.failures)}: {risk.accepted}"
-            for risk in answer.risks
-            if risk.accepted
-        ),
+        accepted=tuple(_accepted(answer)),
     )
+
+
+def _accepted(answer: Answer) -> Iterator[str]:
+    """Yield a sentence for each acceptance, with the first of its sets of failures."""
+    alike: dict[tuple[str, str], list[Risk]] = {}
+    for risk in answer.risks:
+        if risk.accepted:
+            alike.setdefault((risk.case or risk.effect, risk.accepted), []).append(risk)
+    for (name, reason), risks in alike.items():
+        others = len(risks) - 1
+        more = f", or {others} other set{'s' * (others > 1)} of failures" if others else ""
+        yield f"{name} after {phrase(risks[0].failures)}{more}: {reason}"
 
 
 def _changes(answer: Answer) -> tuple[Decision, ...]:

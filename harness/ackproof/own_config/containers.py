@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from ackproof.own_config import environment
+from ackproof.own_config import applications, environment
 from ackproof.own_config.commands import overridden, texts, topics
 from ackproof.own_config.configuration import Client, Given, Topic
 from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
 from ackproof.own_config.properties import classify, parse
-from ackproof.own_config.tree import Block, Text, block, items, text
+from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, text
 
 #: Other software with Kafka's protocol.
 _OTHERS = re.compile(r"redpanda(?!data/(console|connect))|warpstream|automq|bufstream")
@@ -265,7 +265,7 @@ def _resource(found: _Found, resource: object) -> None:
     kind = str(text(resource, "kind") or "")
     if kind == "ConfigMap":
         for key, value in block(resource, "data").items():
-            if isinstance(value, Text) and (part := embedded(found.source, value, key)):
+            if isinstance(value, Text) and (part := _inside(found.source, value, key)):
                 found.add(part)
         data = {
             key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
@@ -286,6 +286,17 @@ def _resource(found: _Found, resource: object) -> None:
                 count = Given("1", f"{found.source.name}:{block(resource).line}")
             found.container(name, image, variables, count=count, command=_command(container))
         found.topics += topics(found.source, container)
+
+
+def _inside(source: Source, value: Text, name: str) -> Part | None:
+    """Read a file in a ConfigMap: settings, or the YAML of an application."""
+    if not (value.block and name.endswith((".yml", ".yaml"))):
+        return embedded(source, value, name)
+    lines = "\n" * value.line  # so that each line has its number in the ConfigMap's file
+    try:
+        return applications.read(replace(source, text=f"{lines}{value}"))
+    except (NotYamlError, RefusalError):
+        return None
 
 
 def embedded(source: Source, value: Text, name: str = "") -> Part | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -34,6 +35,8 @@ from ackproof.own_config.tree import Block, NotYamlError
 MOST_BYTES = 4_000_000
 #: Folders in which nobody has a configuration of their own.
 _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycache__", ".idea"}
+#: Names of files that a folder has beside configurations.
+_NO_CONFIGURATION = {".ackproof.yaml", "package.json", "package-lock.json"}
 #: Names of files that a folder is searched for; a file that is named itself may have any name.
 _WANTED = (
     *(".properties", ".yml", ".yaml", ".env", ".conf", ".cfg", ".ini"),
@@ -202,11 +205,7 @@ def _walk(folder: Path) -> Iterator[Path]:
         ]
         for entry in reversed(entries):
             wanted = entry.name.endswith(_WANTED) or entry.name.startswith(".env")
-            if (
-                wanted
-                and entry.is_file()
-                and entry.name not in ("package.json", "package-lock.json")
-            ):
+            if wanted and entry.is_file() and entry.name not in _NO_CONFIGURATION:
                 found += 1
                 if found > _MOST_FILES:
                     raise ScenarioError(
@@ -231,8 +230,11 @@ def _read(path: Path, hint: Hint) -> tuple[str, Part | str]:
 def _data(path: Path) -> tuple[str, bytes | str]:
     """Return the name of a file with its content, or with a reason for which it cannot be read.
 
-    Raises ScenarioError if there is no such file.
+    `-` is standard input. Raises ScenarioError if there is no such file.
     """
+    if str(path) == "-":
+        piped = sys.stdin.buffer.read(MOST_BYTES + 1)
+        return "-", _unfit(piped) or piped
     try:
         data = safe_files.read(path, most=MOST_BYTES)
     except FileNotFoundError:

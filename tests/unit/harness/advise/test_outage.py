@@ -105,6 +105,14 @@ def test_after_a_clean_election_only_acks_1_was_told_of_the_records(disks: Path)
     assert "(B9)" in gone.reason
 
 
+def test_a_leader_that_did_not_stop_cleanly_may_have_had_more(disks: Path) -> None:
+    (gone,) = past(disks).gone
+    assert "broker 1 did not stop cleanly: if its machine lost power" in gone.reason
+    (disks / "1" / ".kafka_cleanshutdown").touch()
+    (gone,) = past(disks).gone
+    assert "did not stop cleanly" not in gone.reason
+
+
 def test_a_committed_offset_was_acked_whatever_the_election(disks: Path) -> None:
     (disks / "1" / "replication-offset-checkpoint").write_text("0\n1\norders 0 9\n")
     (gone,) = past(disks, CLEAN).gone

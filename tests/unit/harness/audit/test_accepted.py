@@ -42,7 +42,7 @@ def test_comment_with_a_date() -> None:
 @pytest.mark.parametrize(
     ("comment", "message"),
     [
-        ("# ackproof: accept B5", "accepts no risk"),
+        ("# ackproof: accept B5", "has no reason"),
         ("# ackproof: ignore", "accepts no risk"),
         ("# ackproof: accept lossy because x", "'lossy' is neither"),
         ("# ackproof: accept B5 because x until 2027-13-01", "is not a date"),

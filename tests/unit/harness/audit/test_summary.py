@@ -94,6 +94,13 @@ def test_accepted_loss_is_said_and_does_not_count() -> None:
     )
 
 
+def test_risks_of_one_acceptance_are_one_sentence() -> None:
+    sets = [(LAG, POWER), (CRASH, POWER), (POWER, POWER)]
+    answer = orders(risks=tuple(risk(failures=one, accepted="fine (x:3)") for one in sets))
+    [sentence] = only(answer).accepted
+    assert sentence.endswith(", or 2 other sets of failures: fine (x:3)")
+
+
 def test_way_to_the_loss_and_changes_with_places() -> None:
     text = screen(audit())
     assert "How, in the fewest steps (B5): Both followers fall out of the ISR." in text
@@ -217,3 +224,11 @@ def test_the_way_to_a_loss_is_that_of_the_newest_version_and_no_rare_defect() ->
     new = risk(failures=(LAG, POWER), case="B6", when={"kafka.version": "2.1 or later"})
     assert only(orders(risks=(old, new))).how_case == "B6"
     assert only(orders(risks=(risk(), rare))).how_case == "B5"
+
+
+def test_warnings_come_after_the_answer_and_many_are_cut_short() -> None:
+    warned = replace(audit(), warnings=tuple(f"warning {number}" for number in range(20)))
+    lines = screen(warned).splitlines()
+    assert lines[0].startswith("Can you lose acknowledged records of orders?")
+    assert "more warnings (-v shows all)" in lines[-1]
+    assert "warning 19" in screen(warned, verbose=True)

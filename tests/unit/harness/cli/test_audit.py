@@ -188,7 +188,7 @@ def test_accepted_risks_do_not_fail(folder, capsys) -> None:
         (["s.properties", "--against", "no-such-branch"], "nor a revision of git"),
         (["s.properties", "--scenario", "B99"], "'B99' is no risk of this configuration"),
         (["s.properties", "--sarif", "no/such/folder/x.sarif"], "no/such/folder"),
-        (["bad.properties"], "accepts no risk"),
+        (["bad.properties"], "has no reason"),
     ],
 )
 def test_bad_input_is_one_message(folder, capsys, arguments, message) -> None:

@@ -6,6 +6,7 @@ that a file states, so that a reader which drops or invents one fails.
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -289,7 +290,9 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "x.properties").write_text("acks=1\n")
     (tmp_path / "image.properties").write_bytes(b"\0\1")
+    (tmp_path / ".ackproof.yaml").write_text("accept: []\n")
     own = read([tmp_path])
+    assert not any(".ackproof.yaml" in text for text in own.warnings)
     assert [Path(one.file).name for one in own.read] == ["server.properties"]
     assert [Path(one.file).name for one in own.refused] == ["image.properties"]
     assert own.producers == ()
@@ -311,6 +314,12 @@ def test_a_large_file_is_refused_without_being_read(
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
     [refused] = read([path]).refused
     assert "it has 100,000,000 bytes" in refused.reason
+
+
+def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"acks=1\n")))
+    [producer] = read([Path("-")]).producers
+    assert producer.settings["acks"] == Given("1", "-:1")
 
 
 def test_a_missing_file_is_an_error() -> None:
