@@ -212,15 +212,10 @@ def claim(drawn: Drawn, schedule: Schedule) -> Claim | None:
     if drawn.racks and not schedule.wiped and schedule.extra == "":  # a broker is a rack
         racked = tuple(sorted("rack" if one == "power_loss" else one for one in failures))
         failures = racked if len(schedule.operations) % 2 else failures
-    within = [
-        tuple(sorted(one.failures))
-        for one in found.losing
-        if not Counter(one.failures) - Counter(failures)
-    ]
-    if within and not schedule.extra and (plan.lost or drawn.acks == "0"):
-        exact = failures if failures in within else min(within, key=len)
-        return Claim(word=LOSES, failures=exact, plan=plan)
-    if not within and found.keeps(failures):
+    loses = any(not Counter(one.failures) - Counter(failures) for one in found.losing)
+    if loses and not schedule.extra and (plan.lost or drawn.acks == "0"):
+        return Claim(word=LOSES, failures=failures, plan=plan)
+    if not loses and found.keeps(failures):
         return Claim(word=SURVIVES, failures=failures, plan=plan, contradicted=bool(plan.lost))
     return None
 
