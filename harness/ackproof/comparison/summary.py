@@ -8,6 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
+from pydantic import Field
+
 from ackproof.comparison import statistics
 from ackproof.comparison.statistics import Count, Design, Sequential, more_trials
 from ackproof.comparison.store import (
@@ -56,6 +58,8 @@ class Cell(Record):
     lost_share_low: float
     lost_share_high: float
     inconclusive: int
+    #: Trials with an inconclusive verdict, also of those that lost.
+    undecided: int = 0
     unexpected: int
     failed: int
     error: str
@@ -74,7 +78,7 @@ class Cell(Record):
     stopped: dict[str, int]
     #: Trials without reliable times, and those whose times are upper bounds.
     untimed: int
-    late: int
+    late: int = 0
     duration_s: Spread | None
     fault_s: Spread | None
     unavailability_s: Spread | None
@@ -82,7 +86,7 @@ class Cell(Record):
     acked_per_s: Spread | None
     #: Both are empty with acks=0: no broker answers.
     ack_latency_ms: dict[str, Spread]
-    ack_latency_at_most_ms: dict[str, Spread]
+    ack_latency_at_most_ms: dict[str, Spread] = Field(default_factory=dict)
     safer: Safer | None
 
 
@@ -314,6 +318,7 @@ def _cell(
         lost_share_low=interval.low,
         lost_share_high=interval.high,
         inconclusive=sum(not item.counts for item in measured),
+        undecided=sum(item.verdict is Word.INCONCLUSIVE for item in measured),
         unexpected=sum(item.verdict is Word.VIOLATED for item in measured),
         failed=sum(trial.measures is None for trial in own),
         error=next((trial.error for trial in reversed(own) if trial.error), ""),

@@ -212,9 +212,9 @@ def _expected(cell: Cell) -> Answer:
     runs = cell.trials + cell.inconclusive
     if cell.unexpected:
         return Answer(text="no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs")
-    undecided = f"{cell.inconclusive} of {runs} inconclusive" if cell.inconclusive else ""
+    undecided = f"{cell.undecided} of {runs} inconclusive" if cell.undecided else ""
     failed = f"not run: {cell.error}" if cell.failed else ""
-    text = "yes" if cell.trials else "undecided"
+    text = "yes" if cell.undecided < runs else "undecided"
     return Answer(text=text, note="; ".join(filter(None, (undecided, failed))))
 
 

@@ -388,6 +388,7 @@ def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
         for finding in finding_sentences(verdict):
             sentences.append(f"FINDING in {name(verdict)}: {finding}")
         if agreement_of(verdict) == "undecided":
-            reason = verdict.reason if verdict.predicted else "no prediction was made"
+            reason = verdict.reason.partition("\n")[0]  # the rest is what to do
+            reason = reason if verdict.predicted else "no prediction was made"
             sentences.append(f"Undecided in {name(verdict)}: {reason}")
     return [sentence for sentence in sentences if sentence]

@@ -242,16 +242,24 @@ def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
     require_writable(tmp_path / "decision.pdf")
 
 
-def test_real_runs_give_the_table_that_their_verdicts_support(tmp_path: Path) -> None:
-    """Runs of `ci/demo` on Kafka 4.4.0; a busy machine made the producers of acks=all late."""
-    run_dirs, verdicts = [], []
+def stored_runs(scenario: str, tmp_path: Path) -> Summary:
+    """Summarise the stored runs of a scenario, made on Kafka 4.4.0."""
+    run_dirs: list[Path] = []
+    verdicts = []
     for number, line in enumerate(STORED.read_text(encoding="utf-8").splitlines()):
         stored = json.loads(line)
+        if stored["verdict"]["scenario"] != scenario:
+            continue
         run_dirs.append(tmp_path / str(number))
         run_dirs[-1].mkdir()
         (run_dirs[-1] / "scenario.yaml").write_text(stored["scenario"], encoding="utf-8")
         verdicts.append(Verdict.model_validate(stored["verdict"]))
-    made = summary_of(verdicts, run_dirs)
+    return summary_of(verdicts, run_dirs)
+
+
+def test_runs_of_the_demo_give_the_table_that_their_verdicts_support(tmp_path: Path) -> None:
+    """A busy machine made the producers of acks=all late."""
+    made = stored_runs("acks", tmp_path)
     assert [(cell.late, cell.untimed) for cell in made.cells] == [(0, 0), (0, 0), (1, 0)]
     shown = {c.question: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
     assert shown["Are acked records lost?"] == [
@@ -283,3 +291,29 @@ def test_only_measured_times_enter_the_tests_of_pairs(
     assert made is not None
     away = MEASURES["unavailability_s"](made.model_copy(update={"times": times}))
     assert (away is not None) == measured
+
+
+def test_a_scenario_of_ones_own_tells_its_cut_and_its_outage_from_the_configuration(
+    tmp_path: Path,
+) -> None:
+    """Faults that begin by time: a power loss with `last: 200`, when the leader is alone."""
+    made = stored_runs("decision", tmp_path)
+    shown = {c.brief: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
+    cut = "how many is set by the scenario (power_loss with last: 200, in whole batches)"
+    assert shown["lost"] == [
+        ("201", f"{cut}; the model: possible"),
+        ("9,683", "55 % of sends, 376 per second of faults; the model: possible"),
+        ("201", f"{cut}; the model: possible"),
+        ("no", "the model: impossible"),
+    ]
+    assert shown["no acks"] == [
+        ("12.0 s", "of 36.0 s"),
+        ("11.1 s", "of 35.0 s"),
+        ("31.0 s", "of 35.0 s: 11.1 s with any of these, 19.9 s with this one"),
+        ("≤ 30.9 s", "of 34.9 s: 11.1 s with any of these, ≤ 19.7 s with this one"),
+    ]
+    assert not any("not in force for the same time" in note for note in comparison.notes(made))
+    [stopped] = comparison.outages(made)
+    assert "'acks=all, min.insync.replicas=1': OUT_OF_ORDER_SEQUENCE_NUMBER" in stopped
+    assert shown["as expected"][2] == ("undecided", "1 of 1 inconclusive")
+    assert shown["as expected"][3] == ("yes", "")
