@@ -304,6 +304,7 @@ def test_a_running_cluster_is_asked_about_restarts_and_starts(
     safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
     with boot(engine, SPEC) as cluster:
         cluster.create_topics({"orders": safe})
+        readiness.await_full_isr(cluster, [("orders", 0)])
 
         def asked(acks: str) -> dict[str, object]:
             done = ackproof(

@@ -15,6 +15,7 @@ from typing import Any
 from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
+from ackproof.errors import ClusterError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Replica, ReplicaLog, Situation
 from ackproof_model.configuration import Profile
@@ -149,8 +150,13 @@ def _situation(
 def ask(bootstrap: str, client: Mapping[str, str]) -> LiveCluster:
     """Return what the cluster reports. Raises ClusterError if no broker answers or refuses it."""
     admin, preflight = Admin(bootstrap, settings=client), Preflight(bootstrap, client)
-    preflight.topics()  # raises the reason if the cluster refuses the client
+    topics = preflight.topics()  # raises the reason if the cluster refuses the client
     partitions = admin.partitions()
+    if missing := sorted(topics - {topic for topic, _ in partitions}):
+        raise ClusterError(
+            f"{bootstrap} did not answer which partitions topic {missing[0]} has",
+            hint="Ask again: a broker was too slow, or the topic is new.",
+        )
     described, refused = preflight.topic_settings(sorted({topic for topic, _ in partitions}))
     relevant = {
         topic: {key: value for key, value in settings.items() if key in (MIN_ISR, UNCLEAN)}

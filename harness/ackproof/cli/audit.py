@@ -32,7 +32,8 @@ def audit(
             show_default=False,
             help="Configuration files and folders, of any shape: server, producer and consumer "
             "properties, compose files, Kubernetes and Strimzi resources, Helm values, Spring, "
-            "Terraform, the output of Kafka's commands. Their shape is recognised.",
+            "Terraform, the output of Kafka's commands. Their shape is recognised. - reads "
+            "standard input.",
         ),
     ] = None,
     *,

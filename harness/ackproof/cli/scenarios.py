@@ -157,7 +157,7 @@ def schema(
         bool, typer.Option("--audit", help="Of what `ackproof audit --json` prints.")
     ] = False,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Of what `ackproof advise … --json` prints.")
+        bool, typer.Option("--advise", help="Of what `ackproof advise` prints with --json.")
     ] = False,
 ) -> None:
     """Print the JSON Schema of scenario files, of acked logs, of audits, or of advice.

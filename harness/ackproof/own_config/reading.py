@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -229,8 +230,11 @@ def _read(path: Path, hint: Hint) -> tuple[str, Part | str]:
 def _data(path: Path) -> tuple[str, bytes | str]:
     """Return the name of a file with its content, or with a reason for which it cannot be read.
 
-    Raises ScenarioError if there is no such file.
+    `-` is standard input. Raises ScenarioError if there is no such file.
     """
+    if str(path) == "-":
+        piped = sys.stdin.buffer.read(MOST_BYTES + 1)
+        return "-", _unfit(piped) or piped
     try:
         data = safe_files.read(path, most=MOST_BYTES)
     except FileNotFoundError:

@@ -9,13 +9,14 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from ackproof.advise import live as live_module
 from ackproof.advise.alternatives import Alternative, alternatives, if_one_more_fails, parsed_step
 from ackproof.advise.bundle import Evidence, document, write
 from ackproof.advise.document import json_schema
 from ackproof.advise.live import LiveCluster, possible, state
 from ackproof.cli.main import app
 from ackproof.cluster.admin import PartitionView
-from ackproof.errors import ScenarioError
+from ackproof.errors import ClusterError, ScenarioError
 from ackproof_model.advice import Ability, Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
 from support.dead_disks import DUMP, disk
 
@@ -89,6 +90,13 @@ def test_one_more_failure_counts_partitions() -> None:
     crash, power = if_one_more_fails(states, (Start((1,)),))
     assert (crash.what, crash.losing, crash.decided) == ("crashes", 0, True)
     assert (power.what, power.losing) == ("loses power", 1)
+
+
+def test_a_topic_without_reported_partitions_is_no_cluster_without_partitions(monkeypatch) -> None:
+    monkeypatch.setattr(live_module.Preflight, "topics", lambda _: frozenset({"orders"}))
+    monkeypatch.setattr(live_module.Admin, "partitions", lambda _: {})
+    with pytest.raises(ClusterError, match="did not answer which partitions topic orders has"):
+        live_module.ask("localhost:1", {})
 
 
 @pytest.mark.parametrize(

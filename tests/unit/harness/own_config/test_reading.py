@@ -6,6 +6,7 @@ that a file states, so that a reader which drops or invents one fails.
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -313,6 +314,12 @@ def test_a_large_file_is_refused_without_being_read(
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
     [refused] = read([path]).refused
     assert "it has 100,000,000 bytes" in refused.reason
+
+
+def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"acks=1\n")))
+    [producer] = read([Path("-")]).producers
+    assert producer.settings["acks"] == Given("1", "-:1")
 
 
 def test_a_missing_file_is_an_error() -> None:

@@ -88,7 +88,7 @@ def test_no_client_is_made_with_settings_that_act_at_once(
     made: list[dict[str, object]] = []
 
     class Client:
-        def __init__(self, settings: dict[str, object]) -> None:
+        def __init__(self, settings: dict[str, object], **_: object) -> None:
             made.append(settings)
 
         def close(self) -> None:
