@@ -98,6 +98,10 @@ class _Version4:
                 rows = rows.withColumn("description", F.coalesce(numbered, "what"))
             case "metrics":
                 first = F.min("at").over(Window.partitionBy("run_id"))
+                timed = [r["run_id"] for r in self.runs if r["ack_latency_max_ms"] is not None]
+                for name in [name for name in rows.columns if name.startswith("latency_")]:
+                    latency = F.when(F.col("run_id").isin(*timed), F.col(name))
+                    rows = rows.withColumn(name, latency)
                 rows = rows.withColumn(
                     "availability", F.when(F.col("at") > first, F.col("availability"))
                 ).withColumnRenamed("unknown", "unknown_outcome")
