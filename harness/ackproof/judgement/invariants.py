@@ -106,7 +106,7 @@ def unreported(doubts: Sequence[str], late: Sequence[str]) -> list[str]:
     if doubts:
         return [f"the cluster's latency and availability, as {', '.join(doubts)}"]
     if late:
-        return [f"more than upper bounds of latency and unavailability, as {', '.join(late)}"]
+        return [f"exact latency and unavailability, only upper bounds, as {', '.join(late)}"]
     return []
 
 

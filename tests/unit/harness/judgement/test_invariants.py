@@ -907,7 +907,7 @@ case(
     "plain",
     "bottlenecks",
     each(AVAILABLE, lambda run: run.change_record(late=[LATE])),
-    f"more than upper bounds of latency and unavailability, as {LATE}",
+    f"exact latency and unavailability, only upper bounds, as {LATE}",
 )
 case(
     "plain",
