@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NotRequired, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -60,6 +60,8 @@ class _Replica(TypedDict):
     epochs: list[tuple[int, int]]
     high_watermark: int
     times: list[tuple[int, int]]
+    topic_id: NotRequired[str | None]
+    damaged: NotRequired[bool]
 
 
 class _Node(TypedDict):
@@ -183,6 +185,10 @@ def _node(document: _Node) -> NodeDisks:
     for one in document["replicas"]:
         place = one["topic"], one["partition"]
         node.times[place] = one["times"]
+        if topic := one.get("topic_id"):
+            node.topic_ids[place] = topic
+        if one.get("damaged"):
+            node.damaged.add(place)
         node.logs[place] = ReplicaLog(
             begin=one["begin"],
             end=one["end"],
@@ -254,6 +260,8 @@ def _of_node(node: NodeDisks) -> _Node:
                 "epochs": list(log.epochs),
                 "high_watermark": log.high_watermark,
                 "times": node.times.get((topic, number), []),
+                "topic_id": node.topic_ids.get((topic, number)),
+                "damaged": (topic, number) in node.damaged,
             }
             for (topic, number), log in sorted(node.logs.items())
         ],

@@ -94,11 +94,7 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
     unknown: list[str] = []
     for place, state in sorted(latest.items()):
         name = f"{place[0]}-{place[1]}"
-        logs = {
-            broker: nodes[broker].logs.get(place, _EMPTY)
-            for broker in state.replicas
-            if broker in nodes
-        }
+        logs, shortened, words = _logs(state, nodes)
         missing = [broker for broker in state.replicas if broker not in nodes]
         if missing:
             which = f"{name}: no disk of broker {', '.join(map(str, missing))}"
@@ -106,11 +102,18 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                 unknown.append(which)
                 continue
             unknown.append(f"{which}; answered for logs that are empty, or as long as others")
-        unknown += [
-            f"{name}: broker {broker} has no directory of it, which counts as an empty log"
-            for broker in logs
-            if place not in nodes[broker].logs
-        ]
+        unknown += [f"{name}: {one}" for one in words]
+        broker, newest = max(
+            ((broker, log.epochs[-1][0]) for broker, log in logs.items() if log.epochs),
+            key=lambda one: one[1],
+            default=(-1, state.leader_epoch),
+        )
+        if newest > state.leader_epoch:
+            unknown.append(
+                f"{name}: the log of broker {broker} has leader epoch {newest}, but the metadata "
+                f"log knows only {state.leader_epoch}: it is older than the disks"
+            )
+            continue
         values = {**settings.properties, **configured.get("", {}), **configured.get(place[0], {})}
         defaults |= dict.fromkeys(key for key in (MIN_ISR, UNCLEAN) if key not in values)
         try:
@@ -119,14 +122,14 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                     kafka_version=settings.kafka,
                     acks=settings.acks,
                     min_insync_replicas=int(values.get(MIN_ISR, "1")),
-                    unclean_election=values.get(UNCLEAN, "false") == "true",
+                    unclean_election=values.get(UNCLEAN, "").strip().lower() == "true",
                     replicas=tuple(
                         Replica(
                             broker=broker,
                             log=possible[broker],
                             fenced=fenced.get(broker, True),
                             clean=nodes[broker].clean if broker in nodes else False,
-                            power_lost=broker in missing or broker in settings.power_lost,
+                            power_lost=broker in {*missing, *shortened, *settings.power_lost},
                         )
                         for broker in state.replicas
                     ),
@@ -145,6 +148,34 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
     return ClusterState(
         situations=situations, unknown=(*unknown, *problems), defaults=tuple(defaults)
     )
+
+
+def _logs(
+    state: PartitionState, nodes: Mapping[int, NodeDisks]
+) -> tuple[Mapping[int, ReplicaLog], Sequence[int], Sequence[str]]:
+    """Return the replicas' logs, the brokers that lost a log or its end, and words about them."""
+    place = (state.topic, state.partition)
+    logs: dict[int, ReplicaLog] = {}
+    shortened: list[int] = []
+    words: list[str] = []
+    for broker in state.replicas:
+        if (node := nodes.get(broker)) is None:
+            continue
+        logs[broker] = node.logs.get(place, _EMPTY)
+        topic = node.topic_ids.get(place, state.topic_id)
+        if place not in node.logs:
+            words.append(f"broker {broker} has no directory of it, which counts as an empty log")
+        elif topic != state.topic_id:
+            # A broker does not use a directory with another topic's id.
+            logs[broker] = _EMPTY
+            words.append(
+                f"broker {broker} has the log of another topic of this name (id {topic}, now "
+                f"{state.topic_id}), which counts as an empty log"
+            )
+        elif place not in node.damaged:
+            continue
+        shortened.append(broker)
+    return logs, shortened, words
 
 
 def _possible(
@@ -171,20 +202,23 @@ def _possible(
 def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
     """Return the dynamic settings by topic; those of all brokers by the empty name."""
     found: dict[str, dict[str, str]] = {}
-    for name, key, value in _config_records(dump):
-        if value is None:
-            found.get(name, {}).pop(key, None)
-        else:
-            found.setdefault(name, {})[key] = value
-    return found
-
-
-def _config_records(dump: str) -> Iterator[tuple[str, str, str | None]]:
+    topics: dict[str, str] = {}
     for entry in metadata_log.records(dump):
-        if entry.kind == "CONFIG_RECORD":
-            kind, name = entry.data["resourceType"], entry.data["resourceName"]
-            if kind == _TOPIC or (kind == _BROKER and name == ""):
-                yield name, entry.data["name"], entry.data["value"]
+        data = entry.data
+        if entry.kind == "TOPIC_RECORD":
+            topics[data["topicId"]] = data["name"]
+        elif entry.kind == "REMOVE_TOPIC_RECORD":
+            # The controller deletes a topic's settings with it, and writes no record of that.
+            found.pop(topics.get(data["topicId"], data["topicId"]), None)
+        elif entry.kind == "CONFIG_RECORD":
+            kind, name = data["resourceType"], data["resourceName"]
+            if kind != _TOPIC and (kind != _BROKER or name != ""):
+                continue
+            if data["value"] is None:
+                found.get(name, {}).pop(data["name"], None)
+            else:
+                found.setdefault(name, {})[data["name"]] = data["value"]
+    return found
 
 
 def _elr(dump: str) -> bool:

@@ -33,15 +33,19 @@ class NodeDisks:
     """All log directories of one node.
 
     clean: it ended by controlled shutdown (`.kafka_cleanshutdown` in each directory). folders: the
-    directory of each replica; none in a bundle. times: some offsets of each replica's last segment
-    with the largest timestamp of their batch, in milliseconds. metadata: directories with a copy of
-    the metadata log. problems: what could not be read, in words.
+    directory of each replica; none in a bundle. topic_ids: of the topic that wrote a replica, if
+    its directory says so. damaged: replicas whose logs end at a damaged batch. times: some offsets
+    of each replica's last segment with the largest timestamp of their batch, in milliseconds.
+    metadata: directories with a copy of the metadata log. problems: what could not be read, in
+    words.
     """
 
     node: int
     cluster: str
     logs: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
     folders: dict[TopicPartition, Path] = field(default_factory=dict)
+    topic_ids: dict[TopicPartition, str] = field(default_factory=dict)
+    damaged: set[TopicPartition] = field(default_factory=set)
     times: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
     clean: bool = True
     metadata: list[Path] = field(default_factory=list)
@@ -154,6 +158,7 @@ def _add_replica(
         for batch in batches(file, size=last.stat().st_size):
             if not batch.crc_ok:
                 node.problems.append(f"{last}: the batch at offset {batch.base_offset} is damaged")
+                node.damaged.add(place)
                 break
             if batch.leader_epoch > max(epochs, default=-1):
                 epochs[batch.leader_epoch] = batch.base_offset
@@ -169,7 +174,15 @@ def _add_replica(
         node.problems.append(f"{folder}: {error}")
         return
     node.folders[place] = folder
+    if topic := _topic_id(folder / "partition.metadata"):
+        node.topic_ids[place] = topic
     node.times[place] = times[:: len(times) // _TIMES + 1]
+
+
+def _topic_id(path: Path) -> str | None:
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    match = re.search(r"^topic_id: (\S+)$", text, re.MULTILINE)
+    return match and match[1]
 
 
 def _of_partitions(path: Path, node: NodeDisks) -> dict[TopicPartition, int]:

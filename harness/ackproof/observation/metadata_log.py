@@ -22,8 +22,8 @@ from typing import Any
 from ackproof_faults.interfaces.cluster import TopicPartition
 
 _BATCH = re.compile(r"baseOffset: (?P<offset>\d+) .*?CreateTime: (?P<time>\d+) ")
-#: With --skip-record-metadata Kafka 3 prints no leading bar.
-_PAYLOAD = re.compile(r"\|? payload: ")
+#: Kafka 3 prints no leading bar with --skip-record-metadata, all print the metadata without it.
+_PAYLOAD = re.compile(r"(?:\|.*?)? payload: ")
 
 #: The name of a snapshot is its end offset and the epoch of that offset.
 _FILE = re.compile(
@@ -67,6 +67,7 @@ class PartitionState:
     isr: tuple[int, ...]
     elr: tuple[int, ...]
     last_known_elr: tuple[int, ...] = ()
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +228,7 @@ def _created(topic: str, entry: Entry) -> PartitionState:
         isr=tuple(data["isr"]),
         elr=tuple(data.get("eligibleLeaderReplicas") or ()),
         last_known_elr=tuple(data.get("lastKnownElr") or ()),
+        topic_id=data["topicId"],
     )
 
 

@@ -159,13 +159,18 @@ class Situation:
     @cached_property
     def _records(self) -> Mapping[tuple[int, int], Offsets]:
         """The records of the model by epoch and first offset, in the order of their offsets."""
-        cuts = sorted(
-            {at for one in self.replicas for _, *ends in one.log.pieces(self._begin) for at in ends}
-        )
+        logs = [one.log for one in self.replicas]
+        cuts = {at for log in logs for _, *ends in log.pieces(self._begin) for at in ends}
+        if self.acks == "all":
+            shortest = min(
+                (one.log.end for one in self.replicas if one.broker in self._in_sync), default=0
+            )
+            watermarks = {min(log.high_watermark, log.end) for log in logs}
+            cuts |= {at for at in watermarks if at > shortest}
         found = {
             (epoch, start): Offsets(start, end - 1)
             for one in self.replicas
-            for epoch, start, end in _cut(one.log.pieces(self._begin), cuts)
+            for epoch, start, end in _cut(one.log.pieces(self._begin), sorted(cuts))
         }
         return dict(sorted(found.items(), key=lambda item: (item[0][1], item[0][0])))
 
@@ -199,20 +204,30 @@ class Situation:
 
         With acks=all a record is acked once every member of the ISR has it, and the high watermark
         does not move while the ISR is below min.insync.replicas, so each member of ISR and ELR has
-        it, unless the end of its log was lost. With acks=1 any leader may have acked it.
+        it, unless the end of its log was lost: its machine lost power, or the log ends below its
+        own high watermark. A record below the high watermark of a replica that has it was acked,
+        too. With acks=1 any leader may have acked it.
         """
         logs = {one.broker: self._set(one.log) for one in self.replicas}
         everything = (1 << len(self._records)) - 1
         if self.acks != "all":
             return everything
-        holders = self.isr | self.elr_members
-        if not holders and self.last_known_leader is not None:
-            holders = frozenset({self.last_known_leader})
-        intact = [one.broker for one in self.replicas if not one.power_lost]
-        records = everything
-        for broker in holders.intersection(intact):
-            records &= logs[broker]
-        return records
+        records, committed = everything, 0
+        for one in self.replicas:
+            watermark = one.log.high_watermark
+            if one.broker in self._in_sync and not one.power_lost and watermark <= one.log.end:
+                records &= logs[one.broker]
+            below = enumerate(offsets.last < watermark for offsets in self._records.values())
+            committed |= logs[one.broker] & sum(is_below << number for number, is_below in below)
+        return records | committed
+
+    @property
+    def _in_sync(self) -> frozenset[int]:
+        """The brokers that had every record once it was acked with acks=all."""
+        members = self.isr | self.elr_members
+        if members or self.last_known_leader is None:
+            return members
+        return frozenset({self.last_known_leader})
 
     def _set(self, log: ReplicaLog) -> int:
         return sum(1 << record_of(one) for one in self._log(log))

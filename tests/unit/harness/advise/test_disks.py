@@ -11,13 +11,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from ackproof.advise.alternatives import alternatives
-from ackproof.advise.dead_cluster import Settings, dead_cluster
+from ackproof.advise.bundle import Evidence, document, read_evidence, write
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster
 from ackproof.advise.disks import NodeDisks, read_disks
 from ackproof.advise.rolling import Restarted
 from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
-from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start
+from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start, outcome
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
 
@@ -111,6 +112,68 @@ def test_a_replica_without_a_directory_counts_as_empty_and_is_named(nodes) -> No
     assert found.unknown == (
         "orders-0: broker 2 has no directory of it, which counts as an empty log",
     )
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+def test_a_log_of_a_deleted_topic_of_the_same_name_counts_as_empty(tmp_path, broker) -> None:
+    disk(tmp_path / "1", 1, records=9)
+    disk(tmp_path / "2", 2, records=5)
+    for of, topic in ((broker, "old"), (3 - broker, "a")):
+        metadata = tmp_path / str(of) / "orders-0" / "partition.metadata"
+        metadata.write_text(f"version: 0\ntopic_id: {topic}\n")
+    write(document(Evidence(nodes=dict(read_disks([tmp_path])))), tmp_path / "bundle")
+    for read in (read_disks([tmp_path]), read_evidence([tmp_path / "bundle"]).nodes):
+        found = dead_cluster(read, DUMP, SETTINGS)
+        ends = {one.broker: one.log.end for one in found.situations["orders", 0][0].replicas}
+        assert ends == {1: 9, 2: 5, broker: 0}
+        assert found.unknown == (
+            f"orders-0: broker {broker} has the log of another topic of this name (id old, now a), "
+            "which counts as an empty log",
+        )
+
+
+def test_an_in_sync_log_that_is_absent_or_damaged_does_not_hide_what_others_have(tmp_path) -> None:
+    segment = disk(tmp_path / "1", 1, records=9) / "orders-0" / f"{0:020}.log"
+    disk(tmp_path / "2", 2, records=9)
+    (tmp_path / "1" / "replication-offset-checkpoint").unlink()
+    whole = segment.read_bytes()
+
+    def lost() -> tuple[Offsets, ...]:
+        write(document(Evidence(nodes=dict(read_disks([tmp_path])))), tmp_path / "bundle")
+        nodes = read_evidence([tmp_path / "bundle"]).nodes
+        (tmp_path / "bundle").unlink()
+        (state,) = dead_cluster(nodes, DUMP, SETTINGS).situations["orders", 0]
+        return outcome(state, [Start((1, 2))]).loses
+
+    assert lost() == ()
+    segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert lost() == (Offsets(2, 8),)
+    segment.unlink()
+    assert lost() == (Offsets(0, 8),)
+
+
+def test_a_metadata_log_that_is_older_than_the_disks_is_not_judged_by(nodes) -> None:
+    found = dead_cluster(nodes, DUMP.replace('"leaderEpoch": 4', '"leaderEpoch": 3'), SETTINGS)
+    assert not found.situations
+    assert found.unknown == (
+        "orders-0: the log of broker 1 has leader epoch 4, but the metadata log knows only 3: it "
+        "is older than the disks",
+    )
+
+
+@pytest.mark.parametrize(("value", "on"), [("TRUE", True), (" True ", True), ("False", False)])
+def test_a_switch_is_read_as_kafka_reads_it(nodes, value, on) -> None:
+    stated = Settings(kafka="3.9.1", acks="all", properties={UNCLEAN: value})
+    (state,) = dead_cluster(nodes, DUMP, stated).situations["orders", 0]
+    assert state.unclean_election is on
+
+
+def test_settings_of_a_deleted_topic_are_not_those_of_its_successor(nodes) -> None:
+    again = DUMP.replace('"topicId": "a"', '"topicId": "b"').split("\n", 2)[2]
+    again = "".join(x for x in again.splitlines(keepends=True) if "CONFIG_RECORD" not in x)
+    assert MIN_ISR not in dead_cluster(nodes, DUMP, SETTINGS).defaults
+    deleted = DUMP + payload("REMOVE_TOPIC_RECORD", topicId="a")
+    assert MIN_ISR in dead_cluster(nodes, deleted + again, SETTINGS).defaults
 
 
 def test_a_disk_that_a_broker_uses_is_refused(tmp_path: Path) -> None:

@@ -129,6 +129,12 @@ def test_kafka_3_prints_payloads_without_a_leading_bar() -> None:
     assert parse(DUMP.replace("\n| payload: ", "\n payload: ")) == parse(DUMP)
 
 
+def test_the_metadata_of_records_before_a_payload_is_skipped() -> None:
+    # As DumpLogSegments prints them without --skip-record-metadata.
+    before = "\n| offset: 5 CreateTime: 1 keySize: -1 valueSize: 9 sequence: -1 headerKeys: []"
+    assert parse(DUMP.replace("\n| payload: ", f"{before} payload: ")) == parse(DUMP)
+
+
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 

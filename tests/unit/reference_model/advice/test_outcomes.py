@@ -154,6 +154,29 @@ def test_offsets_that_were_committed_and_are_on_no_disk_are_named() -> None:
     assert situation(*DIED_IN_TURN).gone is None
 
 
+@pytest.mark.parametrize(
+    ("high_watermark", "of_1", "lost"),
+    [
+        (0, 0, ()),
+        (900, 0, ()),
+        (950, 0, (Offsets(900, 949),)),
+        (1000, 0, (Offsets(900, 999),)),
+        # The log of broker 1 lost its end: it was committed up to offset 999.
+        (0, 1000, (Offsets(900, 999),)),
+    ],
+)
+def test_a_short_log_of_the_isr_does_not_hide_committed_records(high_watermark, of_1, lost) -> None:
+    def log(end: int, watermark: int) -> ReplicaLog:
+        return ReplicaLog(end=end, epochs=EPOCH_0, high_watermark=watermark)
+
+    state = situation(
+        Replica(broker=1, log=log(900, of_1)),
+        *(Replica(broker=broker, log=log(1000, high_watermark)) for broker in (2, 3)),
+        kafka="3.9.1",
+    )
+    assert outcome(state, [Start((1, 2, 3))]).loses == lost
+
+
 #: Broker 1 leads alone, the others run and lag.
 ALONE = tuple(replica(broker, end, running=True) for broker, end in ((1, 9), (2, 5), (3, 5)))
 
