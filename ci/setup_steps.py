@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,8 @@ def say(name: str, text: str) -> None:
 
 
 _children: set[subprocess.Popen[str]] = set()
+#: Held while apt runs: half an installation would block the next.
+_APT = threading.Lock()
 
 
 def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +47,8 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
         text=True,
         env={**os.environ, **environment},
     ) as child:
-        _children.add(child)
+        if command[0] != "apt-get":
+            _children.add(child)
         output, errors = child.communicate()
         _children.discard(child)
     return subprocess.CompletedProcess(child.args, child.returncode, output, errors)
@@ -66,8 +70,9 @@ def can_apt() -> bool:
 def apt_install(*packages: str) -> None:
     """Install Debian packages; a second call waits until the first has ended."""
     install = ("apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-y")
-    require(run("apt-get", "update"), "apt-get update failed")
-    done = run(*install, "--no-install-recommends", *packages, DEBIAN_FRONTEND="noninteractive")
+    with _APT:
+        require(run("apt-get", "update"), "apt-get update failed")
+        done = run(*install, "--no-install-recommends", *packages, DEBIAN_FRONTEND="noninteractive")
     require(done, f"apt-get could not install {' '.join(packages)}")
 
 
@@ -259,9 +264,10 @@ def main(*arguments: str) -> None:
                     text = work()
                 except (SetupError, OSError) as error:
                     say(name, f"FAILED: {error}")
-                    for child in _children:
+                    for child in list(_children):
                         child.terminate()
-                    os._exit(4)
+                    with _APT:
+                        os._exit(4)
                 say(name, f"{text} ({time.monotonic() - began:.1f} s)")
 
             steps.append(pool.submit(timed))

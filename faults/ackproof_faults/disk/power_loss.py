@@ -163,6 +163,10 @@ class _LosesPower(Ended):
         yield from partition_problems(self.partitions, shape)
         if self.partitions and self.target.of_controllers and not shape.combined:
             yield "partitions", f"{self.target}: controllers have no partitions, so leave them out"
+        if self.fsyncs and self.target.of_controllers and not shape.combined:
+            for key in ("to_offset", "torn"):
+                if getattr(self, key):
+                    yield key, f"{self.target}: controllers fsync every record; use lying_disk"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Outage:
         options = {"to_offset": self.to_offset, "last": self.last}
@@ -171,7 +175,9 @@ class _LosesPower(Ended):
         cuts, whole = [], []
         for node in nodes:
             names, controller = self.partitions, node not in brokers
-            for replica in _disk.select_replicas(cluster, node, names, metadata=controller):
+            # Of combined nodes, a fault of the controllers also takes the metadata log.
+            metadata = controller or self.target.of_controllers
+            for replica in _disk.select_replicas(cluster, node, names, metadata=metadata):
                 if self._keeps(cluster, replica):
                     role = "controller" if controller else "broker"
                     whole.append(f"{role} {node} {replica.name}")

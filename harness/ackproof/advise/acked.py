@@ -42,13 +42,15 @@ class Lookup:
     """What became of the acked sends.
 
     acked, present: how many. removed: acked below the log's start. without_offset: acked with no
-    offset, which are not looked up. undecided: sends of partitions that cannot be judged.
+    offset, which are not looked up. judged: partitions with sends that were looked up. undecided:
+    sends of partitions that cannot be judged.
     """
 
     acked: int = 0
     present: int = 0
     removed: int = 0
     without_offset: int = 0
+    judged: set[TopicPartition] = field(default_factory=set)
     undecided: dict[TopicPartition, int] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
     problems: LogProblems = field(default_factory=LogProblems)
@@ -90,6 +92,7 @@ def _of_partition(
     if outage is None or outage.compared is None:
         found.undecided[place] = sum(map(len, sends.values()))
         return
+    found.judged.add(place)
     node = nodes[outage.compared]
     log = node.logs[place]
     wanted: dict[int, list[AckedSend]] = {}

@@ -175,6 +175,24 @@ def parsed_step(text: str) -> Step:
     )
 
 
+def brokers_of(step: Step) -> list[int]:
+    """Return the brokers that a step names."""
+    return list(
+        getattr(step, "brokers", None)
+        or [getattr(step, name) for name in ("broker", "to") if hasattr(step, name)]
+    )
+
+
+def check_brokers(steps: Sequence[Step], known: frozenset[int]) -> None:
+    """Raise ScenarioError if a step names a broker that is not known."""
+    for step in steps:
+        if strangers := sorted(set(brokers_of(step)) - known):
+            raise ScenarioError(
+                f"{str(step)!r}: no broker {strangers[0]} is known; "
+                f"{', '.join(map(str, sorted(known)))} are"
+            )
+
+
 def groups(alternative: Alternative) -> Iterator[tuple[list[TopicPartition], Outcome]]:
     """Yield partitions with the same outcome together."""
     together: defaultdict[Outcome, list[TopicPartition]] = defaultdict(list)

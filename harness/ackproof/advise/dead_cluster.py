@@ -45,13 +45,17 @@ class ClusterState:
     """The partitions that can be judged, each in its possible states, and in words what is unknown.
 
     defaults: settings for which Kafka's default is used for a partition, as no source states them.
-    offsets_known: whether the offsets in the states are Kafka's.
+    offsets_known: whether the offsets in the states are Kafka's. not_judged: how many partitions
+    have no state here. brokers: all that are known, also without a replica; of them `running` run.
     """
 
     situations: Mapping[TopicPartition, tuple[Situation, ...]]
     unknown: tuple[str, ...]
     defaults: tuple[str, ...] = ()
     offsets_known: bool = True
+    not_judged: int = 0
+    brokers: frozenset[int] = frozenset()
+    running: frozenset[int] = frozenset()
 
 
 def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
@@ -146,7 +150,11 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
             unknown.append(f"{name}: {error}")
     problems = [problem for node in nodes.values() for problem in node.problems]
     return ClusterState(
-        situations=situations, unknown=(*unknown, *problems), defaults=tuple(defaults)
+        situations=situations,
+        unknown=(*unknown, *problems),
+        defaults=tuple(defaults),
+        not_judged=len(latest) - len(situations),
+        brokers=frozenset(fenced).union(*(state.replicas for state in latest.values())),
     )
 
 

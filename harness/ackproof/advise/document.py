@@ -8,7 +8,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from ackproof.advise.acked import Lookup
-from ackproof.advise.alternatives import Alternative, Failure
+from ackproof.advise.alternatives import Alternative, Failure, brokers_of
 from ackproof.advise.dead_cluster import ClusterState
 from ackproof.advise.outage import Outage
 from ackproof.advise.rolling import Restarted
@@ -81,7 +81,8 @@ class GoneRangeDocument(TypedDict):
 class StartDocument(TypedDict):
     """What `advise start` and `advise what-if` print.
 
-    offsets_known: if not, an offset stands for all records of a partition.
+    offsets_known: if not, an offset stands for all records of a partition. not_judged: how many
+    partitions are in no answer; `unknown` has the reasons.
     """
 
     schema: Literal["ackproof.advise.start/1"]
@@ -89,6 +90,7 @@ class StartDocument(TypedDict):
     answers: list[AnswerDocument]
     gone: list[GoneRangeDocument]
     defaults_used: list[str]
+    not_judged: int
     unknown: list[str]
 
 
@@ -235,6 +237,7 @@ def of_advice(
             if (gone := one.gone)
         ],
         "defaults_used": list(cluster.defaults),
+        "not_judged": cluster.not_judged,
         "unknown": list(cluster.unknown),
     }
 
@@ -250,11 +253,8 @@ def _alternative(one: Alternative) -> AlternativeDocument:
 
 
 def _step(step: Step) -> StepDocument:
-    brokers = getattr(step, "brokers", None) or [
-        getattr(step, name) for name in ("broker", "to") if hasattr(step, name)
-    ]
     kind: Any = type(step).__name__.lower()
-    return {"step": kind, "brokers": list(brokers), "text": str(step)}
+    return {"step": kind, "brokers": brokers_of(step), "text": str(step)}
 
 
 def _outcome(place: TopicPartition, one: Outcome) -> OutcomeDocument:

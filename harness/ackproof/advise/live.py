@@ -44,7 +44,7 @@ class LiveCluster:
         return int(self.settings.get(topic, {}).get(MIN_ISR, "1"))
 
     def unclean_election(self, topic: str) -> bool:
-        return self.settings.get(topic, {}).get(UNCLEAN, "false") == "true"
+        return self.settings.get(topic, {}).get(UNCLEAN, "").strip().lower() == "true"
 
 
 _COMMITTED = ReplicaLog(end=1, epochs=((0, 0),), high_watermark=1)
@@ -83,6 +83,9 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
         unknown=tuple(unknown),
         defaults=tuple(MIN_ISR for _ in [0] if cluster.refused),
         offsets_known=False,
+        not_judged=len(cluster.partitions) - len(situations),
+        brokers=cluster.brokers | cluster.down,
+        running=cluster.brokers,
     )
 
 

@@ -218,7 +218,8 @@ class _Past:
         """Yield what other logs have or had and the reference lacks, by epoch and holders."""
         kept = {epoch: after for epoch, _, after in reference.pieces(0)}
         spans: defaultdict[int, list[tuple[int, int, int | None]]] = defaultdict(list)
-        for broker, log in self._logs().items():
+        logs = self._logs()
+        for broker, log in logs.items():
             for epoch, first, after in log.pieces(reference.begin):
                 if max(first, kept.get(epoch, 0)) < after:
                     spans[epoch].append((max(first, kept.get(epoch, 0)), after, broker))
@@ -230,8 +231,15 @@ class _Past:
                 if first < one.end:
                     spans[tail].append((first, one.end, None))
         for epoch, of_epoch in sorted(spans.items()):
-            for offsets, disks in _by_holders(of_epoch):
-                yield self._explained(epoch, offsets, disks, truncations)
+            # Checkpoints lag behind: all below was committed, and what is above may have been.
+            marks = [
+                min(logs[broker].high_watermark, after)
+                for first, after, broker in of_epoch
+                if broker is not None and first < logs[broker].high_watermark
+            ]
+            committed = max(marks, default=0)
+            for offsets, disks in _by_holders(of_epoch, committed):
+                yield self._explained(epoch, offsets, disks, truncations, committed)
 
     def _explained(
         self,
@@ -239,6 +247,7 @@ class _Past:
         offsets: Offsets,
         disks: tuple[int, ...],
         truncations: Sequence[Truncation],
+        committed: int,
     ) -> Gone:
         acked = next((term for term in self.terms if term.epoch == epoch), None)
         following = next(
@@ -269,11 +278,13 @@ class _Past:
                 title = f"{cases.TITLES[case]} ({case})"
                 truncated = (cut.broker, cut.to, cut.at) if cut else None
                 reasons[acks] = sentences.cause(replace(found, faults=()), title, truncated)
-        logs = self._logs()
-        committed = any(logs[one].high_watermark > offsets.last for one in disks)
         # A leader that is elected cleanly has every record acked with acks=all, unless its machine
-        # lost power.
-        clean = following is not None and following.election is Election.CLEAN
+        # lost power. One in between that wrote nothing may have been elected uncleanly.
+        clean = following is not None and all(
+            term.election is Election.CLEAN
+            for term in self.terms
+            if epoch < term.epoch <= following.epoch
+        )
         acks_of = tuple(reasons) if clean and not committed else both
         reason = reasons.get("all") or reasons.get("1") or "no known case explains it"
         if acked and acked.leader in self.unclean:
@@ -286,7 +297,7 @@ class _Past:
             epoch=epoch,
             reason=reason,
             acks=acks_of,
-            committed=committed,
+            committed=offsets.last < committed,
             disks=disks,
             times=self._times(offsets, disks),
         )
@@ -342,17 +353,17 @@ class _Past:
 
 
 def _by_holders(
-    spans: Sequence[tuple[int, int, int | None]],
+    spans: Sequence[tuple[int, int, int | None]], cut: int
 ) -> list[tuple[Offsets, tuple[int, ...]]]:
-    """Return the union of spans, divided where the brokers that have the offsets change."""
-    cuts = sorted({at for first, after, _ in spans for at in (first, after)})
+    """Return the union of spans, divided at `cut` and where the brokers with the offsets change."""
+    cuts = sorted({cut, *(at for first, after, _ in spans for at in (first, after))})
     parts: list[tuple[Offsets, tuple[int, ...]]] = []
     for first, after in pairwise(cuts):
         over = {who for low, high, who in spans if low <= first and after <= high}
         disks = tuple(sorted(who for who in over if who is not None))
         if not over:
             continue
-        if parts and parts[-1][1] == disks and parts[-1][0].last == first - 1:
+        if parts and parts[-1][1] == disks and parts[-1][0].last == first - 1 and first != cut:
             parts[-1] = Offsets(parts[-1][0].first, after - 1), disks
         else:
             parts.append((Offsets(first, after - 1), disks))

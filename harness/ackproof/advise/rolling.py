@@ -28,7 +28,8 @@ class Restarted:
     """A clean restart of the broker, for one partition and producers with these acks.
 
     down: the outcome while the broker is down. whole: once it runs again. rule: what the common
-    rule says, that the ISR without the broker has at least min.insync.replicas members.
+    rule says, that the ISR without the broker has at least min.insync.replicas members. problem:
+    why the partition cannot be judged, if it cannot.
     """
 
     acks: Acks
@@ -37,6 +38,7 @@ class Restarted:
     down: Outcome
     whole: Outcome
     rule: bool
+    problem: str = ""
 
     @property
     def may_lose(self) -> bool:
@@ -47,7 +49,7 @@ class Restarted:
     def loss(self) -> str:
         """The records that may be lost, in words."""
         if not (self.down.complete and self.whole.complete):
-            return "is not decided: too many orders of events"
+            return f"is not decided: {self.problem or 'too many orders of events'}"
         if self.down.may_lose or self.whole.may_lose:
             return "may lose records that were acknowledged before"
         return "may lose records that the leader acknowledges and no follower has fetched"
@@ -57,12 +59,25 @@ class Restarted:
         return self.down.writes is not Ability.YES
 
 
+_UNDECIDED = Outcome(
+    may_lose=(),
+    loses=(),
+    loses_new=False,
+    disks=(),
+    leaders=(),
+    reads=Ability.PERHAPS,
+    writes=Ability.PERHAPS,
+    complete=False,
+)
+
+
 def restart(
     cluster: LiveCluster, broker: int, *, kafka: str, acks: Sequence[Acks]
 ) -> list[tuple[TopicPartition, Restarted]]:
     """Return the outcome for each of these acks and each partition of the broker.
 
-    Raises ScenarioError if the broker does not run, ClusterError if its settings are not known.
+    Raises ScenarioError if the broker does not run, ClusterError if none of its partitions, or not
+    their settings are known.
     """
     if broker not in cluster.brokers:
         raise ScenarioError(
@@ -70,6 +85,12 @@ def restart(
             hint="`ackproof advise start` says which brokers to start.",
         )
     views = {place: one for place, one in cluster.partitions.items() if broker in one.replicas}
+    if not views:
+        raise ClusterError(
+            f"the cluster shows the client no partition of broker {broker}",
+            hint="The client needs Describe on the topics of this broker. If it has no replica, "
+            "nothing speaks against a restart.",
+        )
     if refused := sorted({topic for topic, _ in views} & cluster.refused.keys()):
         raise ClusterError(
             f"the settings of topic {refused[0]} cannot be described: "
@@ -86,17 +107,21 @@ def restart(
 def _restarted(
     cluster: LiveCluster, place: TopicPartition, broker: int, *, kafka: str, acks: Acks
 ) -> Restarted:
-    try:
-        states = [replace(one, acks=acks) for one in possible(cluster, place, kafka=kafka)]
-    except ValueError as error:
-        raise ClusterError(f"the metadata contradicts itself: {error}") from error
     view, least = cluster.partitions[place], cluster.minimum(place[0])
     again = (Stop(broker), Start((broker,)))
+    problem, down, whole = "", _UNDECIDED, _UNDECIDED
+    try:
+        states = [replace(one, acks=acks) for one in possible(cluster, place, kafka=kafka)]
+        down = merged([outcome(one, [Stop(broker)], writes=1) for one in states])
+        whole = merged([outcome(one, again, writes=1) for one in states])
+    except ValueError as error:
+        problem = str(error)
     return Restarted(
         acks=acks,
         isr=tuple(sorted(view.isr)),
         min_insync_replicas=least,
-        down=merged([outcome(one, [Stop(broker)], writes=1) for one in states]),
-        whole=merged([outcome(one, again, writes=1) for one in states]),
+        down=down,
+        whole=whole,
         rule=len(set(view.isr) - {broker}) >= least,
+        problem=problem,
     )

@@ -50,7 +50,7 @@ def print_advice(
         console.print(f"Records acknowledged with {acks}:", style="bold")
         best = judged[0]
         steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
-        words = _words(best, total, counted=cluster.offsets_known)
+        words = _words(best, total, cluster.not_judged, counted=cluster.offsets_known)
         first = "Best: " if len(judged) > 1 else ""
         console.print(f"{first}{steps}: {words}.", style="bold", highlight=False)
         for line in group_lines(best, counted=cluster.offsets_known):
@@ -68,7 +68,7 @@ def print_advice(
                 f"{len(one.unavailable)} of {total}" if one.unavailable else "",
             )
         console.print(table)
-        _print_commands(console, best, judged)
+        _print_commands(console, best, judged, cluster)
         console.print()
     for place, possible in cluster.situations.items():
         if gone := possible[-1].gone:
@@ -110,8 +110,10 @@ def _print_failure(console: Console, failure: Failure, total: int) -> None:
     console.print(f"  If one more broker {failure.what} meanwhile: {text}.", highlight=False)
 
 
-def _words(alternative: Alternative, total: int, *, counted: bool) -> str:
+def _words(alternative: Alternative, total: int, not_judged: int, *, counted: bool) -> str:
     text: str = alternative.verdict
+    if not_judged and text == "keeps everything":
+        text += f" of {total} of {total + not_judged} partitions"
     if alternative.at_risk and counted:
         text += f" {alternative.at_risk:,} offsets"
     if alternative.unavailable:
@@ -140,13 +142,16 @@ def _of_partition(one: Outcome, *, counted: bool) -> str:
 
 
 def _print_commands(
-    console: Console, alternative: Alternative, judged: Sequence[Alternative]
+    console: Console,
+    alternative: Alternative,
+    judged: Sequence[Alternative],
+    cluster: ClusterState,
 ) -> None:
     """Print the commands of elections, of partitions that may have no leader, and of settings."""
     commands: list[str] = []
     for at, step in enumerate(alternative.steps):
+        before = next((one for one in judged if one.steps == alternative.steps[:at]), None)
         if isinstance(step, Elect):
-            before = next((one for one in judged if one.steps == alternative.steps[:at]), None)
             commands += [
                 f"{_TOOL['election']} --election-type unclean --topic {topic} --partition {number}"
                 for topic, number in alternative.outcomes
@@ -156,7 +161,13 @@ def _print_commands(
             commands += [
                 f"{_TOOL['settings']} --alter --entity-type topics --entity-name {topic} "
                 f"--add-config {step}"
-                for topic in sorted({topic for topic, _ in alternative.outcomes})
+                for topic in sorted(
+                    {
+                        place[0]
+                        for place in (before.unavailable if before else alternative.outcomes)
+                        if cluster.situations[place][0].min_insync_replicas > step.value
+                    }
+                )
             ]
     if commands:
         console.print("Commands, each once the steps before it are done:")
@@ -179,12 +190,13 @@ def print_restart(
     if not against:
         console.print(
             f"Broker {broker} may be restarted: its {total} partitions keep every acknowledged "
-            "record, and can be written meanwhile.",
+            "record, and can be written meanwhile. Only topics that the client may describe are "
+            "judged.",
             style="green",
         )
         return
     losing = {place for place, one in against if one.may_lose}
-    stopped = {place for place, one in against if one.stops_writes}
+    stopped = {place for place, one in against if one.stops_writes and not one.problem}
     reasons = [
         f"{len(losing)} of its {total} partitions may lose acknowledged records" if losing else "",
         f"{len(stopped)} of its {total} partitions cannot be written meanwhile" if stopped else "",
@@ -196,7 +208,7 @@ def print_restart(
     for place, one in against[:_MOST]:
         effects = [
             one.loss if one.may_lose else "",
-            "cannot be written while it is down" if one.stops_writes else "",
+            "cannot be written while it is down" if one.stops_writes and not one.problem else "",
         ]
         rule = "; ISR - 1 >= min.insync.replicas says it is safe" if one.rule else ""
         console.print(

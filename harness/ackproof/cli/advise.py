@@ -13,9 +13,10 @@ from ackproof.cli.options import Json, print_json, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ackproof.advise.alternatives import Alternative, Failure, States
+    from ackproof_model.advice import Step
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,8 +29,8 @@ FailOn = Annotated[
     typer.Option(
         "--fail-on",
         metavar="LEVEL",
-        help="End with 1 if the best steps may lose a record (possible), or lose one in every "
-        "order of events (certain); none: never.",
+        help="End with 1 if the best steps may lose a record, or a partition cannot be judged "
+        "(possible), or if they lose one in every order of events (certain); none: never.",
     ),
 ]
 
@@ -143,6 +144,7 @@ def what_if(
         question,
         lambda states: [judge(states, taken)],
         fail_on,
+        own_steps=taken,
         one_more_failure=one_more_failure,
         html=html,
         as_json=as_json,
@@ -154,13 +156,14 @@ def _answer(
     judge: Callable[[States], list[Alternative]],
     fail_on: str,
     *,
+    own_steps: Sequence[Step] = (),
     one_more_failure: bool,
     html: Path | None,
     as_json: bool,
 ) -> None:
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
     from ackproof.advise import document, screen
-    from ackproof.advise.alternatives import if_one_more_fails
+    from ackproof.advise.alternatives import check_brokers, if_one_more_fails
     from ackproof.report.html import write_advice_page
     from ackproof.runs.directory import disk_errors
 
@@ -168,11 +171,12 @@ def _answer(
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
     wanted = advise_input.wanted(question.acks)
     cluster = question.state()
+    check_brokers(own_steps, cluster.brokers)
     by_acks: dict[str, list[Alternative]] = {}
     failures: dict[str, list[Failure]] = {}
     for each in wanted:
         states = {
-            place: tuple(replace(one, acks=each) for one in possible)
+            place: tuple(replace(one, acks=each, running=cluster.running) for one in possible)
             for place, possible in cluster.situations.items()
         }
         try:
@@ -189,7 +193,7 @@ def _answer(
     else:
         screen.print_advice(stdout(), cluster, by_acks, failures)
     best = [judged[0] for judged in by_acks.values()]
-    risky = any(not one.decided or one.at_risk for one in best)
+    risky = cluster.not_judged > 0 or any(not one.decided or one.at_risk for one in best)
     certain = any(one.certain for one in best)
     if (fail_on == "possible" and risky) or (fail_on == "certain" and certain):
         raise typer.Exit(ExitCode.VIOLATED)

@@ -123,16 +123,25 @@ class Question:
             raise ScenarioError(
                 "name log directories or bundles, or a running cluster with --from-cluster"
             )
+        bundles = [path for path in self.disks if path.is_file()]
+        read = read_evidence(bundles)
         running = (
             live.ask(self.from_cluster, client(self.client_config))
-            if not self.disks
-            else (
-                read_evidence(self.disks).live
-                if all(path.is_file() for path in self.disks)
-                else None
-            )
+            if self.from_cluster
+            else read.live
         )
         if running is not None:
+            beside = {
+                "disks": read.nodes or len(bundles) < len(self.disks),
+                "--power-lost": self.power_lost,
+                "--server": self.server,
+                "--metadata-dump": self.dump,
+            }
+            if given := ", ".join(name for name, value in beside.items() if value):
+                raise ScenarioError(
+                    f"a running cluster is not judged together with {given}",
+                    hint="Name either the running cluster, or disks with these options.",
+                )
             found = live.state(running, self.kafka)
         else:
             read = evidence(self.disks, self.kafka, self.server, self.dump)

@@ -125,8 +125,9 @@ def outage(
         print_json(document.of_outage(past, lookup))
     else:
         screen.print_outages(stdout(), past, lookup)
-    missing = lookup.missing if lookup else [g for one in past.values() for g in one.gone if g.acks]
-    if missing:
+    judged = lookup.judged if lookup else ()
+    gone = any(g.acks for place, one in past.items() if place not in judged for g in one.gone)
+    if gone or (lookup and lookup.missing):
         raise typer.Exit(ExitCode.VIOLATED)
 
 

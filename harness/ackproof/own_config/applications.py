@@ -11,7 +11,7 @@ from ackproof.own_config.configuration import Client
 from ackproof.own_config.names import is_client, is_known, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source
 from ackproof.own_config.properties import client, clients, parse, streams, under
-from ackproof.own_config.tree import Block, NotYamlError, Text, flat
+from ackproof.own_config.tree import Block, NotYamlError, Text, block, flat
 
 #: Spring Boot's names that are not Kafka's in another spelling (KafkaProperties).
 _SPRING_NAMES = {
@@ -359,29 +359,32 @@ def _dotted(key: str) -> str:
     return key.replace("-", ".")
 
 
-#: Shippers of logs and metrics: the path to their output, and their default of required_acks.
-_SHIPPERS = (
-    ("the OpenTelemetry Collector", re.compile(r"exporters\.kafka[^.]*\.(?:producer\.)?(.+)"), "1"),
-    ("Beats", re.compile(r"output\.kafka\.(.+)"), "1"),
-)
-
-
 def shipper(source: Source) -> Part | None:
-    """Read the output to Kafka of an OpenTelemetry Collector, or of a Beat such as Filebeat."""
+    """Read the outputs to Kafka of an OpenTelemetry Collector, or of a Beat such as Filebeat."""
     for root in source.documents:
-        pairs = flat(root) if isinstance(root, Block) else {}
-        for name, path, acks in _SHIPPERS:
-            own = {
-                match[1]: value for key, value in pairs.items() if (match := path.fullmatch(key))
-            }
-            if own:
-                stated = own.get("required_acks")
-                return clients(
-                    source,
-                    {("producer", ""): {"acks": stated} if stated else {}},
-                    shape="shipper",
-                    framework=name,
-                    defaults={"acks": acks, "enable.idempotence": "false"},
-                    origin=f"default of {name}",
-                )
+        framework = "the OpenTelemetry Collector"
+        outputs = {
+            name: flat(exporter) if isinstance(exporter, Block) else {}
+            for name, exporter in block(root, "exporters").items()
+            if re.match(r"kafka(/|$)", name)
+        }
+        if not outputs and isinstance(root, Block):
+            framework = "Beats"
+            outputs = {"": own} if (own := under(flat(root), "output.kafka.")) else {}
+        acks = {
+            name: own.get("producer.required_acks") or own.get("required_acks")
+            for name, own in outputs.items()
+        }
+        if acks:
+            return clients(
+                source,
+                {
+                    ("producer", name if len(acks) > 1 else ""): {"acks": stated} if stated else {}
+                    for name, stated in acks.items()
+                },
+                shape="shipper",
+                framework=framework,
+                defaults={"acks": "1", "enable.idempotence": "false"},
+                origin=f"default of {framework}",
+            )
     return None

@@ -36,6 +36,7 @@ def combine(
     kafka: the version if an option states it.
     """
     notes: list[str] = [warning for _, part in parts for warning in part.warnings]
+    notes += _not_given(parts)
     by_file = _nodes(parts)
     nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
@@ -71,6 +72,23 @@ def combine(
     notes += _illegal(own)
     notes += _misspelt(own)
     return replace(own, warnings=tuple(dict.fromkeys(notes)))
+
+
+def _not_given(parts: Sequence[tuple[str, Part]]) -> list[str]:
+    """Return a warning for each properties file of a broker if no other file may be it."""
+    of_nodes = any(
+        node.rank in (Rank.STATIC, Rank.IN_FORCE)
+        for _, part in parts
+        if not part.started
+        for node in part.nodes
+    )
+    return [
+        f"{given.source}: a broker starts with {given.value}, which was not given: Kafka's "
+        "defaults stand for its settings; name that file, too"
+        for _, part in parts
+        for given in part.started
+        if not of_nodes
+    ]
 
 
 def _settings(

@@ -9,18 +9,55 @@ from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.parts import Node, Part, Source
 from ackproof.own_config.tree import Block, Text
 
-_CREATE = re.compile(r"kafka-topics(?:\.sh)?\b(?P<options>[^;&|\n]*--create\b[^;&|\n]*)")
+_COMMAND = re.compile(
+    r"kafka-(?P<tool>topics|configs)(?:\.sh)?\b"
+    r"(?P<options>[^;&|\n]*--(?P<action>create|alter)\b[^;&|\n]*)"
+)
+_START = re.compile(
+    r"kafka-server-start(?:\.sh)?\s+(?:-daemon\s+)?[\"']?([^\s\"';&|-][^\s\"';&|]*)"
+)
 
 
 def topics(source: Source, node: object) -> list[Topic]:
-    """Return the topics that commands in a service create: `kafka-topics --create --topic …`."""
+    """Return the topics that commands in a service create, and their settings that others change.
+
+    Commands: `kafka-topics --create --topic …`, `kafka-configs --alter --add-config …`.
+    """
     found: list[Topic] = []
     for value in texts(node):
-        for match in _CREATE.finditer(value.replace("\\\n", "  ")):
+        for match in _COMMAND.finditer(value.replace("\\\n", "  ")):
             line = _line(value, match.start())
-            if topic := _created(source, match["options"], line):
+            creates = match["tool"] == "topics" and match["action"] == "create"
+            read = _created if creates else _altered
+            if topic := read(source, match["options"], line):
                 found.append(topic)
     return found
+
+
+def _altered(source: Source, options: str, line: int) -> Topic | None:
+    """Return the settings that a command adds to a topic; a warning for another change."""
+    words = _words(options)
+    short = re.search(r"--(topic|broker)(-defaults)?(?![\w-])", options)
+    kind = words.get("entity-type") or (f"{short[1]}s" if short else "")
+    if kind not in ("topics", "brokers"):
+        return None
+    topic = words.get("topic") or (words.get("entity-name", "") if kind == "topics" else "")
+    where = f"{source.name}:{line}"
+    added = re.search(r"--add-config[ =]+(?:\"([^\"]+)\"|'([^']+)'|([^\s\"']+))", options)
+    applied = added if _NAME.fullmatch(topic) else None
+    if applied is None or "delete-config" in words:
+        tool = "kafka-configs" if re.search("--(add|delete)-config", options) else "kafka-topics"
+        action = "delete-config" if "delete-config" in words else "alter"
+        source.warnings.append(f"{where}: not applied: {tool} --{action} of {topic or kind}")
+    if applied is None:
+        return None
+    pairs = applied[1] or applied[2] or applied[3]
+    configs = re.findall(r"([\w.]+)=(\[[^\]]*\]|[^,]*)", pairs)
+    return Topic(
+        name=topic,
+        settings=source.settings({key: Text.at(one.strip(), line) for key, one in configs}),
+        source=where,
+    )
 
 
 def script(source: Source) -> Part | None:
@@ -38,17 +75,21 @@ def script(source: Source) -> Part | None:
         kafka=Given(version[1], where) if version else None,
         nodes=(Node(name=source.name, settings=settings),) if settings else (),
         topics=made,
+        started=tuple(started(source, [command])),
     )
     return None if part.empty else part
 
 
 def _created(source: Source, options: str, line: int) -> Topic | None:
     """Return the topic of one command; None if it does not name it."""
-    words = dict(re.findall(r"--([\w-]+)[ =]+[\"']?(?!--)([^\s\"']+)", options))
+    words = _words(options)
     where = f"{source.name}:{line}"
-    if not re.fullmatch(r"[\w.-]+", words.get("topic", "")):
+    if not _NAME.fullmatch(words.get("topic", "")):
         return None
     configs = re.findall(r"--config[ =]+[\"']?([\w.]+)=([^\s\"']+)", options)
+    replicas = words.get("replication-factor", "-1")
+    if not replicas.isdecimal() and replicas != "-1":
+        source.warnings.append(f"{where}: replication.factor: not stated: {replicas} fills it in")
     counts = {key: Given(value, where) for key, value in words.items() if value.isdecimal()}
     return Topic(
         name=words["topic"],
@@ -57,6 +98,22 @@ def _created(source: Source, options: str, line: int) -> Topic | None:
         settings=source.settings({key: Text.at(value, line) for key, value in configs}),
         source=where,
     )
+
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+def _words(options: str) -> dict[str, str]:
+    return dict(re.findall(r"--([\w-]+)[ =]+[\"']?(?!--)([^\s\"']+)", options))
+
+
+def started(source: Source, command: Sequence[Text]) -> list[Given]:
+    """Return the properties files with which `kafka-server-start.sh FILE` starts brokers."""
+    return [
+        Given(match[1], f"{source.name}:{_line(one, match.start())}")
+        for one in command
+        for match in _START.finditer(one)
+    ]
 
 
 def overridden(command: Sequence[Text]) -> dict[str, Text]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from ackproof.own_config import applications, environment
-from ackproof.own_config.commands import overridden, texts, topics
+from ackproof.own_config.commands import overridden, started, texts, topics
 from ackproof.own_config.configuration import Client, Given, Topic
 from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
@@ -30,6 +30,8 @@ class _Found:
     topics: list[Topic] = field(default_factory=list)
     versions: list[Given] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    started: list[Given] = field(default_factory=list)
+    has_properties: bool = False
 
     def container(
         self,
@@ -56,6 +58,7 @@ class _Found:
             )
             stated = environment.version(image, self.source) if image else None
             self.versions += [stated] if stated else []
+            self.started += started(self.source, command)
         if part := environment.clients(variables, self.source, name):
             self.add(part)
         if "KAFKA_CREATE_TOPICS" in variables:
@@ -63,6 +66,7 @@ class _Found:
 
     def add(self, part: Part) -> None:
         self.nodes += part.nodes
+        self.has_properties |= bool(part.nodes)
         self.topics += part.topics
         self.producers += part.producers
         self.consumers += part.consumers
@@ -77,6 +81,7 @@ class _Found:
             shape=shape,
             kafka=min(self.versions, key=lambda given: _numbers(given.value), default=None),
             nodes=tuple(self.nodes),
+            started=() if self.has_properties else tuple(self.started),
             topics=tuple(self.topics),
             producers=tuple(self.producers),
             consumers=tuple(self.consumers),
@@ -295,7 +300,9 @@ def _inside(source: Source, value: Text, name: str) -> Part | None:
     lines = "\n" * value.line  # so that each line has its number in the ConfigMap's file
     try:
         return applications.read(replace(source, text=f"{lines}{value}"))
-    except (NotYamlError, RefusalError):
+    except (NotYamlError, RefusalError) as error:
+        line = error.line if isinstance(error, NotYamlError) and error.line else value.line
+        source.warnings.append(f"{source.name}:{line}: {name} is not used: {error}")
         return None
 
 

@@ -78,7 +78,8 @@ class Part:
     """What one file says.
 
     shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
-    if it describes none. others: what the file says of further clusters.
+    if it describes none. started: properties files that commands name to start brokers. others:
+    what the file says of further clusters.
     """
 
     shape: str
@@ -92,6 +93,7 @@ class Part:
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
     warnings: tuple[str, ...] = ()
+    started: tuple[Given, ...] = ()
     others: tuple[Part, ...] = ()
 
     @property

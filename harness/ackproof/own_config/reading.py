@@ -364,8 +364,8 @@ def _looks(source: Source) -> str:
     language = _language(source)
     if language == "Shell":
         return (
-            f"{UNKNOWN}: a shell script; of its commands `kafka-topics --create --topic NAME` and "
-            "`kafka-server-start --override` are read"
+            f"{UNKNOWN}: a shell script; of its commands `kafka-topics --create --topic NAME`, "
+            "`kafka-configs --add-config` of topics and `kafka-server-start --override` are read"
         )
     if language:
         return (

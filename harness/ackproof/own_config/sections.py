@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ackproof.own_config.configuration import Client
-from ackproof.own_config.names import is_known
+from ackproof.own_config.names import is_consumers, is_known, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source
 from ackproof.own_config.properties import classify
 from ackproof.own_config.terraform import attributes
@@ -31,12 +32,22 @@ def ini(source: Source) -> Part | None:
             pairs[_key(match[1])] = Text.at(_value(match[2]), number)
     if not sections:
         return None
-    common = next((sections[name] for name in _COMMON if name in sections), {})
-    return joined(
-        source,
-        "settings in sections",
-        [pairs if pairs is common else {**common, **pairs} for pairs in sections.values()],
-    )
+    shared = next((name for name in _COMMON if name in sections), "")
+    common = sections.get(shared, {})
+    others = [name for name in sections if name != shared and any(map(_shows, sections[name]))]
+    if shared == "kafka":  # it may be a client itself
+        others = [name for name in others if re.search("producer|consumer", name)]
+    found = {
+        name: pairs if name == shared else {**common, **pairs}
+        for name, pairs in sections.items()
+        if name != shared or not others
+    }
+    return joined(source, "settings in sections", [*found.values()], headings=[*found])
+
+
+def _shows(key: str) -> bool:
+    """Whether a setting is one of clients only."""
+    return (is_producers(key) or is_consumers(key)) and key not in known("broker")
 
 
 def _key(written: str) -> str:
@@ -47,7 +58,7 @@ def _key(written: str) -> str:
 
 def _value(written: str) -> str:
     quoted = re.match(r"([\"'])(.*?)\1", written)
-    return quoted[2] if quoted else re.sub(r"\s+[#;].*$", "", written)
+    return quoted[2] if quoted else re.sub(r"(\s+#|\s*;).*$", "", written)
 
 
 _BLOCK = re.compile(r"(?m)^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$")
@@ -87,12 +98,19 @@ def _unquoted(value: Text) -> Text:
 
 
 def joined(
-    source: Source, shape: str, found: list[dict[str, Text]], library: str = ""
+    source: Source,
+    shape: str,
+    found: list[dict[str, Text]],
+    library: str = "",
+    headings: Sequence[str] = (),
 ) -> Part | None:
-    """Return the clients, brokers and topics of several sets of settings."""
+    """Return the clients, brokers and topics of several sets of settings.
+
+    headings: of each set; without them its first line names a client.
+    """
     parts = []
     refusal: RefusalError | None = None
-    for pairs in found:
+    for at, pairs in enumerate(found):
         if not any("." in key or key in ("acks", "partitions") for key in pairs):
             continue
         try:
@@ -108,7 +126,7 @@ def joined(
             continue  # a replication factor of anything
         if part:
             line = min(value.line for value in pairs.values())
-            parts.append((line, part))
+            parts.append((f" [{headings[at]}]" if headings else f":{line}", part))
     if not parts and refusal:
         raise refusal
     if not parts:
@@ -118,10 +136,10 @@ def joined(
         tuple(
             replace(
                 one,
-                name=f"{source.name}:{line}" if several else one.name,
+                name=f"{source.name}{place}" if several else one.name,
                 library=library or _library(one, produces=produces),
             )
-            for line, part in parts
+            for place, part in parts
             for one in (part.producers if produces else part.consumers)
         )
         for produces in (True, False)

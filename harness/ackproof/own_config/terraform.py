@@ -146,8 +146,14 @@ def read(source: Source) -> Part | None:
     resources = [*items(root, "resource"), *items(root, "module")]
     for resource in resources:
         labels = [str(label) for label in items(resource, "labels")]
-        module = "kafka_version" in resource and text(resource, "source")
-        kind = "module" if module else labels[0] if len(labels) > 1 else ""
+        module = text(resource, "source") if "kafka_version" in resource else None
+        amazon = module is not None and "msk" in module.lower()
+        kind = "module" if amazon else labels[0] if len(labels) > 1 else ""
+        if module and not amazon:
+            source.warnings.append(
+                f"{source.name}:{resource.line}: module {_name(resource)}: {module} is not "
+                "recognised as a module of Amazon MSK: not used"
+            )
         kinds.append(kind)
         _fill(resource, variables)
         if make := _TOPICS.get(kind):
@@ -166,13 +172,17 @@ def read(source: Source) -> Part | None:
             "unclean.leader.election.enable=true without tiered storage, min.insync.replicas=2 in "
             "three zones and 1 in two"
         )
-    tiered = any(text(resource, "storage_mode") == "TIERED" for resource in resources)
     parts = []
     for group in _grouped(clusters):
         nodes = [node for _, node, _ in group if node]
         stated = {key for node in nodes for key in node.settings}
+        own = [resource for resource, _, _ in group]
+        unused = _name(own[0]).startswith("aws_msk_configuration")  # of any cluster of the file
+        tiered = any(
+            text(one, "storage_mode") == "TIERED" for one in (resources if unused else own)
+        )
         stated |= {"unclean.leader.election.enable"} if tiered else set()
-        amazon = any("aws_msk" in _name(resource) for resource, _, _ in group) or "module" in kinds
+        amazon = any("aws_msk" in _name(one) or text(one, "source") for one in own)
         missing = {key: given for key, given in _MSK.items() if amazon and key not in stated}
         parts.append(
             Part(

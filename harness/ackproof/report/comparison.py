@@ -168,11 +168,12 @@ def _away(summary: Summary, cell: Cell) -> Answer:
         return Answer(text=_NOTHING)
     note = f"of {fmt.seconds(cell.duration_s.median)}"
     alike = comparable(cell, summary)
-    if len(alike) > 1 and not _unequal(alike):
+    # A difference of upper bounds bounds nothing.
+    if len(alike) > 1 and not _unequal(alike) and all(map(_is_measured, alike)):
         least = min(map(unavailable_s, alike))
         more = unavailable_s(cell) - least
         if more > _NOTICED_S:
-            own = _limit(cell) + fmt.seconds(more)
+            own = fmt.seconds(more)
             note += f": {fmt.seconds(least)} with any of these, {own} with this one"
     if cell.untimed:
         note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was the bottleneck"
@@ -182,6 +183,21 @@ def _away(summary: Summary, cell: Cell) -> Answer:
 
 def _limit(cell: Cell) -> str:
     return _AT_MOST if cell.late else ""
+
+
+def _is_measured(cell: Cell) -> bool:
+    """Whether its times are neither upper bounds nor unreliable."""
+    return not cell.late and not cell.untimed
+
+
+def unavailability(cell: Cell) -> str:
+    return _limit(cell) + fmt.seconds(unavailable_s(cell))
+
+
+def p99(cell: Cell) -> str:
+    """Return the p99 of ack latency, after `≤` if it is an upper bound; '' without any."""
+    limit = "" if cell.ack_latency_ms else _AT_MOST
+    return limit + fmt.duration(p99_ms(cell)) if p99_ms(cell) < math.inf else ""
 
 
 def _latency(cell: Cell) -> Answer:
@@ -314,8 +330,7 @@ def price(best: Cell, summary: Summary) -> str:
     parts = []
     untimed = best.untimed or other.untimed
     if best.unavailability_s and other.unavailability_s and not untimed:
-        ours, theirs = (_limit(c) + fmt.seconds(unavailable_s(c)) for c in (best, other))
-        parts.append(f"no acks for {ours} instead of {theirs}")
+        parts.append(f"no acks for {unavailability(best)} instead of {unavailability(other)}")
     for what, more, less in (
         ("refused", best.refused, other.refused),
         ("unknown", best.unknown, other.unknown),
@@ -325,10 +340,8 @@ def price(best: Cell, summary: Summary) -> str:
                 f"{fmt.count(round(more.median))} sends {what} instead of "
                 f"{fmt.count(round(less.median))}"
             )
-    latencies = [c.ack_latency_ms or c.ack_latency_at_most_ms for c in (best, other)]
-    if all(latencies):
-        ours, theirs = (fmt.duration(each["p99"].median) for each in latencies)
-        parts.append(f"99 % of acks within {ours} instead of {theirs}")
+    if p99(best) and p99(other):
+        parts.append(f"99 % of acks within {p99(best)} instead of {p99(other)}")
     against = f"Its price against {fmt.quoted(other.configuration)}"
     if untimed:
         parts.append("the time without acks was not measured, as a producer was the bottleneck")
@@ -338,12 +351,14 @@ def price(best: Cell, summary: Summary) -> str:
 def dominators(cell: Cell, summary: Summary) -> list[Cell]:
     """Return the configurations that are no worse in loss, unavailability and p99, better in one.
 
-    Only configurations under the same faults are compared.
+    Only configurations under the same faults are compared, and only measured times.
     """
     return [other for other in comparable(cell, summary) if _dominates(other, cell)]
 
 
 def _dominates(a: Cell, b: Cell) -> bool:
+    if not (_is_measured(a) and _is_measured(b)):
+        return False
     ours, theirs = ((loss_rate(cell), unavailable_s(cell), p99_ms(cell)) for cell in (a, b))
     return ours != theirs and all(a <= b for a, b in zip(ours, theirs, strict=True))
 
@@ -358,4 +373,6 @@ def unavailable_s(cell: Cell) -> float:
 
 
 def p99_ms(cell: Cell) -> float:
-    return cell.ack_latency_ms["p99"].median if "p99" in cell.ack_latency_ms else math.inf
+    """Return the p99 of ack latency, or its upper bound; infinite without any."""
+    latency = cell.ack_latency_ms or cell.ack_latency_at_most_ms
+    return latency["p99"].median if "p99" in latency else math.inf

@@ -8,8 +8,14 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from ackproof.comparison.summary import Cell, Summary
-from ackproof.report import formatting as fmt
-from ackproof.report.comparison import dominators, loss_rate, p99_ms, unavailable_s
+from ackproof.report.comparison import (
+    dominators,
+    loss_rate,
+    p99,
+    p99_ms,
+    unavailability,
+    unavailable_s,
+)
 from ackproof.report.figure import Figure, Interval, colour, intervals, lane_label
 from ackproof.report.formatting import percent
 
@@ -58,8 +64,7 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
     slowest = max((p99_ms(cell) for cell in placed if p99_ms(cell) < math.inf), default=1.0)
     texts = [
         f"{cell.configuration}: {percent(loss_rate(cell))} of trials lose, unavailable for "
-        f"{fmt.number(unavailable_s(cell))} s, ack latency p99 "
-        + (fmt.duration(p99_ms(cell)) if p99_ms(cell) < math.inf else "unknown")
+        f"{unavailability(cell)}, ack latency p99 {p99(cell) or 'unknown'}"
         + (", on the Pareto front" if cell.configuration in front else ", dominated")
         for cell in placed
     ]

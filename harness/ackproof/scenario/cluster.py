@@ -173,7 +173,7 @@ class ClusterSpec(StrictModel):
     clock: Literal["machine", "adjustable"] = Field(
         default="machine",
         description="whether brokers use the machine's clock, or each an adjustable one, which the "
-        "fault skew_clock needs (and a C compiler on this machine)",
+        "faults skew_clock and drift_clock need (and a C compiler on this machine)",
     )
     listeners: list[str] = Field(
         default_factory=list,

@@ -248,7 +248,10 @@ class _Search:
                 yield with_brokers(state, {number: Broker(DOWN, False, (), NOBODY, 0)})
             case MinIsr(value):
                 self.model = replace(self.model, min_insync_replicas=value)
-                after = change(self.model.policy, controller, controller.isr)
+                before = controller
+                if self.model.policy.elr:  # ClearElrRecord
+                    before = controller._replace(elr=0, last_known=NOBODY)
+                after = change(self.model.policy, before, controller.isr)
                 yield state._replace(controller=with_version(controller, after))
             case Move(number, to) if NOBODY not in (number, to):
                 yield self._moved(state, number, to)

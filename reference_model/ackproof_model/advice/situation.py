@@ -23,6 +23,8 @@ from ackproof_model.replication.state import (
     record_of,
 )
 
+#: The most replicas that the model has.
+_REPLICAS = 5
 #: How many records a model's state can hold; one is for a record that is still to be written.
 _RECORDS = 15
 
@@ -95,7 +97,7 @@ class Situation:
 
     leader: None without one. last_known_leader: KIP-966, None if none is recorded. acks: of the
     producers that wrote. elr: whether the feature eligible.leader.replicas.version is on, None for
-    the version's default.
+    the version's default. running: the running brokers, None if all without a replica run.
 
     Raises ValueError for a state that no cluster can have.
     """
@@ -111,10 +113,13 @@ class Situation:
     elr_members: frozenset[int] = frozenset()
     last_known_leader: int | None = None
     elr: bool | None = None
+    running: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         brokers = {one.broker for one in self.replicas}
         named = self.isr | self.elr_members
+        if len(brokers) > _REPLICAS:
+            raise ValueError(f"it has {len(brokers)} replicas: at most {_REPLICAS} are judged")
         if len(brokers) < len(self.replicas):
             raise ValueError(f"a broker has two replicas: {[r.broker for r in self.replicas]}")
         if strangers := sorted(named - brokers):
@@ -181,8 +186,9 @@ class Situation:
         )
 
     def with_target(self, broker: int) -> Situation:
-        """Return the state with an empty replica on a running broker (a reassignment begins)."""
-        target = Replica(broker=broker, log=ReplicaLog(end=0, epochs=()), running=True)
+        """Return the state with an empty replica on a broker (a reassignment begins)."""
+        runs = self.running is None or broker in self.running
+        target = Replica(broker=broker, log=ReplicaLog(end=0, epochs=()), running=runs)
         return replace(self, replicas=(*self.replicas, target))
 
     def _log(self, log: ReplicaLog) -> Log:

@@ -147,6 +147,13 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
             "partitions",
             "controllers have no partitions",
         ),
+        (
+            "power_loss",
+            {"to_offset": 5, "target": "active controller"},
+            {},
+            "to_offset",
+            "use lying_disk",
+        ),
         ("replace_disk", {}, {}, "log_dir", "one log directory only"),
         ("replace_disk", {"target": "active controller"}, {}, "target", "use wipe_volume"),
         ("fail_log_dir", {}, {}, "log_dir", "one log directory only"),

@@ -129,6 +129,15 @@ def test_a_lying_disk_loses_fsynced_records(
         fault.verify(cluster, [node], done)
 
 
+@pytest.mark.parametrize(("target", "cut"), [("active controller", 2), (1, 1)])
+def test_a_fault_of_controllers_takes_the_metadata_log_of_a_combined_node(
+    cluster: FakeCluster, target: str | int, cut: int
+) -> None:
+    write(cluster.root / "1/data/__cluster_metadata-0", 0, [batch(0, 5), batch(5, 5)])
+    fault = LyingDisk.model_validate({"fault": "lying_disk", "target": target, "last": 5})
+    assert len(fault.inject(cluster, [1]).cuts) == cut
+
+
 def test_a_lying_disk_needs_a_limit() -> None:
     with pytest.raises(ValidationError, match="set last"):
         LyingDisk(target=1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ackproof.advise import live as live_module
@@ -14,11 +16,13 @@ from ackproof.advise.alternatives import Alternative, alternatives, if_one_more_
 from ackproof.advise.bundle import Evidence, document, write
 from ackproof.advise.document import json_schema
 from ackproof.advise.live import LiveCluster, possible, state
+from ackproof.advise.rolling import restart
+from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof_model.advice import Ability, Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
-from support.dead_disks import DUMP, disk
+from support.dead_disks import DUMP, disk, payload
 
 ROOT = Path(__file__).parents[4]
 PLACE = ("orders", 0)
@@ -211,3 +215,120 @@ def test_json_follows_the_stored_schema(tmp_path: Path) -> None:
     bundle.unlink()
     write(document(Evidence(live=live)), bundle)
     jsonschema.validate(json.loads(run("restart", 2, *running)[1]), stored)
+
+
+@pytest.mark.parametrize("given", ["--power-lost", "--server", "--metadata-dump", "disk"])
+def test_what_is_given_beside_a_running_cluster_is_refused(tmp_path: Path, given: str) -> None:
+    write(document(Evidence(live=cluster(None, (1,)))), tmp_path / "bundle")
+    disk(tmp_path / "disk", 1, records=9)
+    (tmp_path / "1").touch()
+    more = (tmp_path / "disk",) if given == "disk" else (given, tmp_path / "1")
+    if given == "--power-lost":
+        more = (given, 1)
+    with pytest.raises(ScenarioError, match="a running cluster is not judged together with"):
+        run("start", tmp_path / "bundle", *more, "--kafka", "3.9.1")
+
+
+def test_a_setting_of_unclean_elections_is_read_as_kafka_reads_it() -> None:
+    live = replace(
+        cluster(None, (1,)), settings={"orders": {"unclean.leader.election.enable": " True"}}
+    )
+    assert live.unclean_election("orders")
+    assert not cluster(None, (1,)).unclean_election("orders")
+
+
+def test_a_restart_is_not_judged_where_the_client_sees_no_partition_of_the_broker() -> None:
+    with pytest.raises(ClusterError, match="shows the client no partition of broker 4"):
+        restart(cluster(2, (2, 3), running=(2, 3, 4)), 4, kafka="3.9.1", acks=["all"])
+    judged = restart(cluster(2, (2, 3)), 3, kafka="3.9.1", acks=["all"])
+    console = Console(record=True, width=200)
+    print_restart(console, 3, judged)
+    assert "Only topics that the client may describe are judged." in console.export_text()
+
+
+#: Beside orders-0 a partition during a reassignment, with more replicas than the model has.
+MANY = PartitionView(leader=1, replicas=(1, 2, 3, 4, 5, 6), isr=(1, 2, 3, 4, 5, 6))
+
+
+def test_a_partition_with_more_replicas_than_the_model_has_is_not_decided() -> None:
+    whole = cluster(1, (1, 2, 3), running=range(1, 7))
+    many = replace(whole, partitions={**whole.partitions, ("moved", 0): MANY})
+    found = state(many, "3.9.1")
+    assert list(found.situations) == [PLACE]
+    assert found.not_judged == 1
+    assert any("moved-0: it has 6 replicas" in one for one in found.unknown)
+    judged = restart(many, 2, kafka="3.9.1", acks=["all"])
+    assert [(place, one.may_lose) for place, one in judged] == [
+        (("moved", 0), True),
+        (PLACE, False),
+    ]
+    console = Console(record=True, width=200)
+    print_restart(console, 2, judged)
+    assert "is not decided: it has 6 replicas" in console.export_text()
+
+
+def test_partitions_that_are_not_judged_are_counted_and_fail_on_possible(tmp_path: Path) -> None:
+    dump = tmp_path / "metadata.dump"
+    disk(tmp_path / "a", 1, records=9)
+    disk(tmp_path / "b", 2, records=5)
+    words = ("start", tmp_path, "--kafka", "3.9.1", "--metadata-dump", dump, "--acks", "all")
+    dump.write_text(DUMP)
+    code, text = run(*words, "--fail-on", "possible")
+    assert (code, "keeps everything." in text) == (0, True)
+    dump.write_text(
+        DUMP
+        + payload(
+            "PARTITION_RECORD",
+            partitionId=1,
+            topicId="a",
+            replicas=[7],
+            isr=[7],
+            leader=7,
+            leaderEpoch=4,
+            partitionEpoch=2,
+        )
+    )
+    code, text = run(*words, "--fail-on", "possible")
+    assert (code, "keeps everything of 1 of 2 partitions." in text) == (1, True)
+    run(*words, "--html", tmp_path / "page.html")
+    assert "keeps everything; 1 partitions are not judged" in (tmp_path / "page.html").read_text()
+    assert run(*words, "--fail-on", "certain")[0] == 0
+
+
+def test_a_step_with_a_broker_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    write(document(Evidence(live=cluster(None, (1,)))), tmp_path / "bundle")
+    words = ("what-if", tmp_path / "bundle", "--kafka", "3.9.1", "--step")
+    for step in ("start 9", "move replicas from 1 to 9"):
+        with pytest.raises(ScenarioError, match=r"no broker 9 is known; 1, 2, 3 are"):
+            run(*words, step)
+
+
+def test_replicas_do_not_move_to_a_broker_that_is_down(tmp_path: Path) -> None:
+    dump = tmp_path / "metadata.dump"
+    disk(tmp_path / "a", 1, records=9)
+    disk(tmp_path / "b", 2, records=9)
+    dump.write_text(
+        DUMP + payload("REGISTER_BROKER_RECORD", brokerId=4, brokerEpoch=5, fenced=True)
+    )
+    words = ("what-if", tmp_path, "--kafka", "3.9.1", "--metadata-dump", dump, "--acks", "all")
+    move = ("--step", "move replicas from 1 to 4")
+    text = run(*words, "--step", "start 1", *move)[1]
+    assert "leader 1;" in text
+    text = run(*words, "--step", "start 1", "--step", "start 4", *move)[1]
+    assert "leader 4;" in text
+
+
+def test_only_topics_with_a_higher_minimum_that_cannot_be_written_are_lowered(
+    tmp_path: Path,
+) -> None:
+    alone = PartitionView(leader=2, replicas=(2,), isr=(2,))
+    live = LiveCluster(
+        brokers=frozenset({2}),
+        partitions={("high", 0): alone, ("low", 0): alone},
+        settings={"high": {"min.insync.replicas": "2"}, "low": {"min.insync.replicas": "1"}},
+        refused={},
+    )
+    write(document(Evidence(live=live)), tmp_path / "bundle")
+    text = run("start", tmp_path / "bundle", "--kafka", "3.5.1", "--acks", "all")[1]
+    assert "--entity-name high --add-config min.insync.replicas=1" in text
+    assert "--entity-name low" not in text

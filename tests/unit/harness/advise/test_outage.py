@@ -119,6 +119,26 @@ def test_a_committed_offset_was_acked_whatever_the_election(disks: Path) -> None
     assert (gone.committed, gone.acks) == (True, ("1", "all"))
 
 
+def test_a_checkpoint_inside_a_range_divides_it_and_belies_the_clean_election(disks: Path) -> None:
+    (disks / "1" / "replication-offset-checkpoint").write_text("0\n1\norders 0 7\n")
+    assert [(one.offsets, one.committed, one.acks) for one in past(disks, CLEAN).gone] == [
+        (Offsets(5, 6), True, ("1", "all")),
+        (Offsets(7, 8), False, ("1", "all")),
+    ]
+
+
+def test_an_unclean_election_between_that_wrote_nothing_is_not_overlooked(disks: Path) -> None:
+    # Broker 2 is elected uncleanly in epoch 5, of which nothing is left, and cleanly in epoch 6.
+    segment = disks / "2" / "orders-0" / f"{0:020}.log"
+    later = batch(5, count=3, epoch=6, payload=records("x", "y", "z"))
+    segment.write_bytes(segment.read_bytes()[: -len(later)] + later)
+    again = UNCLEAN + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2)
+    found = past(disks, again)
+    assert [(one.epoch, one.start) for one in found.terms] == [(4, 2), (5, None), (6, 5)]
+    (gone,) = found.gone
+    assert gone.acks == ("1", "all")
+
+
 def test_a_truncation_in_a_log_line_tells_of_offsets_that_no_disk_has(disks: Path) -> None:
     segment = disks / "1" / "orders-0" / f"{0:020}.log"
     segment.write_bytes((disks / "2" / "orders-0" / f"{0:020}.log").read_bytes())
@@ -256,6 +276,16 @@ def test_the_commands_name_the_records_and_copy_them(disks: Path, tmp_path: Path
     assert [(one["offset"], base64.b64decode(one["value"])) for one in lines] == [
         (offset, str(offset).encode()) for offset in range(5, 9)
     ]
+
+
+def test_an_acked_log_does_not_clear_partitions_that_it_does_not_name(disks, tmp_path) -> None:
+    dump = tmp_path / "metadata.dump"
+    dump.write_text(UNCLEAN)
+    words = ("outage", disks, "--kafka", "3.9.1", "--metadata-dump", dump, "--acked")
+    assert run(*words, acked(tmp_path / "here", (1, "1")))[0] == 0
+    elsewhere = acked(tmp_path / "elsewhere", (1, "1"))
+    elsewhere.write_text(elsewhere.read_text().replace("orders", "other"))
+    assert run(*words, elsewhere)[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -363,3 +363,126 @@ def test_rack_label_of_strimzi_is_the_rack_of_its_nodes() -> None:
         "  kafka:\n    replicas: 3\n    rack: {topologyKey: topology.kubernetes.io/zone}\n"
     )
     assert own.racks == {"a": Given("topology.kubernetes.io/zone", "kafka.yaml:7")}
+
+
+def test_each_exporter_of_a_collector_is_a_producer() -> None:
+    own = texts(
+        otel_yml="exporters:\n  kafka/a.b:\n    producer: {required_acks: 0}\n"
+        "  kafka:\n    producer: {required_acks: -1}\n  kafka/plain: {}\n"
+    )
+    assert {one.name: one.settings["acks"].value for one in own.producers} == {
+        "otel.yml (kafka/a.b)": "0",
+        "otel.yml (kafka)": "-1",
+        "otel.yml (kafka/plain)": "1",
+    }
+
+
+def test_tiered_storage_of_a_cluster_of_msk_leaves_the_default_of_others() -> None:
+    found = clusters_of(
+        main_tf='resource "aws_msk_cluster" "a" {\n  kafka_version = "3.6.0"\n'
+        '  storage_mode = "TIERED"\n}\n'
+        'resource "aws_msk_cluster" "b" {\n  kafka_version = "3.6.0"\n}\n'
+    )
+    assert {one.cluster: "unclean.leader.election.enable" in one.broker for one in found} == {
+        "aws_msk_cluster.a": False,
+        "aws_msk_cluster.b": True,
+    }
+
+
+@pytest.mark.parametrize(("module", "amazon"), [("./strimzi", False), ("x/msk-kafka/aws", True)])
+def test_a_module_of_terraform_is_amazons_only_if_its_source_says_so(
+    module: str, amazon: bool
+) -> None:
+    own = texts(
+        main_tf=f'module "k" {{\n  source = "{module}"\n  kafka_version = "3.9.0"\n}}\n'
+        'resource "kafka_topic" "o" {\n  name = "orders"\n}\n'
+    )
+    assert ("unclean.leader.election.enable" in own.broker) is amazon
+    unread = f"main.tf:1: module k: {module} is not recognised as a module of Amazon MSK: not used"
+    assert (unread in own.warnings) is not amazon
+
+
+_CREATED = (
+    "kafka-topics --create --topic orders --replication-factor $RF --config min.insync.replicas=2\n"
+)
+
+
+def test_commands_that_change_topics_later_are_applied_or_named() -> None:
+    own = texts(
+        a_sh=_CREATED
+        + "kafka-configs --alter --entity-type topics --entity-name orders "
+        + "--add-config min.insync.replicas=1,cleanup.policy=[compact,delete],retention.ms=5 2>&1\n"
+        + "kafka-topics --alter --topic orders --config retention.ms=7\n"
+        + "kafka-configs --alter --topic orders --delete-config retention.ms\n"
+        + "kafka-configs --alter --entity-type brokers --entity-default --add-config a=1\n"
+        + "kafka-configs --alter --entity-type users --entity-name u --add-config p=s3cret\n"
+        + "kafka-configs --alter --broker 1 --add-config b=1\n"
+        + "kafka-configs --alter --user u --add-config p=s3cret\n"
+    )
+    [topic] = own.topics
+    assert {key: given.value for key, given in topic.settings.items()} == {
+        "min.insync.replicas": "1",
+        "cleanup.policy": "[compact,delete]",
+        "retention.ms": "5",
+    }
+    assert [text for text in own.warnings if "outranks" not in text] == [
+        "a.sh:1: replication.factor: not stated: $RF fills it in",
+        "a.sh:3: not applied: kafka-topics --alter of orders",
+        "a.sh:4: not applied: kafka-configs --delete-config of orders",
+        "a.sh:5: not applied: kafka-configs --alter of brokers",
+        "a.sh:7: not applied: kafka-configs --alter of brokers",
+    ]
+
+
+_STARTED = {
+    "compose_yml": "services:\n  k:\n    image: apache/kafka:3.9.0\n"
+    "    command: [kafka-server-start.sh, -daemon, /etc/s.properties]\n",
+    "k_service": "ExecStart=/opt/kafka_2.13-3.9.1/bin/kafka-server-start.sh /etc/s.properties\n",
+}
+
+
+@pytest.mark.parametrize("name", sorted(_STARTED))
+def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str) -> None:
+    alone = texts(**{name: _STARTED[name]})
+    together = texts(**{name: _STARTED[name], "s_properties": "node.id=1\nlog.dirs=/tmp/k\n"})
+    unread = "a broker starts with /etc/s.properties, which was not given"
+    assert any(unread in text for text in alone.warnings)
+    assert not any(unread in text for text in together.warnings)
+
+
+def test_properties_of_a_config_map_may_be_those_of_a_command() -> None:
+    own = texts(
+        k_yaml="kind: StatefulSet\nspec:\n  containers:\n  - image: apache/kafka:3.9.0\n"
+        "    command: [kafka-server-start.sh, /c/server.properties]\n---\nkind: ConfigMap\n"
+        "data:\n  server.properties: |\n    node.id=1\n    min.insync.replicas=2\n"
+    )
+    assert own.kafka == Given("3.9.0", "k.yaml:4")
+    assert not any("not given" in text for text in own.warnings)
+
+
+def test_a_broken_application_in_a_config_map_is_reported() -> None:
+    own = texts(
+        map_yaml="kind: ConfigMap\ndata:\n  server.properties: |\n    node.id=1\n"
+        "    min.insync.replicas=2\n  application.yaml: |\n    spring:\n      kafka:\n"
+        '        producer:\n          acks: "1"\n       bad: x\n'
+    )
+    assert own.broker["min.insync.replicas"].value == "2"
+    assert any(
+        text.startswith("map.yaml:11: application.yaml is not used: ") for text in own.warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ("[kafka]\nacks=all\n[producer]\nacks=1;fast\n", {"producer": "1"}),
+        ("[default]\nacks=0 # a\n[a]\nlinger.ms=1\n", {"": "0"}),
+        ("[kafka]\nacks=0\n[kafka-b]\nacks=all\n", {"kafka": "0", "kafka-b": "all"}),
+        ("[one]\nacks=0\n[two]\nacks=all\n", {"one": "0", "two": "all"}),
+    ],
+)
+def test_clients_of_sections_have_their_headings(sections: str, expected: dict[str, str]) -> None:
+    own = texts(c_ini=sections)
+    assert {one.name: one.settings["acks"].value for one in own.producers} == {
+        f"c.ini [{name}]" if len(expected) > 1 else "c.ini": acks for name, acks in expected.items()
+    }

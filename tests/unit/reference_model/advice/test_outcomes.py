@@ -216,6 +216,20 @@ def test_a_lower_minimum_isr_lets_writes_return(kafka) -> None:
     assert (lowered.writes, lowered.keeps) == (Ability.YES, True)
 
 
+def test_a_changed_minimum_isr_takes_the_eligibility_of_replicas() -> None:
+    # ClearElrRecord: broker 1 was eligible, and is no more.
+    state = situation(
+        replica(1, 9, clean=True),
+        isr=(),
+        leader=None,
+        elr_members=frozenset({1}),
+        elr=True,
+        kafka="4.3.1",
+    )
+    assert outcome(state, [Start((1,))]).leaders == (1,)
+    assert outcome(state, [MinIsr(2), Start((1,))]).leaders == (None,)
+
+
 def test_replicas_move_away_from_a_broker_once_the_target_is_in_sync() -> None:
     moved = outcome(situation(*ALONE, isr=(1,)), [Move(1, 4)])
     assert moved.keeps
@@ -263,6 +277,7 @@ def test_sequences_of_many_brokers_are_few_and_end_with_all_of_them() -> None:
     [
         ({"isr": (1, 4)}, "brokers \\[4\\] are in the ISR"),
         ({"leader": 2}, "leader 2 is not in the ISR"),
+        ({"replicas": tuple(replica(one, 5) for one in range(1, 7))}, "it has 6 replicas"),
     ],
 )
 def test_a_state_that_contradicts_itself_is_refused(change, message) -> None:
