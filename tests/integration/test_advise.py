@@ -330,7 +330,8 @@ def test_a_running_cluster_is_asked_about_restarts_and_starts(
         cluster.nodes[3].start_again()
         until(lambda: cluster.admin.brokers() == {3})
         until(lambda: leader(cluster) is None)
-        (last,) = isr(cluster)
+        # With eligible leader replicas the ISR is empty, and this API does not report who they are.
+        assert isr(cluster) == set()
         bundle = tmp_path / "running.json.gz"
         source = ("--from-cluster", cluster.bootstrap_servers, "--kafka", cluster.topology.kafka)
         assert ackproof("advise", "collect", *source, "--out", bundle).returncode == 0
@@ -342,8 +343,6 @@ def test_a_running_cluster_is_asked_about_restarts_and_starts(
                 "; ".join(step["text"] for step in one["steps"]): one["verdict"]
                 for one in found["answers"][0]["alternatives"]
             }
-            best = found["answers"][0]["alternatives"][0]
-            assert best["verdict"] == "keeps everything"
-            assert verdicts[f"start {last}"] == "keeps everything"
+            assert verdicts["start 1 and 2 together"] == "keeps everything"
             assert verdicts["unclean election; start 1 and 2 together"] == "may lose"
             assert found["offsets_known"] is False
