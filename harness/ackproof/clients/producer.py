@@ -74,9 +74,6 @@ class ProducerLoop:
         #: Sends made beyond the rate, to fill the client's queue.
         self._ahead = 0
         self._started = 0.0
-        #: The sends a second, None for as many as possible, and the time when the first was due.
-        self._rate = spec.rate
-        self._paced_from = 0.0
         self._busy_before = 0.0
         self._terminated = False
         self.fatal: KafkaError | None = None
@@ -99,7 +96,7 @@ class ProducerLoop:
         transactions = self._begin_transactions()
         self._page.started_at = now_us()
         self._page.state = State.PRODUCING
-        self._started = self._paced_from = time.monotonic()
+        self._started = time.monotonic()
         self._busy_before = time.thread_time()
         while not (self._next == self._spec.records or self._stopping()):
             due = min(self._due(), self._next + self._room())
@@ -177,12 +174,8 @@ class ProducerLoop:
         """Return the end of the sequences that should have been sent by now."""
         spec = self._spec
         due = self._next + CHUNK
-        if self._rate is not None and spec.rate is not None:
-            now, rate = time.monotonic(), spec.rate * (self._page.share or 100) / 100
-            if rate != self._rate:  # the sends that were due before stay due
-                self._paced_from = now - (now - self._paced_from) * self._rate / rate
-                self._rate = rate
-            paced = int((now - self._paced_from) * rate) + 1 + self._ahead
+        if spec.rate is not None:
+            paced = int((time.monotonic() - self._started) * spec.rate) + 1 + self._ahead
             if self._page.order is Order.FILL:
                 self._ahead += max(0, due - paced)  # the rate continues from there
             else:
@@ -192,16 +185,16 @@ class ProducerLoop:
     def _sent_at(self, sequences: Int64s, at: int) -> Int64s:
         """Return the times of sending of `sequences`, handed over at `at` (see the module)."""
         rate = self._spec.rate
-        if rate is None or self._page.share or self._spec.window is not None:
+        if rate is None or self._spec.window is not None:
             return np.full(len(sequences), at, np.int64)
         due = self._page.started_at + (sequences * (1e6 / rate)).astype(np.int64)
         return np.minimum(due, at)
 
     def _pause(self) -> float:
         """Return the seconds until the next send is due, at most `POLL_S`."""
-        until, rate = POLL_S, self._rate
+        until, rate = POLL_S, self._spec.rate
         if rate is not None:
-            until = self._paced_from + (self._next - self._ahead) / rate - time.monotonic()
+            until = self._started + (self._next - self._ahead) / rate - time.monotonic()
         # librdkafka waits for whole milliseconds.
         return min(max(until, 0.001), POLL_S)
 

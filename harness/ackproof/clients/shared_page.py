@@ -35,7 +35,7 @@ T = TypeVar("T")
 _SIZE = 4096
 _SENT, _ACKED, _FAILED, _UNKNOWN = range(1, 5)
 _STARTED_AT, _UPDATED_AT = 5, 6
-_ARGUMENT, _ERROR = 12, 15
+_ARGUMENT, _ERROR = 12, 14
 _TEXT = 8 * (_ERROR + 1)
 
 
@@ -156,7 +156,6 @@ class ProgressPage:
     late = _Cell(10, int)
     order = _Cell(11, Order)
     obeyed = _Cell(13, int)
-    share = _Cell(14, int)
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         """Map the page at `path`. The harness creates it with `create`."""

@@ -78,10 +78,6 @@ SATURATED = 0.9
 #: Times are upper bounds if a producer's thread stalled during more than this share of its acks.
 LATE = 0.02
 
-#: With a greater share of late acks, this machine cannot keep up, and producers send at the share
-#: (percent) of their rate: a workload that lasts longer leaves faults the time that they need.
-TOO_LATE, SLOWED = 0.05, 25
-
 
 class ClientSupervisor:
     """All client processes of a run. Entering starts them; leaving kills those still running.
@@ -210,26 +206,12 @@ class ClientSupervisor:
                 troubles.append(f"{producer.name} ended before it was to be interrupted")
         return troubles
 
-    def slow_down(self) -> str:
-        """Lower the rate of all producers, once, if this machine cannot keep up; return why.
-
-        Java's producers keep theirs, and do not count late acks.
-        """
-        own = [producer for producer in self.producers if producer.spec.java is None]
-        if not any(one.late_share > TOO_LATE and not one.page.share for one in own):
-            return ""
-        for producer in own:
-            producer.page.share = SLOWED
-        return self.late()[0]
-
     def bottlenecks(self) -> list[str]:
         """Return the producers that limited the throughput instead of the cluster."""
         return [
-            f"{producer.name} sent at {producer.page.share} % of its rate"
-            if producer.page.share
-            else f"{producer.name} was busy {producer.busy_share:.0%} of the time"
+            f"{producer.name} was busy {producer.busy_share:.0%} of the time"
             for producer in self.producers
-            if producer.page.share or producer.busy_share > SATURATED
+            if producer.busy_share > SATURATED
         ]
 
     def late(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ackproof.clients.fault_target import RunClients
-from ackproof.clients.supervisor import SLOWED, ClientSupervisor
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.any_cluster import RunCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
@@ -15,9 +15,6 @@ from ackproof_faults import FaultError, Schedule, ScheduleContext, SendCounts
 #: Seconds between two ticks of the schedule, and between two updates of the progress.
 _TICK_S = 0.01
 _SHOW_S = 0.2
-
-#: Acked sends before the share of late ones means anything.
-_ENOUGH = 1000
 
 
 def run_fault_phase(
@@ -86,11 +83,6 @@ def _drive(
         if acked_when_done is not None and acked >= acked_when_done + tail:
             return
         if time.monotonic() - shown_at >= _SHOW_S:
-            if not schedule.done and acked >= _ENOUGH and (reason := clients.slow_down()):
-                reporter.note(
-                    f"this machine cannot keep up: {reason}. Producers now send at {SLOWED} % of "
-                    "their rate. Counts of records stay valid."
-                )
             shown_at = time.monotonic()
             reporter.update(f"{acked:,} acked; waiting for {schedule.waiting_for}")
         time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event

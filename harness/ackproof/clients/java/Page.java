@@ -24,7 +24,7 @@ final class Page {
     static final int SKEW = 6;
 
     private static final int SIZE = 4096;
-    private static final int TEXT = 8 * 16;
+    private static final int TEXT = 8 * 15;
     private static final VarHandle LONGS =
             MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
 
@@ -106,7 +106,7 @@ final class Page {
         for (int index = 0; index < length; index++) {
             map.put(TEXT + index, text[index]);
         }
-        set(15, length);
+        set(14, length);
         state(BROKEN);
     }
 }

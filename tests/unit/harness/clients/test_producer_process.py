@@ -148,23 +148,8 @@ def test_in_an_open_loop_sent_at_is_the_time_a_send_was_due(start):
     ]
     assert gaps == pytest.approx([1 / rate] * len(gaps), abs=0.0005)
     assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
-    # Whose fault that was. (The last of them may have been sent within a tenth of a second; a busy
-    # machine stalls the process further.)
-    assert process.late_share * process.progress().acked >= 0.3 * rate
-
-
-def test_a_producer_continues_at_a_lower_rate(tmp_path, monkeypatch):
-    page = ProgressPage(tmp_path / "producer-0.page", create=True)
-    loop = producer.ProducerLoop(spec(tmp_path, rate=400.0), page, None, secrets={})
-    times = iter([1.0, 1.0, 2.0, 3.0, 3.0])
-    monkeypatch.setattr(producer.time, "monotonic", lambda: next(times))
-    due = [loop._due()]
-    page.share = 25
-    due += [loop._due(), loop._due(), loop._due()]
-    assert due == [401, 401, 501, 601]
-    loop._next = 601
-    assert loop._pause() == pytest.approx(0.01)
-    assert list(loop._sent_at(np.arange(2), 7)) == [7, 7]
+    # Whose fault that was. (The last of them may have been sent within a tenth of a second.)
+    assert process.late_share * process.progress().acked == pytest.approx(0.45 * rate, rel=0.3)
 
 
 def test_acks_0_has_no_offset(start):
@@ -345,28 +330,10 @@ def test_a_process_that_was_not_started_is_an_error(tmp_path):
     ],
 )
 def test_a_slow_and_a_late_producer_are_reported(busy, late, bottlenecks, late_ones):
-    page = SimpleNamespace(share=0)
-    producer = SimpleNamespace(name="producer 0", busy_share=busy, late_share=late, page=page)
+    producer = SimpleNamespace(name="producer 0", busy_share=busy, late_share=late)
     clients = SimpleNamespace(producers=[producer])
     assert ClientSupervisor.bottlenecks(clients) == bottlenecks
     assert ClientSupervisor.late(clients) == late_ones
-
-
-def test_producers_are_slowed_once_if_this_machine_cannot_keep_up(tmp_path):
-    supervisor = object.__new__(ClientSupervisor)
-    supervisor.producers = [ProducerProcess(spec(tmp_path, number=number)) for number in (0, 1)]
-    for process in supervisor.producers:
-        process.page.count(sent=1000, acked=1000, failed=0, unknown=0, at=1)
-    supervisor.producers[1].page.late = 50
-    assert supervisor.slow_down() == ""
-    supervisor.producers[1].page.late = 60
-    assert supervisor.slow_down() == "producer 1 took 6% of the acks late"
-    assert [process.page.share for process in supervisor.producers] == [25, 25]
-    assert supervisor.slow_down() == ""
-    assert supervisor.bottlenecks() == [
-        "producer 0 sent at 25 % of its rate",
-        "producer 1 sent at 25 % of its rate",
-    ]
 
 
 @pytest.mark.parametrize(("rate", "busy"), [(None, (0, 1)), (10, (0, 0.5))])
