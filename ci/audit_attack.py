@@ -320,11 +320,11 @@ def _acked(targets: Sequence[Target], number: int | None) -> None:
         for target in targets
         if number is None or target.plan.fate(target.plan.stages[number]) != "none"
     ]
-    deadline = time.monotonic() + _STAGE_MOST_S
-    while time.monotonic() < deadline and any(
-        len(target.acked) < counts[target.topic] + _STAGE_ACKED for target in waiting
-    ):
-        time.sleep(_TICK_S)
+    last_result(
+        lambda: all(len(target.acked) >= counts[target.topic] + _STAGE_ACKED for target in waiting),
+        bool,
+        within_s=_STAGE_MOST_S,
+    )
 
 
 def _recovered(cluster: KafkaCluster, targets: Sequence[Target]) -> None:
