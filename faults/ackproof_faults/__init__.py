@@ -35,6 +35,7 @@ from ackproof_faults.conditions.builders import majority_of_controllers as major
 from ackproof_faults.conditions.builders import minority_of_controllers as minority_of_controllers
 from ackproof_faults.conditions.builders import rack as rack
 from ackproof_faults.conditions.builders import recovered as recovered
+from ackproof_faults.conditions.builders import replica_lag as replica_lag
 from ackproof_faults.conditions.builders import sent as sent
 from ackproof_faults.conditions.observation import SendCounts as SendCounts
 from ackproof_faults.control import NoFault as NoFault

@@ -157,6 +157,9 @@ class Volumes(Protocol):
     def read_file(self, broker: int, path: str) -> bytes:
         """Return the content of a file; raise FaultError if it does not exist."""
 
+    def log_end(self, broker: int, topic: str, partition: int) -> int | None:
+        """Return the end offset of the broker's copy of a partition, None if it has none."""
+
     def renew_identity(self, broker: int) -> None:
         """Give each empty log directory a new id when the broker starts."""
 

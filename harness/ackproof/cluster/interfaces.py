@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,6 +35,7 @@ from ackproof_faults.interfaces.cluster import (
     TopicPartition,
     Volumes,
 )
+from ackproof_spark.forensics.segments import batches
 
 PartitionSource = Callable[[], Mapping[TopicPartition, PartitionView]]
 
@@ -247,6 +251,17 @@ class BrokerVolumes(Volumes, Clocks):
 
     def read_file(self, broker: int, path: str) -> bytes:
         return self.cluster.nodes[broker].read_file(path)
+
+    def log_end(self, broker: int, topic: str, partition: int) -> int | None:
+        logs = " ".join(f"{one}/{topic}-{partition}/*.log" for one in self.log_directories(broker))
+        newest = f"file=$(ls {logs} 2> /dev/null | tail -n 1) && basename $file .log"
+        result = self.run(broker, f"{newest} && base64 -w 0 $file")
+        base, _, encoded = result.output.partition("\n")
+        if result.exit_status != 0 or not base.isdecimal():
+            return None
+        data = base64.b64decode(encoded)
+        found = deque(batches(io.BytesIO(data), size=len(data)), maxlen=1)
+        return found[0].last_offset + 1 if found else int(base)
 
     def renew_identity(self, broker: int) -> None:
         if not self.cluster.topology.zookeeper:
