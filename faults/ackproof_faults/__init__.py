@@ -45,6 +45,7 @@ from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
 from ackproof_faults.disk.power_loss import LyingDisk as LyingDisk
 from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
+from ackproof_faults.disk.slow import SlowDisk as SlowDisk
 from ackproof_faults.disk.unreachable import DiskFull as DiskFull
 from ackproof_faults.disk.unreachable import FailLogDir as FailLogDir
 from ackproof_faults.disk.wipe import ReplaceDisk as ReplaceDisk
