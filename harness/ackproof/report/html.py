@@ -324,17 +324,14 @@ def write_outage_page(path: Path, sections: Sequence[Section]) -> None:
 
 def _write_advice(path: Path, title: str, **content: Any) -> None:
     """Write a page that works offline and has no script."""
-    text = (
-        environment()
-        .get_template("advise.html.j2")
-        .render(
-            title=title,
-            style=asset("report.css"),
-            most=_MOST_GROUPS,
-            tones={"keeps everything": "kept", "loses": "lost"},
-            notices={"lost": "finding", "unclear": "inconclusive"},
-            **{"cluster": None, "by_acks": (), "sections": (), **content},
-        )
+    page = environment().get_template("advise.html.j2")
+    text = page.render(
+        title=title,
+        style=asset("report.css"),
+        most=_MOST_GROUPS,
+        tones={"keeps everything": "kept", "loses": "lost"},
+        notices={"lost": "finding", "unclear": "inconclusive"},
+        **{"cluster": None, "by_acks": (), "sections": (), **content},
     )
     with disk_errors(path), replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
