@@ -254,7 +254,9 @@ def with_default(module: str, version: str) -> str:
     line = re.escape(version.rpartition(".")[0])
     module = module.replace(f'DEFAULT_KAFKA = "{DEFAULT_KAFKA}"', f'DEFAULT_KAFKA = "{version}"')
     known, count = re.subn(rf"(?<= ){line}\.\d+(?=\s)", version, module)
-    return known if count else module.replace(f" {DEFAULT_KAFKA}\n", f" {DEFAULT_KAFKA} {version}\n")
+    return (
+        known if count else module.replace(f" {DEFAULT_KAFKA}\n", f" {DEFAULT_KAFKA} {version}\n")
+    )
 
 
 def _differences(kind: str, now: Iterable[str], then: Iterable[str]) -> Iterator[str]:
