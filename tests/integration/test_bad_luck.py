@@ -12,6 +12,7 @@ import psutil
 import pytest
 from docker import DockerClient
 
+from command_line import captured
 from integration.command import (
     ackproof,
     await_acks,
@@ -32,8 +33,8 @@ def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     with started("run", SCENARIO, "--out", tmp_path) as process:
         run_dir = await_acks(tmp_path, process, at_least=500)
         process.send_signal(signal.SIGSTOP)  # else it could be over before they have looked
-        refused = ackproof("check", run_dir)
-        ackproof("clean")
+        refused = captured("check", run_dir)
+        captured("clean")
         containers = ours(engine, process.pid)["containers"]
         process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGINT)
@@ -44,7 +45,7 @@ def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     assert process.returncode == 3, errors
     assert "Traceback" not in errors
     assert not any(ours(engine, process.pid).values())
-    result = ackproof("check", run_dir, "--json")
+    result = captured("check", run_dir, "--json")
     verdict = printed(result)
     assert (result.returncode, verdict["verdict"]) == (3, "inconclusive")
     assert "interrupted" in verdict["reason"]

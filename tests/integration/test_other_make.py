@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from ruamel.yaml import YAML
 
+from command_line import captured
 from integration import command
 from integration.sending import logged
 from waiting import until
@@ -122,7 +123,7 @@ def _topics(client: AdminClient) -> list[str] | None:
 def checked(log: Path, port: int) -> tuple[int, dict[str, Any]]:
     """Return exit code and verdict of the check of an acked log."""
     where = ("--bootstrap", f"127.0.0.1:{port}", "--end-marker", "--out", log.parent / "runs")
-    done = command.ackproof("check", "--acked", log, *where, "--json")
+    done = captured("check", "--acked", log, *where, "--json")
     return done.returncode, command.printed(done)
 
 
