@@ -12,7 +12,13 @@ from itertools import product
 from typing import NamedTuple
 
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
-from ackproof.audit.effective import of_broker, of_topic, replication_factor
+from ackproof.audit.effective import (
+    OFFSETS,
+    of_broker,
+    of_topic,
+    offsets_replicas,
+    replication_factor,
+)
 from ackproof.audit.risk import antichain, decision, risk
 from ackproof.audit.risks import question_of
 from ackproof.audit.setup import Setup
@@ -29,7 +35,6 @@ from ackproof_model.replication.state import members
 _CRASH, _LAG = Failure.CRASH, Failure.LAG
 _EFFECTS = (Effect.WRITES_STOP, Effect.READS_STOP)
 _MIN = "min.insync.replicas"
-_OFFSETS = "offsets.topic.replication.factor"
 _TRANSACTIONS = "transaction.state.log.replication.factor"
 _TRANSACTIONS_MIN = "transaction.state.log.min.isr"
 #: The largest replication factor that the model's operations are tried for.
@@ -276,38 +281,39 @@ def _without_quorum(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
 
 def _of_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield the failures after which groups have no coordinator."""
-    replicas = of_broker(setup, _OFFSETS)
-    brokers = setup.own.brokers
-    if not replicas.value.isdecimal():
-        return
-    if (
-        brokers is not None
-        and brokers.value.isdecimal()
-        and int(brokers.value) < int(replicas.value)
-    ):
-        yield risk(
-            setup,
-            Effect.READS_STOP,
-            (),
-            f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
-            f"number of brokers is {brokers.value}",
-            certain=True,
-            decided_by=[decision(_OFFSETS, replicas, brokers.value)],
-        )
-    elif replicas.value == "1":
-        yield risk(
-            setup,
-            Effect.READS_STOP,
-            (_CRASH,),
-            "the offsets topic has one replica: while its broker is down, its groups have no "
-            "coordinator, and consumers that join or commit wait",
-            at_risk="nothing that was acked",
-            trace=(
-                "The broker with the group's partition of __consumer_offsets crashes.",
-                "It has no other replica, so the group has no coordinator.",
-            ),
-            decided_by=[decision(_OFFSETS, replicas, 3, "needs three brokers")],
-        )
+    for replicas, when in offsets_replicas(setup):
+        if brokers := _fewer_brokers(setup, replicas):
+            yield risk(
+                setup,
+                Effect.READS_STOP,
+                (),
+                f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
+                f"number of brokers is {brokers}",
+                certain=True,
+                decided_by=[decision(OFFSETS, replicas, brokers)],
+            )
+        elif replicas.value == "1":
+            yield risk(
+                setup,
+                Effect.READS_STOP,
+                (_CRASH,),
+                "the offsets topic has one replica: while its broker is down, its groups have no "
+                "coordinator, and consumers that join or commit wait",
+                when=when,
+                at_risk="nothing that was acked",
+                trace=(
+                    "The broker with the group's partition of __consumer_offsets crashes.",
+                    "It has no other replica, so the group has no coordinator.",
+                ),
+                decided_by=[decision(OFFSETS, replicas, 3, "needs three brokers")],
+            )
+
+
+def _fewer_brokers(setup: Setup, replicas: Given) -> str:
+    """Return the number of brokers if it is smaller than one of replicas, else ''."""
+    brokers = setup.own.brokers.value if setup.own.brokers else ""
+    known = brokers.isdecimal() and replicas.value.isdecimal()
+    return brokers if known and int(brokers) < int(replicas.value) else ""
 
 
 def _of_transactions(setup: Setup) -> Iterator[Risk]:
@@ -316,7 +322,8 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
     if producer is None or "transactional.id" not in producer.settings:
         return
     replicas, least = of_broker(setup, _TRANSACTIONS), of_broker(setup, _TRANSACTIONS_MIN)
-    if not (replicas.value.isdecimal() and least.value.isdecimal()):
+    unknown = not setup.own.defaults_hold and replicas.source.startswith("default of")
+    if unknown or not (replicas.value.isdecimal() and least.value.isdecimal()):
         return
     of_log = replace(
         setup.partition,
@@ -325,12 +332,7 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
         min_insync_replicas=int(least.value),
         brokers=None,
     )
-    brokers = setup.own.brokers
-    few = (
-        brokers is not None
-        and brokers.value.isdecimal()
-        and int(brokers.value) < int(replicas.value)
-    )
+    few = _fewer_brokers(setup, replicas)
     if few or never_acked(of_log):
         yield risk(
             setup,
@@ -338,11 +340,9 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
             (),
             f"transactions cannot begin: __transaction_state has {replicas.value} replicas, of "
             f"which {least.value} must be in sync"
-            + (f", and the number of brokers is {brokers.value}" if few and brokers else ""),
+            + (f", and the number of brokers is {few}" if few else ""),
             certain=True,
-            decided_by=[
-                decision(_TRANSACTIONS, replicas, brokers.value if few and brokers else least.value)
-            ],
+            decided_by=[decision(_TRANSACTIONS, replicas, few or least.value)],
         )
         return
     for stop in _stops(of_log, Effect.WRITES_STOP):

@@ -445,7 +445,7 @@ _STARTED = {
 def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str) -> None:
     alone = texts(**{name: _STARTED[name]})
     together = texts(**{name: _STARTED[name], "s_properties": "node.id=1\nlog.dirs=/tmp/k\n"})
-    unread = "a broker starts with /etc/s.properties, which was not given"
+    unread = "/etc/s.properties has settings of brokers and was not given"
     assert any(unread in text for text in alone.warnings)
     assert not any(unread in text for text in together.warnings)
 
