@@ -171,12 +171,18 @@ class _Asked(NamedTuple):
         return hash(self.key)
 
 
+#: The version whose rules stand for all, without and with eligible leader replicas: no other rule
+#: decides which crashes stop a partition.
+_RULES = {False: "3.9.1", True: "4.3.1"}
+
+
 def _asked(partition: Configuration, effect: Effect) -> _Asked:
     replicas, minimum = partition.replication_factor, partition.min_insync_replicas
     waits = partition.acks == "all" and effect is Effect.WRITES_STOP
+    elr = partition.profile.elr
     question = Question(
-        kafka_version=partition.kafka_version,
-        elr=partition.profile.elr,
+        kafka_version=_RULES[elr],
+        elr=elr,
         acks="all" if waits else "1",
         replicas=replicas,
         min_insync_replicas=min(minimum, replicas),

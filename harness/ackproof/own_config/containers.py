@@ -59,8 +59,8 @@ class _Found:
             )
             version = environment.version(image, self.source) if image else None
             self.versions += [version] if version else []
-            self.unread += [*started(self.source, command), *_outside(self.source, stated)]
-            self.unread += [] if settings else _mounted(self.source, stated)
+            named = [*started(self.source, command), *_outside(self.source, stated)]
+            self.unread += named if named or settings else _mounted(self.source, stated)
         if part := environment.clients(variables, self.source, name):
             self.add(part)
         if "KAFKA_CREATE_TOPICS" in variables:
@@ -387,6 +387,8 @@ def ecs(source: Source) -> Part | None:
     found = _Found(source)
     for container in items(task, "containerDefinitions"):
         name = str(text(container, "name") or source.name)
-        found.container(name, text(container, "image"), _named_values(container), container, count=None)
+        found.container(
+            name, text(container, "image"), _named_values(container), container, count=None
+        )
     part = found.part("ECS task")
     return None if part.empty else part
