@@ -85,15 +85,14 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     keys = [key for key in pairs if source.hint or not _VAGUE.fullmatch(key)]
     votes = {scope: sum(map(own, keys)) for scope, own in _VOTES.items()}
     of_clients = votes["producer"] + votes["consumer"] + votes["client"]
-    if source.hint == "topic" and not votes["broker"] and not of_clients:
-        return topic(source, pairs) if votes["topic"] or votes["shared"] else None
+    topics = votes["topic"] + votes["shared"]
     read_as: Callable[[Source, Mapping[str, Text]], Part] | None = None
     if votes["broker"] and votes["broker"] >= of_clients:
         read_as = broker
+    elif topics and topics >= of_clients and not votes["producer"]:
+        read_as = topic if votes["topic"] or source.hint == "topic" else broker
     elif of_clients or (source.hint == "producer" and votes["connection"]):
         read_as = client
-    elif votes["topic"] or votes["shared"]:
-        read_as = topic if votes["topic"] else broker
     elif votes["connection"]:
         for kind in ("producer", "consumer"):
             if kind in PurePath(source.name).name.lower():
@@ -102,9 +101,17 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             "it has only connection settings of a client, and does not say whether it produces or "
             "consumes: name its file of settings such as acks or group.id"
         )
+    if read_as:
+        scopes, reader = (["shared"], "clients") if read_as is client else (_CLIENTS, "brokers")
+        source.warnings.extend(
+            f"{source.name}:{pairs[key].line}: {key}: {reader} do not read it: not used"
+            for key in keys
+            if any(_VOTES[scope](key) for scope in scopes)
+        )
     return read_as(source, pairs) if read_as else None
 
 
+_CLIENTS = ["producer", "consumer"]
 #: Names that programs without Kafka have, or brokers and clients: they show neither.
 _VAGUE = re.compile(
     r"debug|log_level|retries|partitioner|client\.id|batch\.size|(ssl|sasl)\.[\w.]+|security\.providers"
