@@ -67,8 +67,8 @@ def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
     if setup.own.defaults_hold or not given.source.startswith("default of"):
         return [(given, {})]
     few, usual = ((Given(one, NOT_STATED), {OFFSETS: one}) for one in ("1", given.value))
-    brokers = setup.own.brokers
-    return [few] if MINIMUM not in setup.when or brokers and brokers.value in "12" else [few, usual]
+    small = setup.own.brokers is not None and setup.own.brokers.value in "12"
+    return [few] if MINIMUM not in setup.when or small else [few, usual]
 
 
 #: Settings by which brokers create their own topics: afterwards the topic's own setting counts.

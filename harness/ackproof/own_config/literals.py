@@ -74,8 +74,8 @@ def mapping(source: Source) -> Part | None:
     ]
     if foreign := [key for pairs in plain for key in pairs if key in _KAFKAJS]:
         raise RefusalError(
-            f"settings of KafkaJS ({', '.join(foreign)}): they are not read. Name acks and the like "
-            "in a properties file"
+            f"settings of KafkaJS ({', '.join(foreign)}): they are not read. Name acks and the "
+            "like in a properties file"
         )
     found = [_dotted(pairs) for pairs in plain]
     of_dotnet = any(

@@ -78,8 +78,8 @@ class Part:
     """What one file says.
 
     shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
-    if it describes none. unread: files with settings of brokers that it names. others: what the file
-    says of further clusters.
+    if it describes none. unread: files with settings of brokers that it names. others: what it says
+    of further clusters.
     """
 
     shape: str

@@ -94,9 +94,9 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     elif of_clients or (source.hint == "producer" and votes["connection"]):
         read_as = client
     elif votes["connection"]:
-        for kind in ("producer", "consumer"):
-            if kind in PurePath(source.name).name.lower():
-                return clients(source, {(kind, ""): pairs}, shape=f"{kind}.properties")
+        for role in _CLIENTS:
+            if role in PurePath(source.name).name.lower():
+                return clients(source, {(role, ""): pairs}, shape=f"{role}.properties")
         raise RefusalError(
             "it has only connection settings of a client, and does not say whether it produces or "
             "consumes: name its file of settings such as acks or group.id"

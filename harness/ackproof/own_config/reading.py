@@ -383,8 +383,8 @@ def _looks(source: Source) -> str:
         )
     if other := next((name for shows, name in _PROGRAMS if re.search(shows, source.text)), ""):
         return (
-            f"{UNKNOWN}: a configuration of {other}, which is not read. Name acks and the like in a "
-            "properties file"
+            f"{UNKNOWN}: a configuration of {other}, which is not read. Name acks and the like in "
+            "a properties file"
         )
     kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
     keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
