@@ -75,7 +75,7 @@ def with_description(cluster: LiveCluster, text: str) -> LiveCluster:
     if "LastKnownElr:" not in text:
         raise ScenarioError(
             "--described names no eligible leader replicas (LastKnownElr)",
-            hint="Give the output of `kafka-topics.sh --describe` of Kafka 4.",
+            hint="Give what kafka-topics.sh of Kafka 4 prints, described in the how-to of outages.",
         )
     eligible = {}
     for match in _DESCRIBED.finditer(text):
