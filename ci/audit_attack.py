@@ -153,6 +153,8 @@ def attack(
             if extra and number - 1 == ends[-1]:
                 further(cluster, extra, targets)
             faults.perform(operation)
+            if faults.waiting:
+                continue
             _settle(
                 cluster,
                 targets,
@@ -204,6 +206,8 @@ class _Faults:
         self._cluster = cluster
         self._wiped = wiped
         self._in_force: dict[tuple[int, OperationKind], tuple[Fault, Any]] = {}
+        #: Brokers of a rack; they lose power together with the next one that does.
+        self.waiting: list[int] = []
 
     def perform(self, operation: Operation) -> None:
         broker = operation.broker + 1
@@ -213,14 +217,18 @@ class _Faults:
         elif operation.kind is OperationKind.JOIN:
             assert operation.ends is not None
             self._heal(broker, operation.ends)
+        elif operation.kind is OperationKind.LOSE_POWER and not operation.settled:
+            self.waiting.append(broker)
         else:
             fields = dict(_FAULTS[operation.kind])
             if self._wiped and operation.kind is OperationKind.LOSE_POWER:
                 fields = {"fault": "wipe_partition"}
             fault = registered()[fields["fault"]](target=broker, **fields)
-            done = fault.inject(self._cluster.interfaces, [broker])
-            self._in_force[broker, operation.kind] = fault, done
-            fault.verify(self._cluster.interfaces, [broker], done)
+            brokers, self.waiting = [*self.waiting, broker], []
+            done = fault.inject(self._cluster.interfaces, brokers)
+            for one in brokers:
+                self._in_force[one, operation.kind] = fault, done
+            fault.verify(self._cluster.interfaces, brokers, done)
 
     def _heal(self, broker: int, kind: OperationKind) -> None:
         if (found := self._in_force.pop((broker, kind), None)) is not None:

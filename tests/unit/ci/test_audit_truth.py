@@ -83,8 +83,37 @@ def test_same_schedule_loses_with_weak_settings_and_keeps_with_strong_ones():
     assert (strong.word, strong.contradicted) == (SURVIVES, False)
 
 
-def test_topic_without_the_broker_says_nothing():
-    assert audit_schedules.claim(replace(SAFE, replicas=1, minimum=1), LAG_THEN_POWER) is None
+def test_operations_on_other_brokers_leave_a_topic_as_it_is():
+    alone = replace(SAFE, replicas=1, minimum=1)
+    assert audit_schedules.claim(alone, Schedule(operations=LAG_THEN_POWER.operations[:1])) is None
+    said = audit_schedules.claim(alone, LAG_THEN_POWER)
+    assert said is not None
+    assert (said.word, said.failures) == (LOSES, ("power_loss",))
+    start, lag, *_ = said.plan.stages
+    assert (len(said.plan.stages), lag) == (4, start)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "racks", "failures"),
+    [
+        pytest.param(3, 2, ("crash", "rack"), id="two brokers of a rack"),
+        pytest.param(3, 0, ("crash", "power_loss", "power_loss"), id="without racks"),
+        pytest.param(2, 2, ("crash", "rack"), id="one broker of a rack"),
+        pytest.param(1, 2, ("rack",), id="one replica"),
+    ],
+)
+def test_brokers_that_lose_power_at_once_are_a_rack(
+    replicas: int, racks: int, failures: tuple[str, ...]
+):
+    kill, lost = OperationKind.KILL, OperationKind.LOSE_POWER
+    schedule = next(
+        one for one in audit_schedules.of_racks("4.4.0") if one.operations[0].kind is kill
+    )
+    assert schedule.operations[1] == Operation(kind=lost, broker=0, settled=False)
+    drawn = replace(SAFE, kafka="4.4.0", replicas=replicas, minimum=1, racks=racks)
+    said = audit_schedules.claim(drawn, schedule)
+    assert said is not None
+    assert (said.word, said.failures) == (LOSES, failures)
 
 
 def test_survived_set_that_loses_in_the_model_is_a_contradiction(monkeypatch: pytest.MonkeyPatch):
