@@ -144,7 +144,7 @@ def attack(
     """
     create(cluster, targets)
     feeder = Feeder(targets, cluster.bootstrap_servers)
-    faults = _Faults(cluster, wiped=wiped)
+    faults = Faults(cluster, wiped=wiped)
     ends = [number for number, one in enumerate(operations) if one.kind not in HEALS]
     feeder.start()
     try:
@@ -211,7 +211,7 @@ def _move_leaders(cluster: KafkaCluster, targets: Sequence[Target], broker: int)
             cluster.interfaces.operations.elect(list(orders), unclean=False)
 
 
-class _Faults:
+class Faults:
     """The faults in force on a cluster, by broker and kind."""
 
     def __init__(self, cluster: KafkaCluster, *, wiped: bool) -> None:
