@@ -209,7 +209,11 @@ def table(results: Collection[Result]) -> Iterator[str]:
         rows[word, "all"].update(counts)
     columns = ("configurations", "runs", "lost", "right", "undecided")
     numbers = {number for _, _, number in by_claim}
-    yield f"{len(numbers)} configurations, {len(results)} schedules"
+    losses = rows[LOSES, "all"]
+    yield (
+        f"{len(numbers)} configurations, {len(results)} schedules; "
+        f"{losses['lost']} of {losses['runs']} tries of a loss lost"
+    )
     yield "| word | failures | " + " | ".join(columns) + " |"
     yield "|---" * (len(columns) + 2) + "|"
     for (word, failures), row in sorted(rows.items()):

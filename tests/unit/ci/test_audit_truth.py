@@ -143,7 +143,7 @@ def test_table_counts_what_runs_showed():
         [run(4, SURVIVES, None), run(5, SURVIVES, 0, acked=2)],
     ]
     assert list(audit_truth.table([{"tries": one} for one in tries])) == [
-        "5 configurations, 3 schedules",
+        "5 configurations, 3 schedules; 1 of 2 tries of a loss lost",
         "| word | failures | configurations | runs | lost | right | undecided |",
         "|---|---|---|---|---|---|---|",
         "| loses | all | 1 | 2 | 1 | 1 | 0 |",
