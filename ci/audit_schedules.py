@@ -239,7 +239,10 @@ def _losing(question: Question, budget: Budget) -> Plan | None:
 
 @cache
 def _of_topic(question: Question, operations: tuple[Operation, ...]) -> Plan | None:
-    """Return the plan of the operations on a topic's brokers; the others leave it as it is."""
+    """Return the plan of the operations on a topic's brokers; the others leave it as it is.
+
+    None if one of them is not possible, or if a follower lags although that is no failure of them.
+    """
     own: list[Operation] = []
     numbers = [0]
     for one in operations:
@@ -249,7 +252,9 @@ def _of_topic(question: Question, operations: tuple[Operation, ...]) -> Plan | N
             own[-1] = replace(own[-1], settled=True)
         numbers.append(len(own))
     plan = carried_out(question.model(), own) if own else None
-    return plan and replace(plan, stages=tuple(plan.stages[one] for one in numbers))
+    if plan is None or any(stage.strays for stage in plan.stages):
+        return None
+    return replace(plan, stages=tuple(plan.stages[one] for one in numbers))
 
 
 @cache

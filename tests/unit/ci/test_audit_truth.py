@@ -93,6 +93,13 @@ def test_operations_on_other_brokers_leave_a_topic_as_it_is():
     assert (len(said.plan.stages), lag) == (4, start)
 
 
+def test_lag_that_is_no_failure_of_a_schedule_says_nothing():
+    withheld = (Operation(kind=OperationKind.WITHHOLD, broker=0), *LAG_THEN_POWER.operations[1:])
+    weak = replace(SAFE, minimum=1, replicas=2)
+    assert audit_schedules.claim(weak, LAG_THEN_POWER) is not None
+    assert audit_schedules.claim(weak, Schedule(operations=withheld)) is None
+
+
 @pytest.mark.parametrize(
     ("replicas", "racks", "failures"),
     [
