@@ -118,7 +118,10 @@ class Feeder(threading.Thread):
                 producer.produce(
                     target.topic, str(self._number), partition=0, on_delivery=delivered
                 )
-        producer.poll(0)
+        try:
+            producer.poll(0)
+        except KafkaException:  # fatal, as for an idempotent producer
+            pair[1] = None
         if pair[1] is None:
             pair[1] = self._producer(target)
 
@@ -126,7 +129,8 @@ class Feeder(threading.Thread):
         self._ended.set()
         self.join()
         for _, producer in self._producers:
-            producer.flush(6)
+            with contextlib.suppress(KafkaException):
+                producer.flush(6)
 
 
 def attack(

@@ -57,7 +57,8 @@ class LogCut:
     def require(self, cluster: Cluster, replica: Replica) -> None:
         """Raise FaultError unless the last complete batch on disk ends at the cut."""
         active = replica.segments[-1]
-        end = _disk.end_offset(active, cluster.volumes.read_file(self.broker, active.path))
+        content = cluster.volumes.read_file(self.broker, active.path) if active.size else b""
+        end = _disk.end_offset(active, content)
         if (end, active.size) != (self.after, self.size):
             raise FaultError(
                 f"{self.partition} of broker {self.broker} ends at {end}, not at {self.after} "

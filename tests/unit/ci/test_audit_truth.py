@@ -134,6 +134,24 @@ def test_survived_set_that_loses_in_the_model_is_a_contradiction(monkeypatch: py
     assert (said.word, said.contradicted) == (SURVIVES, True)
 
 
+@pytest.mark.parametrize(
+    ("lost", "still"),
+    [
+        pytest.param([], [LOSES, SURVIVES], id="not tried"),
+        pytest.param([0], [LOSES], id="a loss that did not happen"),
+        pytest.param([0, 0, 0], [], id="thrice"),
+        pytest.param([7], [], id="lost"),
+        pytest.param([None], [LOSES, SURVIVES], id="not read"),
+    ],
+)
+def test_words_are_open_until_a_try_decides_them(lost: list[int | None], still: list[str]):
+    said = audit_schedules.claim(replace(SAFE, minimum=1, replicas=2), LAG_THEN_POWER)
+    assert said is not None
+    claims = {number: replace(said, word=word) for number, word in enumerate((LOSES, SURVIVES))}
+    tries = [{"number": number, "acked": 99, "lost": one} for number in claims for one in lost]
+    assert [one.word for one in audit_truth.open_words(claims, tries).values()] == still
+
+
 def test_table_counts_what_runs_showed():
     def run(number: int, word: str, lost: int | None, acked: int = 500):
         return {
@@ -145,11 +163,16 @@ def test_table_counts_what_runs_showed():
         }
 
     tries = [
-        [run(1, LOSES, 0), run(1, LOSES, 3)],
+        [run(1, LOSES, 0)],
+        [run(1, LOSES, 3)],
         [run(2, SURVIVES, 3), run(3, SURVIVES, 0)],
         [run(4, SURVIVES, None), run(5, SURVIVES, 0, acked=2)],
     ]
-    assert list(audit_truth.table([{"tries": one} for one in tries])) == [
+    results = [
+        {"kafka": "4.4.0", "schedule": schedule, "tries": one}
+        for schedule, one in zip("aabc", tries, strict=True)
+    ]
+    assert list(audit_truth.table(results)) == [
         "5 configurations, 3 schedules; 1 of 2 tries of a loss lost",
         "| word | failures | configurations | runs | lost | right | undecided |",
         "|---|---|---|---|---|---|---|",
