@@ -84,6 +84,7 @@ class Exposure:
     unanswered: requests may fail or get no response.
     late: requests or responses may arrive long after they were sent.
     repeated: a request may arrive twice.
+    denied: a request that was carried out may be reported as refused.
     anything: the reason why anything may happen; '' without one.
     versions: other Kafka versions that may run. elr: other settings of the feature
     eligible.leader.replicas.version.
@@ -102,6 +103,7 @@ class Exposure:
     unanswered: bool = False
     late: bool = False
     repeated: bool = False
+    denied: bool = False
     anything: str = ""
     versions: tuple[str, ...] = ()
     elr: tuple[bool, ...] = ()
@@ -134,7 +136,7 @@ class Exposure:
             elr=tuple(dict.fromkeys((*self.elr, *other.elr))),
             **{
                 flag: getattr(self, flag) or getattr(other, flag)
-                for flag in (*flags, "rewritten", "unanswered", "late", "repeated")
+                for flag in (*flags, "rewritten", "unanswered", "late", "repeated", "denied")
             },
         )
 

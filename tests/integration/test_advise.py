@@ -24,7 +24,7 @@ from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers.commands import run_sidecar
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from integration.command import ackproof
+from command_line import captured as ackproof
 from integration.reading import records
 from kafka_clusters import boot
 from waiting import until

@@ -9,13 +9,16 @@ import fcntl
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 
 import javaproperties
 
 from ackproof.errors import ScenarioError
+from ackproof.observation import zookeeper_data
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import ReplicaLog
+from ackproof_model.advice import Offsets, ReplicaLog
 from ackproof_spark.forensics.segments import batches
 
 #: How far below a named folder log directories are searched.
@@ -37,7 +40,7 @@ class NodeDisks:
     its directory says so. damaged: replicas whose logs end at a damaged batch. times: some offsets
     of each replica's last segment with the largest timestamp of their batch, in milliseconds.
     metadata: directories with a copy of the metadata log. problems: what could not be read, in
-    words.
+    words. zookeeper: of a ZooKeeper node, whose id is negative, its data as a metadata log.
     """
 
     node: int
@@ -50,6 +53,7 @@ class NodeDisks:
     clean: bool = True
     metadata: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    zookeeper: str = ""
 
 
 def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
@@ -69,7 +73,8 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
             raise ScenarioError(
                 f"{path} has no log directory: there is no meta.properties in it, nor up to "
                 f"{_DEPTH} levels below",
-                hint="Name a directory of log.dirs, or a folder that has some.",
+                hint="Name a directory of log.dirs or of ZooKeeper (dataDir), or a folder that has "
+                "some.",
             )
         for folder in folders:
             try:
@@ -78,6 +83,19 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
                 raise _unreadable(error) from error
     require_one_cluster(nodes.values())
     return nodes
+
+
+def sent(times: Sequence[tuple[int, int]], offsets: Offsets) -> tuple[datetime, datetime] | None:
+    """Return when the first and the last of these offsets were sent, about; None if unknown.
+
+    times: some offsets of a log with their timestamp, ascending.
+    """
+    before = [at for offset, at in times if offset <= offsets.first]
+    after = [at for offset, at in times if offset >= offsets.last] or [at for _, at in times[-1:]]
+    if not before or before[-1] < 0:
+        return None
+    first, last = (datetime.fromtimestamp(at / 1000, tz=UTC) for at in (before[-1], after[0]))
+    return first, max(first, last)
 
 
 def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
@@ -92,7 +110,7 @@ def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
 def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
     if not folder.is_dir():
         return
-    if (folder / "meta.properties").is_file():
+    if (folder / "meta.properties").is_file() or (folder / zookeeper_data.FOLDER).is_dir():
         yield folder
     elif depth:
         for below in sorted(one for one in folder.iterdir() if one.is_dir()):
@@ -100,13 +118,12 @@ def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
+    if (folder / zookeeper_data.FOLDER).is_dir():
+        node = _zookeeper(folder)
+        nodes[node.node] = node
+        return
     meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
-    if "broker.id" in meta and "node.id" not in meta:
-        raise ScenarioError(
-            f"{folder} is of a cluster in ZooKeeper mode",
-            hint="Clusters in KRaft mode are read, whose controllers keep a metadata log.",
-        )
-    name, cluster = meta.get("node.id"), meta.get("cluster.id")
+    name, cluster = meta.get("node.id", meta.get("broker.id")), meta.get("cluster.id")
     if name is None or not name.isdigit() or cluster is None:
         raise ScenarioError(f"{folder / 'meta.properties'} has no node.id and cluster.id")
     node = nodes.setdefault(int(name), NodeDisks(node=int(name), cluster=cluster))
@@ -124,6 +141,18 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
             if place in node.logs:
                 node.problems.append(f"{replica}: another directory has this replica, too")
             _add_replica(node, place, replica, watermarks.get(place, 0), begins.get(place, 0))
+
+
+def _zookeeper(folder: Path) -> NodeDisks:
+    own = folder / "myid"
+    number = own.read_text(encoding="utf-8").strip() if own.is_file() else ""
+    try:
+        cluster, printed = zookeeper_data.read(folder)
+    except ValueError as error:
+        raise ScenarioError(f"{folder}: {error}") from error
+    return NodeDisks(
+        node=-1 - (int(number) if number.isdigit() else 0), cluster=cluster, zookeeper=printed
+    )
 
 
 def _require_unused(lock: Path) -> None:
@@ -163,6 +192,7 @@ def _add_replica(
             if batch.leader_epoch > max(epochs, default=-1):
                 epochs[batch.leader_epoch] = batch.base_offset
             end = batch.last_offset + 1
+            times = times or [(batch.base_offset, batch.max_timestamp)]
             times.append((batch.last_offset, batch.max_timestamp))
     begin = min(max(begin, int(segments[0].stem)), end)
     known = sorted(epochs.items()) or ([(0, begin)] if end > begin else [])
@@ -177,6 +207,15 @@ def _add_replica(
     if topic := _topic_id(folder / "partition.metadata"):
         node.topic_ids[place] = topic
     node.times[place] = times[:: len(times) // _TIMES + 1]
+
+
+def log_end(replica: Path) -> int:
+    """Return where the log in a replica's directory ends, -1 without a segment."""
+    for last in sorted(replica.glob("*.log"))[-1:]:
+        with last.open("rb") as file:
+            good = takewhile(lambda one: one.crc_ok, batches(file, size=last.stat().st_size))
+            return max((batch.last_offset + 1 for batch in good), default=int(last.stem))
+    return -1
 
 
 def _topic_id(path: Path) -> str | None:

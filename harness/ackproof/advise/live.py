@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState, session_timeout
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError
@@ -86,6 +86,7 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
         not_judged=len(cluster.partitions) - len(situations),
         brokers=cluster.brokers | cluster.down,
         running=cluster.brokers,
+        session=session_timeout(kafka, {}),
     )
 
 

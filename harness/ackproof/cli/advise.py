@@ -44,12 +44,6 @@ OneMoreFailure = Annotated[
 ]
 
 
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="A page.", show_default=False),
-]
-
-
 @app.command("start")
 def start(
     disks: advise_input.MaybeDisks = None,
@@ -63,7 +57,7 @@ def start(
     dump: advise_input.Dump = None,
     fail_on: FailOn = "none",
     one_more_failure: OneMoreFailure = False,
-    html: Html = None,
+    html: advise_input.Html = None,
     as_json: Json = False,
 ) -> None:
     """Say which brokers to start, in which order, and what is lost otherwise.
@@ -119,7 +113,7 @@ def what_if(
     dump: advise_input.Dump = None,
     fail_on: FailOn = "none",
     one_more_failure: OneMoreFailure = False,
-    html: Html = None,
+    html: advise_input.Html = None,
     as_json: Json = False,
 ) -> None:
     """Say what your own steps do, such as a replaced disk; nothing is run.
@@ -165,7 +159,6 @@ def _answer(
     from ackproof.advise import document, screen
     from ackproof.advise.alternatives import check_brokers, if_one_more_fails
     from ackproof.report.html import write_advice_page
-    from ackproof.runs.directory import disk_errors
 
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
@@ -186,8 +179,7 @@ def _answer(
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
     if html:
-        with disk_errors(html):
-            write_advice_page(html, cluster, by_acks)
+        write_advice_page(html, cluster, by_acks)
     if as_json:
         print_json(document.of_advice(cluster, by_acks, failures))
     else:

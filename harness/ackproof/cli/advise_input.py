@@ -99,6 +99,12 @@ Logs = Annotated[
 ]
 
 
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="A page.", show_default=False),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """The options of a command that judges steps."""
@@ -185,8 +191,8 @@ def evidence(
         found.dump = dead_cluster.read_text(dump)
         return found
     try:
-        if not found.dump or any(node.metadata for node in found.nodes.values()):
-            found.dump = dead_cluster.dump_of(found.nodes, kafka)
+        if not found.dump or any(n.metadata or n.zookeeper for n in found.nodes.values()):
+            found.add_dump(dead_cluster.dump_of(found.nodes, kafka))
     except (ScenarioError, EngineError) as error:
         if warnings is None:
             raise

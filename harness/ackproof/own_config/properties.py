@@ -84,23 +84,30 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     keys = [key for key in pairs if source.hint or not _VAGUE.fullmatch(key)]
     votes = {scope: sum(map(own, keys)) for scope, own in _VOTES.items()}
     clients = votes["producer"] + votes["consumer"] + votes["client"]
-    if source.hint == "topic" and not votes["broker"] and not clients:
-        return topic(source, pairs) if votes["topic"] or votes["shared"] else None
+    topics = votes["topic"] + votes["shared"]
     read_as: Callable[[Source, Mapping[str, Text]], Part] | None = None
     if votes["broker"] and votes["broker"] >= clients:
         read_as = broker
+    elif topics and topics >= clients and not votes["producer"]:
+        read_as = topic if votes["topic"] or source.hint == "topic" else broker
     elif clients or (source.hint == "producer" and votes["connection"]):
         read_as = client
-    elif votes["topic"] or votes["shared"]:
-        read_as = topic if votes["topic"] else broker
     elif votes["connection"]:
         raise RefusalError(
             "it has only connection settings of a client, and does not say whether it produces or "
             "consumes: name its file of settings such as acks or group.id"
         )
+    if read_as:
+        scopes, reader = (["shared"], "clients") if read_as is client else (_CLIENTS, "brokers")
+        source.warnings.extend(
+            f"{source.name}:{pairs[key].line}: {key}: {reader} do not read it: not used"
+            for key in keys
+            if any(_VOTES[scope](key) for scope in scopes)
+        )
     return read_as(source, pairs) if read_as else None
 
 
+_CLIENTS = ["producer", "consumer"]
 #: Names that programs without Kafka have, or brokers and clients: they show neither.
 _VAGUE = re.compile(
     r"debug|log_level|retries|partitioner|client\.id|batch\.size|(ssl|sasl)\.[\w.]+|security\.providers"

@@ -264,7 +264,7 @@ def test_transactions_make_a_producer_idempotent(library: str) -> None:
     assert not only(own(producers=(without,))).partition.idempotence
 
 
-@pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9"])
+@pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9", "3.8.2", "3.9.9"])
 def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
     with pytest.raises(ScenarioError, match="there is no Kafka"):
         only(own(kafka=Given(version, "--kafka")))

@@ -155,6 +155,26 @@ def test_kafkas_precedence_decides_between_files(
     assert any(warning in text for text in own.warnings)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "shape", "unused"),
+    [
+        ("p", "acks=all\nmin.insync.replicas=2\n", "producer.properties", "clients"),
+        ("s", "broker.id=1\nacks=all\n", "server.properties", "brokers"),
+        ("s", "broker.id=1\nmin.insync.replicas=2\n", "server.properties", ""),
+        ("t", "retention.ms=-1\nauto.offset.reset=latest\n", "topic settings", "brokers"),
+        ("d", "min.insync.replicas=2\nauto.offset.reset=latest\n", "server.properties", "brokers"),
+        ("c", "acks=all\nauto.offset.reset=latest\n", "client.properties", ""),
+    ],
+)
+def test_a_setting_of_another_kind_of_file_is_reported(
+    name: str, text: str, shape: str, unused: str
+) -> None:
+    own = texts(**{name: text})
+    assert [one.shape for one in own.read] == [shape]
+    key = text.splitlines()[1].partition("=")[0]
+    assert own.warnings == ((f"{name}:2: {key}: {unused} do not read it: not used",) * bool(unused))
+
+
 def test_values_that_no_broker_starts_with_are_reported() -> None:
     own = texts(
         a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
