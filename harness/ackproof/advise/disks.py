@@ -1,12 +1,14 @@
 """Reads the log directories of a node that does not run: identity, replicas, how it ended.
 
-Only the last segment of a replica is read, and of each batch only its header. Nothing is written.
+Only the last segment of a replica is read, after a clean stop only its end. Nothing is written.
 """
 
 from __future__ import annotations
 
 import fcntl
+import io
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +27,8 @@ from ackproof_spark.forensics.segments import batches
 _DEPTH = 4
 #: The most times of a replica.
 _TIMES = 64
+#: Relative offset and position; timestamp and relative offset (`OffsetIndex`, `TimeIndex`).
+_OFFSET_ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
 METADATA = "__cluster_metadata-0"
 _REPLICA = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
 #: A partition's directory that Kafka is deleting or moving, by its suffix.
@@ -181,10 +185,12 @@ def _add_replica(
     epochs = {int(epoch): int(start) for epoch, start in checkpoint}
     last = segments[-1]
     end = int(last.stem)
-    times: list[tuple[int, int]] = []
+    clean = (folder.parent / ".kafka_cleanshutdown").exists()
+    start, times = _near_end(last, max(epochs, default=-1)) if clean else (0, [])
     # Kafka writes the checkpoint of epochs with a delay (from 3.8), so the batches complete it.
     with last.open("rb") as file:
-        for batch in batches(file, size=last.stat().st_size):
+        file.seek(start)
+        for batch in batches(file, size=last.stat().st_size - start):
             if not batch.crc_ok:
                 node.problems.append(f"{last}: the batch at offset {batch.base_offset} is damaged")
                 node.damaged.add(place)
@@ -207,6 +213,38 @@ def _add_replica(
     if topic := _topic_id(folder / "partition.metadata"):
         node.topic_ids[place] = topic
     node.times[place] = times[:: len(times) // _TIMES + 1]
+
+
+def _near_end(segment: Path, epoch: int) -> tuple[int, list[tuple[int, int]]]:
+    """Return a position near the segment's end, and some offsets before it with their timestamps.
+
+    A clean stop has flushed the log and trimmed its indexes, and Kafka checks no batch when it
+    starts again: so only those from the last entry of the index on are read. The position is 0 if
+    the batch there is not of the last leader epoch that is known from the checkpoint.
+    """
+    index, times = segment.with_suffix(".index"), segment.with_suffix(".timeindex")
+    base = int(segment.stem)
+    with segment.open("rb") as log:
+        size = segment.stat().st_size
+        first = next(batches(log, size=size), None)
+        position = max((entry[1] for entry in _entries(index, _OFFSET_ENTRY)[-1:]), default=0)
+        log.seek(position)
+        last = next(batches(log, size=size - position), None)
+    if not (position and first and last and last.crc_ok and last.leader_epoch == epoch):
+        return 0, []
+    known = [(base + offset, at) for at, offset in _entries(times, _TIME_ENTRY)]
+    return position, [(first.base_offset, first.max_timestamp), *known]
+
+
+def _entries(index: Path, entry: struct.Struct) -> list[tuple[int, ...]]:
+    """Return the last entry, and some others at equal distances before it, ascending."""
+    with index.open("rb") if index.is_file() else io.BytesIO() as file:
+        total = file.seek(0, io.SEEK_END) // entry.size
+        step, found = max(total // _TIMES, 1), []
+        for number in reversed(range(total - 1, -1, -step)):
+            file.seek(number * entry.size)
+            found.append(entry.unpack(file.read(entry.size)))
+    return found
 
 
 def log_end(replica: Path) -> int:

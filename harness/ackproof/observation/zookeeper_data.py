@@ -136,7 +136,8 @@ def _printed(ordered: Iterable[Write]) -> Iterator[str]:
                 of = {"resourceType": resource, "resourceName": name, "name": key}
                 lines.append(("CONFIG_RECORD", {**of, "value": now.get(key)}))
             settings[name] = now
-        lines += [_line(state) for state in replay.states(write)]
+        states = replay.states(write)
+        lines += [_line(one) for one in states if getattr(one, "state", "") != "registered"]
         for kind, data in lines:
             milliseconds = int(write.at.timestamp() * 1000)
             yield f"baseOffset: {write.zxid} CreateTime: {milliseconds} zxid"

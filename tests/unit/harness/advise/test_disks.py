@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -57,6 +58,29 @@ def test_a_torn_or_damaged_batch_ends_the_log(tmp_path: Path) -> None:
     node = read_disks([tmp_path])[1]
     assert node.logs["orders", 0].end == 2
     assert "the batch at offset 2 is damaged" in node.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("clean", "position", "epoch", "whole"),
+    [(True, 2, 4, False), (False, 2, 4, True), (True, 2, 3, True), (True, 1, 4, True)],
+)
+def test_after_a_clean_stop_only_the_end_of_the_last_segment_is_read(
+    tmp_path: Path, clean: bool, position: int, epoch: int, whole: bool
+) -> None:
+    """Not if the checkpoint lacks the last leader epoch, or if the index leads to no batch."""
+    at = disk(tmp_path, 1, records=2, clean=clean) / "orders-0"
+    parts = [batch(number, epoch=4) for number in range(3)]
+    damaged = parts[0][:-1] + b"?"
+    (at / f"{0:020}.log").write_bytes(damaged + parts[1] + parts[2])
+    (at / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    where = len(parts[0]) * position + (position == 1)
+    (at / f"{0:020}.index").write_bytes(struct.pack(">iiii", 1, len(parts[0]), 2, where))
+    (at / f"{0:020}.timeindex").write_bytes(struct.pack(">qiqi", 500, 0, 700, 1))
+    node = read_disks([tmp_path])[1]
+    assert node.logs["orders", 0].end == (0 if whole else 3)
+    assert bool(node.problems) == whole
+    if not whole:
+        assert node.times["orders", 0] == [(0, 2000), (0, 500), (1, 700), (2, 2000)]
 
 
 def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
