@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from operator import le
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,14 @@ class Budget:
     leader_moves: float = 0
 
     def counts(self) -> tuple[float, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return (
+            self.kills,
+            self.power_losses,
+            self.clean_stops,
+            self.shrinks,
+            self.fencings,
+            self.leader_moves,
+        )
 
     @property
     def total(self) -> float:
@@ -30,7 +38,7 @@ class Budget:
 
     def within(self, other: Budget) -> bool:
         """Whether each number is at most that of the other budget."""
-        return all(own <= limit for own, limit in zip(self.counts(), other.counts(), strict=True))
+        return all(map(le, self.counts(), other.counts()))
 
     def plus(self, other: Budget) -> Budget:
         return self._paired(other, lambda one, two: one + two)

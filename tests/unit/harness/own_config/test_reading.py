@@ -465,9 +465,27 @@ _STARTED = {
 def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str) -> None:
     alone = texts(**{name: _STARTED[name]})
     together = texts(**{name: _STARTED[name], "s_properties": "node.id=1\nlog.dirs=/tmp/k\n"})
-    unread = "a broker starts with /etc/s.properties, which was not given"
+    unread = "/etc/s.properties has settings of brokers and was not given"
     assert any(unread in text for text in alone.warnings)
+    assert (alone.defaults_hold, together.defaults_hold) == (False, True)
     assert not any(unread in text for text in together.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "hold"),
+    [
+        ("node.id=1\nlog.dirs=/tmp/k\n", True),
+        ("acks=all\nenable.idempotence=true\n", False),
+        ("process.roles=controller\nnode.id=1\n", False),
+        ("Dynamic configs for broker 1 are:\n  log.cleaner.threads=2 sensitive=false\n", False),
+        ("services:\n  k:\n    image: apache/kafka:3.9.0\n", True),
+        ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['./c:/mnt/shared/config']}", False),
+        ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['data:/var/lib/data']}", True),
+        ("services:\n  k: {image: apache/kafka:3.9.0, env_file: k.env}", False),
+    ],
+)
+def test_defaults_hold_only_where_files_describe_the_brokers(text: str, hold: bool) -> None:
+    assert texts(file=text).defaults_hold is hold
 
 
 def test_properties_of_a_config_map_may_be_those_of_a_command() -> None:
